@@ -95,7 +95,7 @@ async def main(home: Path) -> None:
             token = await trio.to_thread.run_sync(ensure_token, home)
             say({"url": door.url, "socket": str(socket), "token": token})
             await _work(Publisher(service))
-            server.end(sc.Goodbye(reason="all is measured"))
+            server.end(sc.wire.Goodbye(reason="all is measured"))
             await server.say_goodbye()
         nursery.cancel_scope.cancel(reason="all is measured")
 

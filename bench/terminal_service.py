@@ -110,7 +110,7 @@ def _word(number: int) -> str:
 
 async def main(home: Path) -> None:
     """Be the service of a home, and do what is asked for."""
-    lock = sc.HomeLock.acquire(prepare_run_folder(home))
+    lock = sc.setup.HomeLock.acquire(prepare_run_folder(home))
     try:
         config = sc.ServiceConfig(store=sc.SqliteStore(home), cwd="/", tools=())
         async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
@@ -118,7 +118,7 @@ async def main(home: Path) -> None:
             await nursery.start(serve_unix, server, socket_path_of_home(home))
             _say({"serving": str(home)})
             await _work(Speaker(service))
-            server.end(sc.Goodbye(reason="all is measured"))
+            server.end(sc.wire.Goodbye(reason="all is measured"))
             await server.say_goodbye()
             nursery.cancel_scope.cancel(reason="all is measured")
     finally:

@@ -18,7 +18,7 @@ from bench.measure import Result
 from bench.server_driver import PATIENCE_S, check_there_is, idle
 from bench.store_material import scratch_directory
 from bench.terminal_window import SESSION_CORE, Window, opened
-from frontends.daemon.launcher import find_service
+from frontends.daemon.discovery import find_service
 from frontends.daemon.one_request import open_talk
 from frontends.daemon.runtime_paths import service_process
 

@@ -1,6 +1,6 @@
 """An agent inside your own program: a tool, hooks and an answer as JSON: `python examples/agent_with_hooks.py`.
 
-The model here is a script, so that it runs offline; with `sc.open_setup` the models of your configuration answer.
+The model here is a script, so that it runs offline; with `sc.setup.open_setup` the models of your configuration answer.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,7 +36,7 @@ class HouseRules:
     async def run(self, hook: str, session_id: sc.SessionId, value: sc.JsonObject) -> sc.JsonObject | sc.Blocked:
         """Keep the model out of one room, and have a look at every result."""
         await trio.lowlevel.checkpoint()
-        print(f"{hook}: {sc.encode(value.get('arguments')).decode()}")
+        print(f"{hook}: {sc.wire.encode(value.get('arguments')).decode()}")
         if hook == "tool_call" and "bedroom" in str(value.get("arguments")):
             return sc.Blocked(reason="the bedroom is private")
         return value
@@ -71,7 +71,7 @@ async def main() -> None:
         session_id = (await service.create_session()).session_id
         await service.send_user_message(session_id, "How warm is it?", output_schema=SCHEMA)
         outcome = (await service.wait_for_turn(session_id)).outcome
-        print(outcome.status, sc.encode(outcome.output).decode())
+        print(outcome.status, sc.wire.encode(outcome.output).decode())
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class NoteTaker:
             yield sc.TextChunk(text=", ".join(results))
         else:
             yield sc.ToolCallOpened(name="save_note")
-            yield sc.ToolCallChunk(text=sc.encode(sc.JsonObject({"note": last.text})).decode())
+            yield sc.ToolCallChunk(text=sc.wire.encode(sc.JsonObject({"note": last.text})).decode())
         yield sc.ModelFinished()
 
 

@@ -1,6 +1,6 @@
-"""The words of the `session-core` command: every subcommand with its options, help and examples.
+"""The `session-core` command line: every subcommand with its options, help and examples.
 
-Nothing heavy is imported here, so that `--help` and `--version` answer at once.
+Imports nothing heavy, so `--help` and `--version` answer at once.
 """
 
 import argparse
@@ -59,14 +59,14 @@ def _add_run(commands: Commands) -> None:
         commands,
         "run",
         "send one prompt and show the answer",
-        "Send one prompt to a session, a new one by default, and show the answer as it comes. Or have a command of an "
-        "extension done.",
+        "Send one prompt to a session, a new one by default, and show the answer as it comes. Or run a command of an "
+        "extension.",
         help_texts.RUN,
     )
     run.add_argument(
         "prompt",
         nargs="?",
-        help="what to say; - or a pipe alone: it comes from stdin; left out, an interrupted turn goes on",
+        help="the prompt; - or a pipe reads it from stdin; without one, an interrupted turn resumes",
     )
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session")
@@ -86,11 +86,11 @@ def _add_run(commands: Commands) -> None:
         type=lambda typed: typed.replace("-", "_"),
         choices=MODES,
         metavar="MODE",
-        help="which tool calls need a yes: ask-all, ask-writes (default), auto-edit, full (none), or read-only",
+        help="which tool calls need approval: read-only, ask-all, ask-writes (default), auto-edit, full (few)",
     )
-    run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after so many model calls")
-    run.add_argument("--max-cost", metavar="DOLLARS", type=micros, help="end the turn when it has cost so much")
-    run.add_argument("--max-time", metavar="SECONDS", type=milliseconds, help="end the turn after so long")
+    run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after this many model calls")
+    run.add_argument("--max-cost", metavar="DOLLARS", type=micros, help="end the turn when it has cost this much")
+    run.add_argument("--max-time", metavar="SECONDS", type=milliseconds, help="end the turn after this long")
     run.add_argument(
         "--file",
         metavar="PATH",
@@ -110,14 +110,14 @@ def _add_run(commands: Commands) -> None:
         help="a flag for extensions; repeatable",
     )
     run.add_argument("--no-extensions", action="store_true", help="start no extension")
-    run.add_argument("--embedded", action="store_true", help="in this process, also if a service runs for the home")
+    run.add_argument("--embedded", action="store_true", help="run in this process, even if the home has a service")
     consent = run.add_mutually_exclusive_group()
     consent.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
     consent.add_argument(
         "--approve",
         choices=APPROVE,
-        metavar="WHO",
-        help="who is asked for a yes: ask (you, the default), never (nobody: no), rules (only they allow changes)",
+        metavar="HOW",
+        help="when a call needs approval: ask (you, the default), never (deny), rules (only rules allow changes)",
     )
     run.add_argument("--quiet", action="store_true", help="print only the final text")
     run.add_argument("--json", action="store_true", help="print a snapshot and then every event, one JSON per line")

@@ -1,7 +1,7 @@
-"""The `session-core` command: reads the arguments and loads the one frontend that was asked for.
+"""The `session-core` command: parses the arguments and loads the one frontend they ask for.
 
-Until a command is chosen nothing heavy is imported, so that `--help` and `--version` answer at once. No user ever sees
-a traceback: what goes wrong is one line, and SESSION_CORE_DEBUG=1 shows the rest.
+Nothing heavy is imported until a command is chosen, so `--help` and `--version` answer at once. Users never see a
+traceback: an error is one line, and SESSION_CORE_DEBUG=1 shows the rest.
 """
 
 import argparse

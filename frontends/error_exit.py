@@ -1,4 +1,4 @@
-"""Where every error of the command line ends: one line on stderr, and an exit code."""
+"""The last stop of every command line error: one line on stderr and an exit code."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ _BESIDE = "sessions, show, export and store verify, stats and backup still work,
 
 
 def report(error: BaseException, *, home: str | None = None) -> int:
-    """Say in one line what went wrong and return the exit code; `home` is the one that was named."""
+    """Print one line about the error and return the exit code; `home` is the home named on the command line."""
     causes = list(_flatten_errors(error))
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
         _complain("interrupted")
@@ -46,7 +46,7 @@ def report(error: BaseException, *, home: str | None = None) -> int:
 
 
 def _explain_home_in_use(error: sc.SessionCoreError, chosen_home: str | None) -> list[str]:
-    """Say what to do about a home that is in use: whether by its service, only the home tells."""
+    """Suggest what to do about a home that is in use; only the home itself knows whether its service uses it."""
     from frontends.commands.sessions.home import format_command, resolve_home
     from frontends.daemon.runtime_paths import service_process
 
@@ -58,14 +58,14 @@ def _explain_home_in_use(error: sc.SessionCoreError, chosen_home: str | None) ->
 
 
 def _flatten_errors(error: BaseException) -> list[BaseException]:
-    """The errors inside nested groups."""
+    """Return the errors inside nested groups."""
     if isinstance(error, BaseExceptionGroup):
         return [leaf for each in error.exceptions for leaf in _flatten_errors(each)]
     return [error]
 
 
 def _complain(sentence: str, *details: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody can be told
+    with contextlib.suppress(OSError, ValueError):  # nowhere left to report to
         print(f"{PROGRAM}: {_safe(sentence)}", file=sys.stderr)
         for detail in details:
             print(f"  {_safe(detail)}", file=sys.stderr)
@@ -77,7 +77,7 @@ def _safe(text: str) -> str:
 
 
 def flush_output(code: int) -> int:
-    """Write out what is buffered; a reader that has left must not cause a complaint at the interpreter's end."""
+    """Flush buffered output; a reader that has left must not cause a complaint when the interpreter exits."""
     if sys.stdout is None:
         return code
     try:

@@ -44,10 +44,10 @@ examples:
   session-core run "/commit fix the parser"         a command of an extension
   session-core run "!git status"                    a line for the shell
 
-A prompt that begins with /name or /extension.name has that command done, and
-!line runs in the shell; the next turn's model sees what came of it. To say such
-a thing to the model, type the first character twice. A prompt from stdin is
-always said to the model. What a command has to say goes to stdout, with --json
+A prompt that begins with /name or /extension.name runs that command, and
+!line runs in the shell; the model sees the result next turn. To send such
+text to the model, double its first character. A prompt from stdin is
+always sent to the model. The output of a command goes to stdout, with --json
 to stderr.
 
 Stdout carries the answer and nothing else; thoughts, tool calls and the
@@ -56,7 +56,7 @@ printed; --json gives it unchanged.
 
 A tool call that needs a yes is shown before it runs: the command, or the
 change of a file. Answer y (once), s (for this session), a (always exactly
-this), n, or type what the model should do instead. Just Enter is a no; what is
+this), n, or type what the model should do instead. Enter alone is no; what is
 neither clearly a yes nor a no is asked again. Questions of extensions are
 asked the same way; just Enter dismisses them, and --yes does not answer them.
 
@@ -71,9 +71,9 @@ Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at
 once.
 
 While a service runs for the home (see: session-core serve --help), the session
-is one of it, and goes on if this program is ended. --embedded never does so.
+runs in it, and goes on if this program ends; --embedded does not use it.
 A prompt to a session that is at work waits, and is answered when that is done;
-stdout has the answer to it alone, and Ctrl-C takes it back as long as it waits.
+stdout carries only its answer, and Ctrl-C withdraws it while it waits.
 Questions that are not about this prompt are left to others where nobody can be
 asked here.
 
@@ -81,7 +81,7 @@ exit codes:
   0  done
   1  the turn failed, was stopped or was interrupted
   2  wrong usage; nothing was begun
-  3  the turn ended, but a tool call in it was denied, and not by you here
+  3  the turn ended, but a tool call was denied, and not by your answer
   4  a limit was reached: steps, cost, time, or the longest answer
   5  the answer does not fit --output-schema
   130 Ctrl-C   143 asked to end (SIGTERM)   141 the reader of the output left
@@ -102,7 +102,7 @@ It reads only, so it works while another session-core is running.
 SHOW = """\
 examples:
   session-core show                 the last used session of this directory
-  session-core show 7k2f            the conversation, as far as it is at hand
+  session-core show 7k2f            its recent messages
   session-core show 7k2f --last 4   its newest messages
   session-core show 7k2f --all      from the very beginning
   session-core show 7k2f --json     the state as one JSON object
@@ -215,14 +215,14 @@ A project can bring instructions (AGENTS.md), settings, skills and MCP servers.
 They are used only if you have trusted exactly these files: one changed byte,
 and they are not used until you look again.
 """
-EXT_LINE = "the extensions: list, look at, trust, switch, check"
+EXT_LINE = "manage extensions: list, inspect, trust, enable, check"
 EXT_ABOUT = (
     "Look after extensions: programs that add tools, commands, hooks and models. Each runs only after somebody has "
     "looked at it and agreed, and only as long as its files stay the same."
 )
 EXT_TASKS = {
     "list": ("what there is, and what runs", "List the extensions, and why some do not run."),
-    "info": ("everything about one", "Show the manifest and the files of an extension; nothing is started."),
+    "info": ("show the manifest of one", "Show the manifest and the files of an extension; nothing is started."),
     "trust": (
         "look at one, and let it run",
         "Show the command, the names of its variables, what it may use, its sandbox and its files. Asks first.",
@@ -230,10 +230,10 @@ EXT_TASKS = {
     "enable": ("switch one on again", "Switch an extension on that was switched off."),
     "disable": ("switch one off", "Switch an extension off; what was agreed to is remembered."),
     "reload": (
-        "check one after a change, and have it used",
+        "check one after a change, and load it",
         "Check an extension with the files it has now, as doctor does; a service that runs here then takes it over.",
     ),
-    "logs": ("what one has said", "Print the end of the log of an extension."),
+    "logs": ("show the log of one", "Print the end of the log of an extension."),
     "login": (
         "log in to a provider of one",
         "Have an extension log you in to its provider, or to one of several: NAME/PROVIDER. It asks on this terminal.",
@@ -243,7 +243,7 @@ EXT_TASKS = {
         "Forget the logins to the providers of an extension, or to one of them: NAME/PROVIDER.",
     ),
     "doctor": (
-        "start one, and see how it does",
+        "start one, and report its problems",
         "Start an extension for real, ping it and end it; tell what it offers, and every problem (exit code 1).",
     ),
 }
@@ -268,7 +268,7 @@ examples:
 Then test it, check it, have it found and let it run: what to type is printed,
 and stands in its README.
 """
-EXT_CHECK_LINE = "drive one through the whole protocol"
+EXT_CHECK_LINE = "test one against the whole protocol"
 EXT_CHECK_ABOUT = (
     "Start an extension in any language and find out whether it keeps to the protocol: its greeting, tools, commands, "
     "hooks and events with made-up values, cancellations, odd input, and its end. Every message it sends is checked "
@@ -298,7 +298,7 @@ examples:
   session-core ext check ./gate          does it keep to the protocol?
   session-core ext logs gate             what it said beside the protocol
 
-Extensions lie in extensions/ of the home, in $SMOOTH_HOME/extensions or
+Extensions are in extensions/ of the home, in $SMOOTH_HOME/extensions or
 ~/.smooth/extensions, and in .session-core/extensions and .smooth/extensions of
 a project, which count only if the folder is trusted (see: session-core trust
 --help). Each is a folder with an extension.toml.

@@ -1,6 +1,6 @@
-"""How a command line is read: the parser that all commands share, and the kinds of values options have.
+"""Command line parsing: the parser that all commands share, and the value types of options.
 
-Nothing heavy is imported here, so that `--help` and `--version` answer at once.
+Imports nothing heavy, so `--help` and `--version` answer at once.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _FLAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}(=.*)?", re.DOTALL)
 
 
 class UsageError(Exception):
-    """The arguments make no sense; the message is one sentence for the user, the details are lines below it."""
+    """Arguments that make no sense; the message is one sentence for the user, the details are lines below it."""
 
     def __init__(self, message: str, *, details: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -27,16 +27,16 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and takes options anywhere between the other words."""
+    """A parser that reports errors in one line and accepts options anywhere between the positional arguments."""
 
     rest: str | None = None
-    """The list of words that also takes all that come after `--`, as they are: they may look like options."""
+    """The list argument that also takes everything after `--` verbatim, even words that look like options."""
     _sorting = False
 
-    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - one shape for all of its overloads
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - one signature for all overloads
         self, args: Any = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Read the arguments of a command; `show --home x ID`, `show ID --home x` and any mixture are the same."""
+        """Parse the arguments of a command; `show --home x ID`, `show ID --home x` and any mixture are equivalent."""
         if self._subparsers is not None or self._sorting:
             return super().parse_known_args(args, namespace)
         words, rest = args, []
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Read the whole command line, and say what to do about common slips."""
+        """Parse the whole command line, with advice for common slips."""
         typed = list(sys.argv[1:] if args is None else args)
         if typed and typed[0].partition("=")[0] == "--home":
             self.error("--home goes after the command, as in: session-core sessions --home DIR")
@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         return chosen
 
     def _chosen_parser(self, chosen: argparse.Namespace) -> argparse.ArgumentParser:
-        """Return the parser of the command, or of the task of one, that was chosen."""
+        """Return the parser of the chosen command or subcommand."""
         asked: argparse.ArgumentParser = self
         while asked._subparsers is not None:  # noqa: SLF001 - argparse has no other way to find them
             tasks: Any = asked._subparsers._group_actions[0]  # noqa: SLF001
@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         return asked
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments."""
+        """Reject the arguments."""
         raise UsageError(f"{message} (see: {self.prog} --help)")
 
 
@@ -87,7 +87,7 @@ Commands: TypeAlias = Any  # argparse does not export the class that `add_subpar
 def add_command(
     commands: Commands, name: str, help_line: str, description: str, epilog: str | None = None, *, keeps: bool = True
 ) -> argparse.ArgumentParser:
-    """Add a command, or a task of one; `keeps` says that it has to do with sessions that are kept somewhere."""
+    """Add a command or a subcommand; `keeps` marks one that deals with stored sessions."""
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help_line,
@@ -101,18 +101,18 @@ def add_command(
     return command
 
 
-# --- values of options ------------------------------------------------------------------------------------------------
+# --- option values ----------------------------------------------------------------------------------------------------
 
 
 def count(typed: str) -> int:
-    """Read a number from 1 on."""
+    """Parse a number of at least 1."""
     if not (typed.isascii() and typed.isdigit() and int(typed) > 0):
         raise argparse.ArgumentTypeError(f"{typed!r} is not a number from 1 on")
     return int(typed)
 
 
 def micros(typed: str) -> int:
-    """Read an amount of dollars, as millionths of one."""
+    """Parse an amount in dollars and return millionths of a dollar."""
     try:
         amount = float(typed.removeprefix("$"))
     except ValueError:
@@ -123,7 +123,7 @@ def micros(typed: str) -> int:
 
 
 def milliseconds(typed: str) -> int:
-    """Read a number of seconds."""
+    """Parse a number of seconds and return milliseconds."""
     try:
         seconds = float(typed)
     except ValueError:
@@ -134,7 +134,7 @@ def milliseconds(typed: str) -> int:
 
 
 def lifetime(typed: str) -> int:
-    """Read how long something is good, such as 90s, 30m, 2h or 7d, as milliseconds."""
+    """Parse a lifetime such as 90s, 30m, 2h or 7d and return milliseconds."""
     number, unit = typed[:-1], typed[-1:]
     if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) < 9 and int(number) > 0):
         raise argparse.ArgumentTypeError(f"{typed[:60]!r} is not a time such as 30m, 2h or 7d")
@@ -142,7 +142,7 @@ def lifetime(typed: str) -> int:
 
 
 def flag(typed: str) -> str:
-    """Read a flag for extensions: `name` or `name=value`, also with the dashes that it has elsewhere."""
+    """Parse an extension flag: `name` or `name=value`, with or without leading dashes."""
     said = typed.removeprefix("--")
     if not _FLAG.fullmatch(said) or len(said) > _LONGEST_FLAG or not said.isprintable():
         raise argparse.ArgumentTypeError(f"{typed[:60]!r} is not a flag, such as verbose or level=2")

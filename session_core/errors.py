@@ -1,7 +1,7 @@
-"""The errors a caller can meet: one small tree, each with a stable `code` for the wire and a sentence for people.
+"""The errors a caller can get: one small tree, each with a stable `code` for the wire and a sentence for people.
 
-Failures of models, tools and extensions are not here: those are events (law 10). What is here says that a caller
-asked for something that cannot be done, or that a reader must resync.
+Failures of models, tools and extensions are not here: those are events (law 10). These errors mean that a caller asked
+for something that cannot be done, or that a reader must resync.
 """
 
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -29,7 +29,7 @@ class SessionCoreError(Exception):
         self.field = field
 
     def fresh_copy(self) -> Self:
-        """Return the same error as an object of its own, for each of several who wait: raising adds to an object."""
+        """Return a copy for each of several waiting tasks, because raising an exception modifies the object."""
         fresh = type(self).__new__(type(self), *self.args)
         fresh.__dict__.update(self.__dict__)
         return fresh
@@ -52,19 +52,19 @@ class ProtocolError(SessionCoreError):
 
 
 class NotFound(SessionCoreError):
-    """The session, message, queue item or request that was named does not exist."""
+    """The given session, message, queue item or request does not exist."""
 
     code = "not_found"
 
 
 class Conflict(SessionCoreError):
-    """The request is well formed but does not fit the present state, for instance a branch switch during a turn."""
+    """The request is well formed but does not fit the current state, for instance a branch switch during a turn."""
 
     code = "conflict"
 
 
 class FilesChanged(Conflict):
-    """An undo was not begun because of these files: their paths, each with the reason."""
+    """An undo was not started because of these files: their paths, each with the reason."""
 
     code = "files_changed"
 
@@ -74,15 +74,15 @@ class FilesChanged(Conflict):
 
 
 class Unavailable(SessionCoreError):
-    """This service was set up without the part that the command needs."""
+    """The service was set up without the part that the command needs."""
 
     code = "unavailable"
 
 
 class ExtensionFailed(SessionCoreError):
-    """An extension could not do what it was asked, or refused; the message is its own where it gave one.
+    """An extension failed or refused a request; the message is the extension's own if it gave one.
 
-    `number` is the code of its own error, such as -32001 when there was nobody to ask.
+    `number` is the extension's own error code, such as -32001 when there was nobody to ask.
     """
 
     code = "extension_failed"
@@ -111,9 +111,9 @@ class ServiceClosed(SessionCoreError):
 
 
 class Disconnected(SessionCoreError):
-    """The connection to the service is lost, and it could not be found again in time.
+    """The connection to the service was lost and could not be restored in time.
 
-    What was asked may or may not have been done; asking again with the same idempotency key is safe.
+    The command may or may not have run; sending it again with the same idempotency key is safe.
     """
 
     code = "disconnected"
@@ -132,13 +132,13 @@ class InternalError(SessionCoreError):
 
 
 class StorageFailed(SessionCoreError):
-    """What was done could not be saved; it may be gone when the service starts again. Nothing more is accepted."""
+    """A change could not be saved and may be lost when the service restarts. The service accepts no more changes."""
 
     code = "storage_failed"
 
 
 class ReadOnly(SessionCoreError):
-    """The service only shows what there is: the disk has failed, or the store was opened for reading."""
+    """The service is read-only: the disk has failed, or the store was opened for reading."""
 
     code = "read_only"
 
@@ -150,7 +150,7 @@ class StoreInUse(SessionCoreError):
 
 
 class StoreDamaged(SessionCoreError):
-    """Something that was kept cannot be read back as it was written; the message says what, and what to do."""
+    """Stored data cannot be read back as it was written; the message says which, and what to do."""
 
     code = "store_damaged"
 
@@ -162,13 +162,13 @@ class StoreUnusable(SessionCoreError):
 
 
 class NoStore(StoreUnusable):
-    """No sessions are kept here yet."""
+    """No sessions are stored here yet."""
 
     code = "no_store"
 
 
 class Lagged(SessionCoreError):
-    """The reader fell behind and exactly `missed` events are gone for it; the subscription goes on after them."""
+    """The reader fell behind and lost exactly `missed` events; the subscription continues after them."""
 
     code = "lagged"
 
@@ -178,7 +178,7 @@ class Lagged(SessionCoreError):
 
 
 class CursorRefused(SessionCoreError):
-    """No stream can be resumed at this cursor; take a snapshot instead."""
+    """The stream cannot be resumed at this cursor; take a snapshot instead."""
 
     code = "cursor_refused"
 

@@ -1,13 +1,13 @@
-"""Telling faults of foreign code (tools, providers, compactors) from what must always pass through."""
+"""Distinguish faults of foreign code (tools, providers, compactors) from exceptions that must always propagate."""
 
 import trio
 
 FOREIGN_FAULTS = (BaseException,)
-"""What foreign code may raise without taking the service with it; look at `must_propagate` before handling one."""
+"""What foreign code may raise without bringing down the service; check `must_propagate` before handling one."""
 
 
 def must_propagate(error: BaseException) -> bool:
-    """Tell whether an error is, or holds, a cancellation or Ctrl-C: those belong to somebody further out."""
+    """Return whether an error is or contains a cancellation or Ctrl-C, which an outer scope must handle."""
     always = (trio.Cancelled, KeyboardInterrupt)
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(always) is not None

@@ -1,7 +1,7 @@
-"""Letting go of an HTTP answer that is left before its end: the one place that knows what httpx2 forgets.
+"""Closing an HTTP response before its end: the one workaround for a gap in httpx2.
 
 httpx2 2.16 closes the outer layers of a body and leaves its innermost generator to the garbage collector, about which
-trio complains. `hold_body` keeps hold of that generator, so that closing the response closes it too.
+trio complains. `hold_body` keeps a reference to that generator, so closing the response closes it too.
 """
 
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _HeldBody:
-    """The pieces of a body as they come from the connection, closed together with it."""
+    """The chunks of a body as they come from the connection, closed together with it."""
 
     def __init__(self, body: Any) -> None:
         self._body = body
@@ -31,11 +31,11 @@ class _HeldBody:
 
 
 def hold_body(response: "httpx2.Response") -> None:
-    """See to it that closing a streamed response closes its body to the core; call it before the first piece is read.
+    """Make closing a streamed response close its innermost body too; call it before the first chunk is read.
 
-    A response whose inside looks otherwise, such as one of a later httpx2, is left as it is.
+    A response with a different internal structure, such as one of a later httpx2, is left alone.
     """
     holder: Any = getattr(response.stream, "_stream", None)
     body: Any = getattr(holder, "_httpcore_stream", None)
     if hasattr(body, "aclose") and not isinstance(body, _HeldBody):
-        holder._httpcore_stream = _HeldBody(body)  # noqa: SLF001 - there is no other way to it
+        holder._httpcore_stream = _HeldBody(body)  # noqa: SLF001 - there is no public access

@@ -1,4 +1,4 @@
-"""Names of things: ids that sort by age and cannot be guessed, and the cursor, a place in the order of events.
+"""Ids that sort by age and cannot be guessed, and the cursor, a position in the order of events.
 
 An id is `<kind>_` + 10 characters of time + 16 random characters, in an alphabet that sorts like its values. The
 time part never repeats within a process, so ids made here sort strictly in the order they were made; the 80 random
@@ -17,13 +17,13 @@ TurnId = NewType("TurnId", str)
 CallId = NewType("CallId", str)
 QueueItemId = NewType("QueueItemId", str)
 RequestId = NewType("RequestId", str)
-"""An approval or a dialog: something that waits for a person."""
+"""The id of an approval or a dialog, which waits for a person."""
 WakeupId = NewType("WakeupId", str)
 ClientId = NewType("ClientId", str)
 Epoch = NewType("Epoch", str)
 
 LOCAL_CLIENT = ClientId("local")
-"""Who acts when a program calls the service in its own process and names no client."""
+"""The client id of a program that calls the service in its own process and names no client."""
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: ids get read aloud and typed
 _TIME_CHARACTERS = 10
@@ -32,7 +32,7 @@ _RANDOM_CHARACTERS = 16
 
 @attrs.frozen(kw_only=True, order=False)
 class Cursor:
-    """A place in the one order of events: everything up to and including `seq` of the run called `epoch`."""
+    """A position in the order of all events: everything up to and including `seq` of the run `epoch`."""
 
     epoch: Epoch
     seq: int
@@ -44,7 +44,7 @@ def now_ms() -> int:
 
 
 class _IdClock:
-    """A millisecond count that never stands still, so that two ids of one process never share their time part."""
+    """A strictly increasing millisecond count, so two ids of one process never share their time part."""
 
     last = 0
 
@@ -67,7 +67,7 @@ def new_session_id() -> SessionId:
 
 
 def is_session_id(text: str) -> bool:
-    """Tell whether a text has the form of a session id."""
+    """Return whether a text has the form of a session id."""
     kind, _, rest = text.partition("_")
     return kind == "ses" and len(rest) == _TIME_CHARACTERS + _RANDOM_CHARACTERS and set(rest) <= set(_ALPHABET)
 

@@ -1,8 +1,8 @@
-"""Every bound of the system in one place, each with its reason."""
+"""All bounds of the system in one place, each with its reason."""
 
 from typing import Final
 
-# What one caller may hand in.
+# What one caller may send.
 MAX_TEXT_CHARS: Final = 1_000_000
 """A prompt of a million characters is more than any model reads; more is a mistake or an attack."""
 MAX_NAME_CHARS: Final = 200
@@ -12,7 +12,7 @@ MAX_PATH_CHARS: Final = 4_096
 MAX_IMAGE_BYTES: Final = 5_000_000
 """Providers refuse larger images."""
 MAX_MESSAGE_CHARS: Final = 8_000_000
-"""Text and images of one message together, so that it fits into a frame with room to spare."""
+"""Text and images of one message together; it must fit into a frame with room to spare."""
 MAX_PARTS_PER_MESSAGE: Final = 64
 """A user message is a text and a handful of images."""
 MAX_DELAY_MS: Final = 7 * 24 * 3_600_000
@@ -26,24 +26,24 @@ MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 MAX_JSON_DEPTH: Final = 64
 """Deep enough for tool arguments, shallow enough that no parser or reader recurses into trouble."""
 MAX_OPEN_JSON_DEPTH: Final = MAX_JSON_DEPTH - 16
-"""Depth of JSON of unknown shape inside a value; the rest is room for the values and envelopes around it, so that what
-one client could send in a command, every other client can read in an event."""
+"""Depth of JSON of unknown shape inside a value; the rest is room for the values and envelopes around it, so every
+client can read in an event what another client could send in a command."""
 MAX_INTEGER: Final = 2**53
-"""Whole numbers beyond this are not exact in JavaScript, where half of our readers live."""
+"""Integers beyond this are not exact in JavaScript, which half of our clients use."""
 
 # What a connection to another program holds (`session_core.rpc`).
 MAX_RPC_LINE: Final = MAX_FRAME_BYTES
-"""One message; a longer line is passed over without being kept."""
+"""One message; a longer line is skipped without being buffered."""
 RPC_HEAD_BYTES: Final = 4_096
-"""What is kept of a line that is too long: its id and kind stand in the first bytes, whoever wrote it."""
+"""What is kept of a line that is too long: its id and kind are in the first bytes in every implementation."""
 MAX_RPC_SKIPPED: Final = 16 * MAX_RPC_LINE
-"""Bytes of too long lines between two messages; more is no accident, and the connection is closed."""
+"""Bytes of oversized lines between two messages; more is no accident, and the connection is closed."""
 MAX_RPC_NOISE: Final = 16 * 1024 * 1024
-"""Bytes of all other lines between two messages that are of no use: a loop that prints, not a greeting."""
+"""Bytes of all other useless lines between two messages: more is a loop that prints, not a greeting."""
 RPC_NOISE_LINE: Final = 64
-"""What each of them counts beside its own bytes: looking at the shortest takes time too."""
+"""What each of them counts in addition to its own bytes, because even the shortest takes time to parse."""
 RPC_PORTION_LINES: Final = 64
-"""Lines that are looked at before others have their turn; the worst of short ones takes tens of microseconds."""
+"""Lines that are parsed before other tasks may run; the worst short one takes tens of microseconds."""
 RPC_PORTION_BYTES: Final = 8_192
 """The same in bytes; the worst of them takes half a microsecond."""
 MAX_RPC_ID_CHARS: Final = 200
@@ -60,56 +60,56 @@ given up."""
 MAX_RPC_BYTES: Final = 4 * MAX_RPC_LINE
 """The same in bytes."""
 RPC_EVENTS: Final = 1_024
-"""Events that wait for a slow reader; the oldest are shed, and it is told how many."""
+"""Events that wait for a slow reader; the oldest are shed, and the reader is told how many."""
 MAX_RPC_EVENT_BYTES: Final = MAX_RPC_LINE
 """The same in bytes."""
 RPC_FLUSH_MS: Final = 1_000
-"""How long a connection that is being closed tries to hand out what still waits."""
+"""How long a closing connection tries to flush what is still queued."""
 
 # What the process of an extension is allowed (`session_core.sep`).
 EXTENSION_START_MS: Final = 10_000
-"""How long an extension may take to answer its first request; one that is compiled on the way needs seconds."""
+"""How long an extension may take to answer its first request; one that compiles at startup needs seconds."""
 EXTENSION_STOP_MS: Final = 5_000
 """How long it may take to answer its last one and to exit, before its process group is killed."""
 EXTENSION_EARLY_BYTES: Final = 1024 * 1024
-"""What it may tell before its first answer is dealt with, about so many bytes in memory; more is dropped."""
+"""What it may send before its first answer is processed, approximately in bytes of memory; more is dropped."""
 EXTENSION_REGISTERS_AT_ONCE: Final = 16 * 1024
-"""Bytes of a `registry/update` that is checked at once, in about ten milliseconds; a larger one is checked aside."""
+"""Bytes of a `registry/update` that is checked inline, in about ten milliseconds; a larger one is checked aside."""
 MAX_EXTENSION_REGISTERS: Final = 8 * 1024 * 1024
-"""Bytes of updates of one extension that wait to be checked; more is refused, as nothing of that size can be valid."""
+"""Bytes of unchecked updates of one extension; more is refused, because nothing of that size can be valid."""
 EXTENSION_PUBLISHES_PER_S: Final = 100
-"""What one extension may show, post and append in a second: each is an event that everybody who follows gets, and most
-of it is written to the disk. Animations take thirty."""
+"""What one extension may show, post and append in a second: each is an event for all followers, and most are written
+to disk. Animations take thirty."""
 EXTENSION_PUBLISHES_AT_ONCE: Final = 1_000
-"""How much of it may come in a burst, such as the entries of a first import."""
+"""How many of them may come in a burst, such as the entries of a first import."""
 EXTENSION_IDLE_MS: Final = 60_000
-"""After so long without a word it is asked whether it is still there."""
+"""An extension that is silent for this long is pinged."""
 EXTENSION_PONG_MS: Final = 10_000
-"""How long its answer may take; it is killed when the second one in a row is missing."""
+"""How long its pong may take; it is killed when it misses two in a row."""
 EXTENSION_HEALTHY_MS: Final = 5 * 60_000
-"""An extension that has run for so long is not caught in a loop of crashes: the next one is counted as its first."""
+"""An extension that has run for this long is not in a crash loop: its next crash counts as the first."""
 EXTENSION_NOISE_LINES: Final = 200
-"""Lines on its stdout that are no messages and go to its log, in one second; of more, only the number."""
+"""Lines per second on its stdout that are not messages and go to its log; further ones are only counted."""
 EXTENSION_HOOK_MS: Final = 5_000
 """How long an extension may take to answer a hook, unless its manifest says otherwise; the turn goes on without it."""
 EXTENSION_GUARD_MS: Final = 60_000
-"""The same where its silence means no: it may have to ask a person."""
+"""The same for hooks where silence means no: the extension may have to ask a person."""
 EXTENSION_TOOL_MS: Final = 120_000
-"""How long a tool of an extension may go without a word; each word of its progress begins this anew."""
+"""How long an extension's tool may be silent; each progress report restarts this timeout."""
 EXTENSION_TOOL_TOTAL_MS: Final = 3_600_000
-"""How long one call of it may take in all."""
+"""How long one call of it may take in total."""
 EXTENSION_PROGRESS_EVERY_MS: Final = 50
-"""How often the progress of one call is shown; what comes in between is put together."""
+"""How often the progress of one call is shown; reports in between are merged."""
 EXTENSION_ANSWER_MS: Final = 300_000
-"""How long a model of an extension may be silent in the middle of an answer, or before it."""
+"""How long an extension's model may be silent before or during an answer."""
 EXTENSION_ANSWER_TOTAL_MS: Final = 3_600_000
-"""How long one answer may take in all."""
+"""How long one answer may take in total."""
 EXTENSION_LOGIN_MS: Final = 300_000
 """How long a person may take to log in to a provider of an extension."""
 EXTENSION_REFRESH_MS: Final = 60_000
-"""How long it may take to renew a login, which needs nobody."""
+"""How long it may take to renew a login, which needs no person."""
 MAX_CREDENTIAL_CHARS: Final = 64_000
-"""What one login may leave behind: a few tokens."""
+"""What one login may store: a few tokens."""
 MAX_CREDENTIALS: Final = 256
 """Logins that are kept; the oldest are forgotten."""
 EXTENSION_LOG_LINES: Final = 1_000
@@ -117,20 +117,20 @@ EXTENSION_LOG_LINES: Final = 1_000
 EXTENSION_LOG_CHARS: Final = 2_000
 """Length of one of them; the rest of the line is cut."""
 EXTENSION_LOG_BYTES: Final = 1024 * 1024
-"""Size of its log on the disk before a new file is begun; one old file is kept."""
+"""Size of its log on disk before it is rotated; one old file is kept."""
 
 # What the service holds at a time.
 MAILBOX_CAPACITY: Final = 1_024
 """Commands waiting for the actor; one more is refused with `Overloaded`."""
 DRAIN_PER_TICK: Final = 64
-"""Commands the actor runs before it lets other tasks have a turn."""
+"""Commands the actor runs before it lets other tasks run."""
 STREAM_CAPACITY: Final = 8_192
 """Events kept for readers of all sessions."""
 SESSION_STREAM_CAPACITY: Final = 2_048
 """Events kept for readers of one session; a chatty neighbour cannot push them out."""
 WINDOW_MESSAGES: Final = 1_024
-"""Messages held in a session's state, the newest ones: several long turns, and a number that is copied in no time. The
-window is part of the fold: readers with another number would see another state."""
+"""The newest messages, held in a session's state: several long turns, and few enough to copy quickly. The window is
+part of the fold: readers with another number would see another state."""
 WINDOW_CHARS: Final = 4_000_000
 """Characters in these messages: about as much as any model reads, and at most 16 MB of text, unless a single message
 is larger."""
@@ -142,7 +142,7 @@ MAX_ENTRIES: Final = 200
 """Entries of extensions held in a session's state, the newest ones; all of them stay in the journal. Like the window,
 part of the fold."""
 MAX_ENTRY_BYTES: Final = 16 * 1024
-"""One entry as JSON, so that a snapshot with all of them stays small."""
+"""One entry as JSON; a snapshot with all of them must stay small."""
 MAX_DISPLAYS: Final = 64
 """Extensions that show something in one session; part of the fold."""
 MAX_WIDGET_BYTES: Final = 64 * 1024
@@ -150,27 +150,27 @@ MAX_WIDGET_BYTES: Final = 64 * 1024
 MAX_COMMANDS_AT_ONCE: Final = 16
 """Commands of extensions that run at once in one session."""
 MAX_PROGRAMS_AT_ONCE: Final = 8
-"""Programs of extensions that run, or wait for a person's yes, at once in one session."""
+"""Programs of extensions that run, or wait for a person's approval, at once in one session."""
 MAX_OPEN_REQUESTS: Final = 64
 """Approvals and dialogs waiting in one session."""
 MAX_WAKEUPS: Final = 64
 """Wake-ups armed in one session."""
 MAX_SUMMARY_CHARS: Final = 300
-"""What a tool call would do, in one line."""
+"""The one-line summary of a tool call."""
 MAX_SHOWN_CHARS: Final = 100_000
-"""What people are shown of a tool call before they answer; a longer one cannot be judged, and is refused."""
+"""What people are shown of a tool call before they answer; nobody can judge a longer one, so it is refused."""
 MAX_GRANTS: Final = 256
-"""Standing permissions of one session; further ones are asked for each time."""
+"""Standing grants of one session; beyond that, each call needs its own approval."""
 MAX_USAGE_LINES: Final = 64
-"""Models and purposes counted apart in one session; what further ones use is only counted in all."""
+"""Models and purposes counted separately in one session; usage of further ones only counts in the total."""
 MAX_FINISHED_REQUESTS: Final = 256
-"""Answered approvals and dialogs remembered per session, so that a late answer is told who was first."""
+"""Answered approvals and dialogs remembered per session, to tell a late answer who was first."""
 
 # What a turn may use.
 MAX_STEPS_PER_TURN: Final = 200
 """Model calls in one turn; a model that loops is ended with a clear outcome."""
 MAX_ANSWER_CHARS: Final = 1_000_000
-"""Text of one model answer; a model that never ends is a failure."""
+"""Text of one model answer; an answer that never ends is a failure."""
 MAX_TOOL_OUTPUT_CHARS: Final = 100_000
 """Text of one tool result that is kept and shown to the model; the rest is cut with a remark."""
 MAX_LIVE_OUTPUT_CHARS: Final = 64_000
@@ -178,123 +178,124 @@ MAX_LIVE_OUTPUT_CHARS: Final = 64_000
 MAX_FINAL_TEXT_CHARS: Final = 64_000
 """Text of the last answer repeated in a turn's outcome."""
 MAX_ERROR_CHARS: Final = 2_000
-"""Length of an error message taken over from a model or a tool."""
+"""Length of an error message from a model or a tool."""
 MAX_TOOLS_AT_ONCE: Final = 8
 """Tool calls of one step that run side by side."""
 MAX_TASK_DEPTH: Final = 2
-"""How deep child sessions may nest: helpers of helpers, and no further."""
+"""How deep child sessions may nest: subagents of subagents, and no further."""
 MAX_RETRIES: Final = 5
-"""Times a failed model call is tried again within one step."""
+"""How often a failed model call is retried within one step."""
 MAX_RETRY_WAIT_MS: Final = 15 * 60_000
-"""The longest that a provider may have us wait before another try; nobody sits out more than that."""
+"""The longest retry delay that a provider may impose; nobody waits longer than that."""
 APPROVAL_TIMEOUT_MS: Final = 15 * 60_000
 """An approval nobody answers is denied after this long."""
 STOP_PATIENCE_MS: Final = 5_000
-"""How long `request_stop` waits for the end before it says truthfully that work is still stopping."""
+"""How long `request_stop` waits for the end before it reports that work is still stopping."""
 KILL_GRACE_MS: Final = 500
 """Time between SIGTERM and SIGKILL for a child process group."""
 
 # What the store holds.
 MAX_RECORD_BYTES: Final = 4 * MAX_FRAME_BYTES
-"""One event in the journal; what is larger was not written by this program."""
+"""One event in the journal; a larger one was not written by this program."""
 MAX_BACKLOG_BYTES: Final = 64 * 1024 * 1024
 """Events that wait for a slow disk; beyond this, commands are refused until it has caught up."""
 PARTIAL_TEXT_EVERY_MS: Final = 250
 """How often the text of an unfinished answer is saved. With the time the disk takes, a crash loses half a second."""
 COMMIT_AFTER_MS: Final = 100
-"""How long events that nobody waits for may gather before they are committed together: a large batch costs a third less
-per event than what gathers in 20 milliseconds, and with the text above it stays within the half second."""
+"""How long events that nobody waits for may accumulate before they are committed together: a large batch costs a third
+less per event than a batch of 20 milliseconds, and with the interval above it stays within the half second."""
 SEARCHABLE_AFTER_MS: Final = 2_000
-"""How long messages may gather before they are put into the search index together; a search reads those that wait."""
+"""How long messages may accumulate before they are indexed together; a search also reads those not indexed yet."""
 COMMIT_AFTER_STEPS: Final = 1_000
-"""As many of them are committed without waiting further: a statement of the journal takes 1,024 rows, and what comes
-while the commit is being begun should still find room in it."""
+"""This many of them are committed without further delay: a journal statement takes 1,024 rows, which leaves room for
+events that come while the commit starts."""
 STATE_EVERY_EVENTS: Final = 256
-"""How many events of a session may lie between two saved states: what opening it has to fold, at most."""
+"""The most events of a session between two saved states: opening it folds at most this many."""
 MAX_KV_KEY_CHARS: Final = 512
-"""A key under which an extension keeps a value: a path or an address, not a document."""
+"""A key under which an extension stores a value: a path or an address, not a document."""
 MAX_KV_VALUE_BYTES: Final = 256 * 1024
-"""One such value as JSON; what is larger belongs into a file."""
+"""One such value as JSON; larger data belongs in a file."""
 MAX_KV_KEYS: Final = 1_024
-"""How many of them one extension keeps: a list of them fits into any reply."""
+"""How many keys one extension may have: the list of them fits into any reply."""
 MAX_KV_BYTES: Final = 16 * 1024 * 1024
-"""How much all values of one extension have together."""
+"""The total size of all values of one extension."""
 MAX_LEAF_BYTES: Final = 32 * 1024 * 1024
-"""One part of what an executor keeps; written as text in an export, it is still shorter than the longest record."""
+"""One leaf of an executor's state; as text in an export, it is still shorter than the longest record."""
 REMEMBERED_SESSIONS_MS: Final = 5 * 60_000
 """How long a session at rest stays in memory after it was last used."""
 
-# Folders that one service serves.
+# Folders of one service.
 MAX_OPEN_FOLDERS: Final = 32
 """Folders that are followed, with their MCP servers, while no turn runs in them; those in use come on top."""
 MAX_STATED_FOLDERS: Final = 4_096
 """Folders whose trusted files forbid something, remembered while nobody follows them: a few hundred bytes each."""
 MAX_FOUND_PATHS: Final = 50_000
-"""Files of a folder that are looked through for a name; who has more types more of the path, or works further down."""
+"""Files of a folder that are searched for a name; in larger folders people type more of the path, or work further
+down."""
 MAX_FOUND_CHARS: Final = 8_000_000
-"""The same in characters, as these names stay in memory while somebody types."""
+"""The same in characters, because these names stay in memory while somebody types."""
 FIND_FILES_MS: Final = 2_000
-"""How long the names of a folder are collected; somebody waits who has just pressed a key."""
+"""How long collecting the names of a folder may take, because somebody has just pressed a key and waits."""
 FOUND_FRESH_MS: Final = 5_000
-"""How old these names may be: a word is typed meanwhile, and no folder is walked for each of its letters."""
+"""How old these names may be: long enough to type a word without walking the folder for each letter."""
 MAX_FOUND_FOLDERS: Final = 8
 """Folders whose names are held at once."""
 FOLDER_SERVERS_WAIT_MS: Final = 10_000
-"""How long the first turn in a folder waits for its MCP servers, so that its model knows their tools from the start."""
+"""How long the first turn in a folder waits for its MCP servers; its model should know their tools from the start."""
 
 MAX_PROTOCOL_OPTIONS_BYTES = 64 * 1024
 """All options of a session's protocol; they are part of every snapshot."""
 PROTOCOL_CALLBACK_MS = 10_000
 """One callback of a protocol plugin; it has no reason to take long, and a turn waits for it."""
 PROTOCOL_BEFORE_CALL_MS = 300_000
-"""The callback before a model call: it may ask a model itself."""
+"""The callback before a model call, which may call a model itself."""
 PROTOCOL_CAPTURE_MS = 60_000
-"""Writing down, or bringing back, what an executor keeps."""
+"""Saving or restoring the state of an executor."""
 MAX_TURN_PROCESSES = 8
 """Programs that a protocol runs at once in one turn; one that starts more has lost track of them."""
 MAX_ENDED_TURN_PROCESSES = 64
-"""Ended ones whose output can still be read in the same turn; the oldest are forgotten."""
+"""Ended programs whose output can still be read in the same turn; the oldest are forgotten."""
 MAX_DRIVER_ACTIONS = 32
 """Actions in one reply of a driver; each message among them is read by the model, and kept."""
 MAX_DIRECT_COMPLETIONS = 200
-"""Questions that a protocol asks beside the conversation in one turn, as many as the turn itself may ask."""
+"""Model calls that a protocol makes outside the conversation in one turn, as many as the turn itself may make."""
 MAX_DIRECT_CHARS = 8_000_000
-"""Answers to them together, which are kept until the turn ends, as the same question is not paid for twice."""
+"""The total size of their answers, which are cached until the turn ends so the same question is not paid for twice."""
 MAX_FRAME_SWITCHES = 16
 """Frames that one turn may go through; more is a protocol going round in circles."""
 MAX_FRAMES = 1_000
 """Frames of a session; they are part of every snapshot."""
 MAX_CELL_VARIABLE_BYTES: Final = 8 * 1024 * 1024
-"""One variable that cells leave behind, written down; what is larger belongs into a file."""
+"""One serialized variable that cells leave behind; larger data belongs in a file."""
 MAX_CELL_STATE_BYTES: Final = 32 * 1024 * 1024
-"""All of them together; a session in memory holds them, so that a process that is killed can be replaced."""
+"""All variables together; a session in memory holds them, to replace a process that is killed."""
 MAX_CELL_VARIABLES: Final = 512
 """How many are kept; a list of them is part of each saved state."""
 MAX_CELL_IMAGES: Final = 4
 """Pictures that one cell shows; they become part of the conversation."""
 MAX_CELL_IMAGE_CHARS: Final = 6_000_000
-"""The same in characters, all of them together; they share a message with what the cell says."""
+"""Their total size in characters; they share a message with the cell's output."""
 MAX_CELL_CALLS: Final = 256
 """Tools that one cell calls; each of them is part of the session's state until the cell has ended."""
 MAX_CELL_CALL_CHARS: Final = 8_000_000
-"""What these calls are given and give back, all together, for the same reason."""
+"""The total size of their arguments and results, for the same reason."""
 MAX_CELL_FRAMES: Final = 10_000
 """Messages from the process of a cell until the cell has ended; a process that floods the service is given up."""
 MAX_EXECUTOR_ROOT_BYTES: Final = 4 * 1024 * 1024
-"""The root of an executor's state, which is part of every snapshot; what is larger belongs into leaves."""
+"""The root of an executor's state, which is part of every snapshot; larger data belongs in leaves."""
 MAX_EXECUTOR_LEAVES: Final = 4_096
 """Leaves of an executor's state; each is named in the root's event."""
 MAX_EXECUTOR_POINTS: Final = 8
-"""States of an executor that are kept, the newest included, for those who go back in the conversation."""
+"""Saved states of an executor, including the newest, for going back in the conversation."""
 MAX_EARLIER_STATES_BYTES: Final = 512 * 1024
-"""What the earlier ones of them add to every snapshot."""
+"""What the earlier states add to every snapshot."""
 CELL_MEMORY_BYTES: Final = 2 * 1024**3
 """Address space of the process that runs cells."""
 CELL_FILE_BYTES: Final = 64 * 1024 * 1024
 """Size of its folder for temporary files, which is in memory too, and of each file in it."""
 CELL_FILES: Final = 256
-"""Files, pipes and pairs of sockets that it has open: what those hold is memory that nobody else counts."""
+"""Files, pipes and socket pairs that it has open: their buffers are memory that no other limit counts."""
 CELL_GRACE_MS: Final = 2_000
 """How long a cell has between being interrupted and its process being killed."""
 CELL_KEEP_MS: Final = 20_000
-"""How long it may take to write variables down after a cell, or to bring them back."""
+"""How long it may take to save variables after a cell, or to restore them."""

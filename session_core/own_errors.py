@@ -1,10 +1,10 @@
-"""The error of a block, handed on as it was raised, although a nursery of ours runs around it.
+"""Re-raise the error of a caller's block unwrapped, although one of our nurseries runs around the block.
 
 own = ErrorCapture()
-with own.unwrapped():
+with own.reraise():
     async with trio.open_nursery() as nursery:
         ...
-        with own.noted():
+        with own.capture():
             yield something
 """
 
@@ -13,14 +13,14 @@ from contextlib import contextmanager
 
 
 class ErrorCapture:
-    """What was raised in the block of whoever uses a context manager of ours, if anything was."""
+    """The error raised in the block of a caller of one of our context managers, if any."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
 
     @contextmanager
     def capture(self) -> Generator[None]:
-        """Take note of what is raised within; it passes on."""
+        """Note an error raised inside and let it propagate."""
         try:
             yield
         except BaseException as error:
@@ -29,7 +29,7 @@ class ErrorCapture:
 
     @contextmanager
     def reraise(self) -> Generator[None]:
-        """Raise what was noted as it was; a group that holds more, or something else, passes on as a group."""
+        """Raise the captured error unwrapped; a group with more or other errors propagates as a group."""
         try:
             yield
         except BaseExceptionGroup as group:

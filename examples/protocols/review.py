@@ -21,41 +21,49 @@ QUESTION = "Check your answer: is anything wrong, or missing? Then give the whol
 class ReviewOptions:
     """`rounds` is fixed when a session is made; helpers have none. `question` is what the program says today."""
 
-    rounds: int = sc.option(default=1, child_default=0, inherit=False)
-    question: str = sc.option(default=QUESTION, kind="host")
+    rounds: int = sc.protocols.option(default=1, child_default=0, inherit=False)
+    question: str = sc.protocols.option(default=QUESTION, kind="host")
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.rounds <= 5:
             raise sc.InvalidInput("rounds must be from 0 to 5", field="rounds")
 
 
-class ReviewDriver(sc.NativeToolDriver):
+class ReviewDriver(sc.protocols.NativeToolDriver):
     """Native tool calling, with a second look before the end; pure, as every driver."""
 
     def __init__(self, options: ReviewOptions) -> None:
         self._options = options
 
-    def on_checkpoint(self, view: sc.DriverView, kind: sc.CheckpointKind, *, more: bool) -> sc.Actions:
+    def on_checkpoint(
+        self, view: sc.protocols.DriverView, kind: sc.protocols.CheckpointKind, *, more: bool
+    ) -> sc.protocols.Actions:
         """Ask for a review when the turn would end; what people say meanwhile is answered, and reviewed, first."""
         if kind == "after_work" or view.output_schema is not None:  # JSON is checked against its schema already
             return super().on_checkpoint(view, kind, more=more)
         if more:
-            return (sc.Remember(memory=0), sc.AskModel())
+            return (sc.protocols.Remember(memory=0), sc.protocols.AskModel())
         reviewed = view.memory if isinstance(view.memory, int) else 0
         if reviewed >= self._options.rounds:
-            return (sc.Finish(),)
-        return (sc.Remember(memory=reviewed + 1), sc.Tell(text=self._options.question), sc.AskModel())
+            return (sc.protocols.Finish(),)
+        return (
+            sc.protocols.Remember(memory=reviewed + 1),
+            sc.protocols.Tell(text=self._options.question),
+            sc.protocols.AskModel(),
+        )
 
 
-class ReviewProtocol(sc.ProtocolFactory):
+class ReviewProtocol(sc.protocols.ProtocolFactory):
     """What a service knows: a name, the options, and how to build what one session needs."""
 
     id = "review"
     options = ReviewOptions
 
-    def build(self, context: sc.BuildContext) -> sc.ProtocolBundle:
+    def build(self, context: sc.protocols.BuildContext) -> sc.protocols.ProtocolBundle:
         """Make a driver with the session's options, which have been decided before."""
-        return sc.ProtocolBundle(driver=ReviewDriver(sc.read_options(self.id, ReviewOptions, context.options)))
+        return sc.protocols.ProtocolBundle(
+            driver=ReviewDriver(sc.protocols.read_options(self.id, ReviewOptions, context.options))
+        )
 
 
 class Hasty:

@@ -1,4 +1,4 @@
-"""Programs of any process and machine as clients of a running service; on anyio, so for trio and asyncio alike.
+"""Clients of a running service, from any process or machine; on anyio, so for both trio and asyncio.
 
     async with open_client(name="my laptop", kind="script") as client:      # the server of the user's home
         created = await client.create_session(name="fix the parser")        # the methods of `sc.SessionMethods`
@@ -6,16 +6,16 @@
             async for item in feed: ...
 
 - `factory`: `open_client`
-- `client`: `SessionClient`, which keeps one connection and asks again what was not answered
-- `feed`: `RemoteFeed`, a feed that survives its connections
+- `client`: `SessionClient`, which keeps one connection and resends unanswered requests
+- `feed`: `RemoteFeed`, a feed that survives lost connections
 - `link`: one connection from its opening to its end; `transport`, `websocket`: its bytes
 - `address`: where a server is
-- `state`: how a client is connected, for those who show it
-- `replies`: what answers mean
-- `backoff`: the pauses between attempts; `change_signal`: waking those who wait
+- `state`: the state of the connection, for display
+- `replies`: decoding of replies
+- `backoff`: the pauses between attempts; `change_signal`: waking waiting tasks
 - `sync`: the same without `await`, for scripts and notebooks
 
-A lost connection is no error: feeds go on where they were, requests are sent again, and nothing is done twice.
+A lost connection is not an error: feeds resume where they were, requests are resent, and nothing runs twice.
 """
 
 from importlib import import_module

@@ -12,7 +12,7 @@ import session_core as sc
 from frontends.shared.socket_path import socket_path_of_home
 
 _PATH: Final = "/v1/ws"
-"""Where WebSockets are, if an address does not say so."""
+"""The default path of WebSockets."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,8 +31,8 @@ class WebSocketAddress:
 
     Attributes:
         url: Where it is, such as `ws://127.0.0.1:8000/v1/ws`.
-        token: What lets us in.
-        tls: How to check who answers, if not by the authorities that the system trusts.
+        token: The access token.
+        tls: How to verify the server, if not with the system's certificate authorities.
     """
 
     url: str
@@ -57,17 +57,17 @@ def find_address(
     """Return where to connect: an address if one is given, else the socket of the home.
 
     Args:
-        home: A home; None is the user's own.
-        address: The path of a socket, or a URL that begins with `ws://` or `wss://`; its path may be left out.
-        token: What lets us in at a URL.
-        tls: How to check who answers at a `wss://` one.
-        insecure: Send the token to another machine even if everybody on the way can read it.
+        home: A home; None means the user's own.
+        address: The path of a socket, or a URL that begins with `ws://` or `wss://`; its path may be omitted.
+        token: The access token for a URL.
+        tls: How to verify the server at a `wss://` URL.
+        insecure: Send the token to another machine even if it can be read on the way.
 
     Raises:
-        InvalidInput: The address is none, or would give the token away.
+        InvalidInput: The address is invalid, or would expose the token.
     """
     if address is None:
-        return UnixAddress(path=socket_path_of_home(Path(home) if home is not None else sc.default_home()))
+        return UnixAddress(path=socket_path_of_home(Path(home) if home is not None else sc.setup.default_home()))
     if home is not None:
         raise sc.InvalidInput("give a home or an address, not both", field="address")
     if isinstance(address, Path) or "://" not in address:

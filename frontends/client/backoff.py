@@ -1,11 +1,11 @@
-"""How long to wait before the next try: longer each time, and not all clients at the same moment."""
+"""The pause before the next attempt: longer each time, and not the same for all clients."""
 
 import random
 from collections.abc import Callable
 from typing import Final
 
 FIRST_PAUSE_S: Final = 0.05
-"""Before the first new try: a server that was only restarted is back soon."""
+"""Before the first retry: a restarted server is back soon."""
 LONGEST_PAUSE_S: Final = 5.0
 """People who repair a network should not have to wait long for us to notice."""
 

@@ -1,16 +1,16 @@
-"""Waking whoever waits for something to change."""
+"""Waking tasks that wait for a change."""
 
 import anyio
 
 
 class Pulse:
-    """Those who wait look again at each beat; a beat that nobody waits for is forgotten."""
+    """Waiting tasks check again at each beat; a beat without waiting tasks is lost."""
 
     def __init__(self) -> None:
         self._next: anyio.Event | None = None
 
     def beat(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting tasks."""
         if self._next is not None:
             waking, self._next = self._next, None
             waking.set()

@@ -1,11 +1,11 @@
 """A service in another process, with the same methods as one in this process.
 
 Rules:
-1. One task keeps one connection: it opens it, serves it, and opens the next one when it is lost, after a pause.
-2. What was asked and not answered is asked again on the next connection. That is safe: a command that changes something
-   carries a key, by which the server knows that it has done it already, as the client keeps its name.
-3. Whoever waits for an answer waits so long without a connection and no longer; feeds wait as long as the client lives.
-4. The end comes once, with a reason: the client is left, or the server does not want it any more.
+1. One task keeps one connection: it opens it, serves it, and after a loss opens the next one, after a pause.
+2. Unanswered requests are resent on the next connection. That is safe: a command that changes something carries an
+   idempotency key, and the client keeps its name, so the server knows that it has already run the command.
+3. A request waits a limited time for a lost connection (`patience_s`); feeds wait as long as the client lives.
+4. The client ends once, with a reason: its block is left, or the server refuses it.
 """
 
 from collections.abc import Callable
@@ -28,32 +28,32 @@ from frontends.client.transport import TransportLost, open_transport
 R = TypeVar("R")
 
 PATIENCE_S: Final = 30.0
-"""How long a request waits for a connection; people have given up by then, and programs want to know."""
+"""How long a request waits for a connection; after that, people have given up, and programs want an error."""
 STEADY_S: Final = 5.0
-"""A connection that has lasted so long was no mere attempt."""
+"""A connection that has lasted this long counts as successful."""
 _PASSING_CODES: Final = {"closed", "overloaded", "internal", "disconnected"}
-"""Refusals that may be gone by themselves: the server is about to end, or has too much to do."""
+"""Refusals that may be temporary: the server is about to end, or is overloaded."""
 
 
 @attrs.frozen(kw_only=True)
 class ClientSettings:
-    """How a client behaves.
+    """The settings of a client.
 
     Attributes:
-        hello: What it says of itself; the server may give it a name.
+        hello: Its greeting; the server may give it a name.
         patience_s: How long its requests wait for a connection.
-        pause_before: How long to wait before an attempt to connect, counted from 1.
-        on_state: Hears of each change of the connection's state; must not wait.
+        pause_before: Returns the pause before a connection attempt, counted from 1.
+        on_state: Called at each change of the connection's state; must not block.
     """
 
-    hello: sc.Hello
+    hello: sc.wire.Hello
     patience_s: float = PATIENCE_S
     pause_before: Callable[[int], float] = pause_before
     on_state: StateHandler | None = None
 
 
 class SessionClient(sc.SessionMethods):
-    """A client of a server; made by `open_client`. The methods are those of `sc.SessionMethods`."""
+    """A client of a server; created by `open_client`. The methods are those of `sc.SessionMethods`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         self.feeds_by_number: dict[int, RemoteFeed] = {}
@@ -72,11 +72,11 @@ class SessionClient(sc.SessionMethods):
 
     @property
     def state(self) -> ConnectionState:
-        """How it is connected."""
+        """The state of the connection."""
         return self._board.current
 
     async def state_change(self, known: ConnectionState | None = None) -> ConnectionState:
-        """Wait until the state is another than the one that is known, and return it."""
+        """Wait until the state differs from `known`, and return it."""
         known = known or self._board.current
         while self._board.current == known:
             await self._board.wait_for_change()
@@ -84,7 +84,7 @@ class SessionClient(sc.SessionMethods):
 
     @property
     def client_id(self) -> sc.ClientId:
-        """What it is called in events; empty until the server has given it a name."""
+        """Its id in events; empty until the server has assigned one."""
         return self._hello.client_id
 
     @property
@@ -101,28 +101,28 @@ class SessionClient(sc.SessionMethods):
     async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
         """Run a command and return its reply, or raise one typed error.
 
-        A command that changes something gets a key of its own if it has none, so that it is done once, however often
-        it has to be sent.
+        A command that changes something gets an idempotency key if it has none, so it runs once, however often it is
+        sent.
 
         Raises:
-            Disconnected: There was no connection for too long; the command may or may not have been done.
-            ProtocolError: The server's answer makes no sense; the same holds.
+            Disconnected: There was no connection for too long; the command may or may not have run.
+            ProtocolError: The server's reply is invalid; the command may or may not have run.
             SessionCoreError: The service refuses.
 
-        Cancellation: the server is told; a command that has started takes effect all the same.
+        Cancellation: the server is told; a command that has started takes effect anyway.
         """
         if idempotency_key is None and not getattr(command, "reads_only", True):
             idempotency_key = token_hex(16)
-        asked = sc.Execute(command=command, idempotency_key=idempotency_key)
-        return reply_to(command, await self._ask("execute", sc.to_json(asked)))
+        asked = sc.wire.Execute(command=command, idempotency_key=idempotency_key)
+        return reply_to(command, await self._ask("execute", sc.wire.to_json(asked)))
 
     def follow(self, session_id: sc.SessionId | None = None, *, after: sc.Cursor | None = None) -> RemoteFeed:
         """Follow one session, or the list of all: a snapshot first, then events, a new snapshot after a lag.
 
-        With `after`, it goes on there without a snapshot if that is possible, and with exactly one if not. Whatever the
-        server has against it, the first reading raises.
+        With `after`, it resumes there without a snapshot if possible, and with exactly one otherwise. If the server
+        refuses, the first read raises the error.
         """
-        sc.Follow(session_id=session_id, after=after)  # refuses wrong types
+        sc.wire.Follow(session_id=session_id, after=after)  # refuses wrong types
         if self._end is not None:
             raise self._end.fresh_copy()
         feed = RemoteFeed(self, session_id, after)
@@ -131,19 +131,19 @@ class SessionClient(sc.SessionMethods):
         return feed
 
     def forget(self, feed: RemoteFeed) -> None:
-        """Keep a feed no longer."""
+        """Drop a closed feed."""
         self._feeds.pop(feed, None)
 
-    async def status(self) -> sc.ServiceStatus:
+    async def status(self) -> sc.wire.ServiceStatus:
         """Ask what the server is doing."""
-        return sc.from_json(await self._ask("status", {}), sc.ServiceStatus)
+        return sc.wire.from_json(await self._ask("status", {}), sc.wire.ServiceStatus)
 
     async def shutdown(self, *, force: bool = False) -> None:
-        """End the server; work that runs stops it from ending unless forced.
+        """End the server; running work prevents that unless forced.
 
         Raises:
             Conflict: Something runs.
-            Disconnected: The connection was lost before there was an answer; the server may have ended or not.
+            Disconnected: The connection was lost before the reply; the server may or may not have ended.
         """
         await self._ask("shutdown", {"force": force}, again=False)
 
@@ -182,7 +182,7 @@ class SessionClient(sc.SessionMethods):
     # --- the connection -----------------------------------------------------------------------------------------------
 
     async def keep_connected(self) -> None:
-        """Keep a connection, until the end."""
+        """Keep a connection until the client ends."""
         attempt = 0
         while self._end is None:
             useful = await self._connect()
@@ -194,7 +194,7 @@ class SessionClient(sc.SessionMethods):
                 await anyio.sleep(self.pause_before(attempt))
 
     async def _connect(self) -> bool:
-        """Open and serve one connection; returns whether it was of any use."""
+        """Open and serve one connection; return whether it was successful."""
         self._useful = False
         try:
             async with open_transport(self._address) as transport:
@@ -204,7 +204,7 @@ class SessionClient(sc.SessionMethods):
         return self._useful
 
     async def _serve(self, link: ServerLink) -> None:
-        link.ask("hello", sc.to_json(self._hello), partial(self._on_hello_reply, link))
+        link.ask("hello", sc.wire.to_json(self._hello), partial(self._on_hello_reply, link))
         try:
             await link.run()
         finally:
@@ -212,19 +212,19 @@ class SessionClient(sc.SessionMethods):
             self._useful = link.useful
             self._lose(link.ended, final=link.final)
 
-    def _on_hello_reply(self, link: ServerLink, reply: sc.SuccessReply | sc.FailureReply | None) -> None:
+    def _on_hello_reply(self, link: ServerLink, reply: sc.wire.SuccessReply | sc.wire.FailureReply | None) -> None:
         if reply is None:
             return
-        if isinstance(reply, sc.FailureReply):
+        if isinstance(reply, sc.wire.FailureReply):
             error = error_of("hello", reply)
             link.end(error, final=error.code not in _PASSING_CODES)
             return
         try:
-            welcome = sc.from_json(reply.result, sc.Welcome)
+            welcome = sc.wire.from_json(reply.result, sc.wire.Welcome)
         except sc.ProtocolError as error:
             link.end(error, final=True)
             return
-        if welcome.contract != sc.CONTRACT or not welcome.client_id:
+        if welcome.contract != sc.wire.CONTRACT or not welcome.client_id:
             link.end(sc.ProtocolError("the server speaks another version; use programs of one release"), final=True)
             return
         link.welcome(welcome.heartbeat_ms)
@@ -253,21 +253,21 @@ class SessionClient(sc.SessionMethods):
 
     # --- what the server tells ----------------------------------------------------------------------------------------
 
-    def _hear(self, link: ServerLink, notification: sc.Notification, size: int) -> None:
+    def _hear(self, link: ServerLink, notification: sc.wire.Notification, size: int) -> None:
         try:
             match notification.method:
                 case "feed":
                     self._hear_batch(notification.params, size)
                 case "feed_ended":
-                    ended = sc.from_json(notification.params, sc.FeedEnded)
+                    ended = sc.wire.from_json(notification.params, sc.wire.FeedEnded)
                     if (feed := self.feeds_by_number.get(ended.feed)) is not None:
                         feed.take_end(ended)
                 case "heartbeat":
-                    for place in sc.from_json(notification.params, sc.Heartbeat).feeds:
+                    for place in sc.wire.from_json(notification.params, sc.wire.Heartbeat).feeds:
                         if (feed := self.feeds_by_number.get(place.feed)) is not None:
                             feed.move_on(place.cursor)
                 case "goodbye":
-                    link.goodbye = sc.from_json(notification.params, sc.Goodbye)
+                    link.goodbye = sc.wire.from_json(notification.params, sc.wire.Goodbye)
                     error = sc.Disconnected(f"the server has ended the connection: {link.goodbye.reason}")
                     link.end(error, final=not link.goodbye.retry)
                 case _:
@@ -279,7 +279,7 @@ class SessionClient(sc.SessionMethods):
         number = params.get("feed")
         feed = self.feeds_by_number.get(number) if type(number) is int else None
         if feed is None:
-            self.stray_batches += 1  # on its way when we left, or of nothing that we know
+            self.stray_batches += 1  # sent before we unfollowed, or for an unknown feed
         else:
             feed.take_batch(params, size)
 
@@ -287,7 +287,7 @@ class SessionClient(sc.SessionMethods):
         """Wait for the first connection.
 
         Raises:
-            SessionCoreError: There is none after one attempt, nor after so many seconds.
+            SessionCoreError: There is none after one attempt, nor after `wait_s` seconds.
         """
         with anyio.move_on_after(wait_s if wait_s > 0 else None):
             while self.state.phase != "connected":
@@ -300,9 +300,9 @@ class SessionClient(sc.SessionMethods):
             raise self._last_error.fresh_copy() if self._last_error is not None else self._disconnected()
 
 
-def with_client_id(hello: sc.Hello, client_id: sc.ClientId) -> sc.Hello:
-    """Return the greeting of a client that has a name, so that it is the same one after a reconnect."""
-    return sc.Hello(
+def with_client_id(hello: sc.wire.Hello, client_id: sc.ClientId) -> sc.wire.Hello:
+    """Return the greeting with the client's assigned id, so it is the same client after a reconnect."""
+    return sc.wire.Hello(
         contract=hello.contract,
         client_id=client_id,
         name=hello.name,

@@ -26,7 +26,7 @@ async def open_client(
     name: str = "",
     kind: sc.ClientKind = "other",
     role: sc.ClientRole = "controller",
-    ui: Collection[sc.UiKind] = (),
+    ui: Collection[sc.extensions.UiKind] = (),
     client_id: str = "",
     instance: str | None = None,
     wait_s: float = 0.0,
@@ -34,32 +34,32 @@ async def open_client(
     on_state: StateHandler | None = None,
     pause_before: Callable[[int], float] = pause_before,
 ) -> AsyncGenerator[SessionClient]:
-    """Be a client of a server for the length of the block; on trio or asyncio.
+    """Open a client of a server for the length of the block; on trio or asyncio.
 
     Args:
-        home: The home whose server is meant; None is the user's own.
-        address: Where the server is instead: the path of its socket, or a `ws://` or `wss://` URL.
-        token: What lets us in at a URL.
-        tls: How to check who answers at a `wss://` URL, if not by the authorities that the system trusts.
+        home: The home of the server; None means the user's own.
+        address: The server's address instead: the path of its socket, or a `ws://` or `wss://` URL.
+        token: The access token for a URL.
+        tls: How to verify the server at a `wss://` URL, if not with the system's certificate authorities.
         insecure: Send the token unencrypted to another machine.
-        name: What people call this client, such as the name of the machine.
-        kind: What sort of frontend it is.
+        name: The client's name for people, such as the name of the machine.
+        kind: The kind of frontend.
         role: Whether it acts, or only watches.
         ui: What it can show and ask for extensions.
-        client_id: What it is called in events; the server chooses if it is empty.
-        instance: The secret by which the server knows us again; by default a new one for each block.
+        client_id: Its id in events; the server chooses one if it is empty.
+        instance: The secret with which the server recognises a reconnect; by default a new one for each block.
         wait_s: How long to try if no server answers at once.
         patience_s: How long requests wait for a lost connection to come back.
-        on_state: Hears of each change of the connection's state; must not wait.
-        pause_before: How long to wait before an attempt to connect, counted from 1.
+        on_state: Called at each change of the connection's state; must not block.
+        pause_before: Returns the pause before a connection attempt, counted from 1.
 
     Raises:
         Disconnected: No server answers.
-        NotAllowed, Conflict, InvalidInput, ProtocolError: The server does not take this client.
+        NotAllowed, Conflict, InvalidInput, ProtocolError: The server does not accept this client.
 
     Cancellation: the connection ends at once; the server and its work go on.
     """
-    hello = sc.Hello(
+    hello = sc.wire.Hello(
         client_id=sc.ClientId(client_id),
         name=name,
         kind=kind,
@@ -69,7 +69,7 @@ async def open_client(
     )
     settings = ClientSettings(hello=hello, patience_s=patience_s, on_state=on_state, pause_before=pause_before)
     client = SessionClient(find_address(home=home, address=address, token=token, tls=tls, insecure=insecure), settings)
-    own = sc.ErrorCapture()
+    own = sc.wire.ErrorCapture()
     with own.reraise():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.keep_connected)

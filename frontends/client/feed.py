@@ -1,12 +1,12 @@
-"""What a client reads from a server: the same items as of a feed in its own process.
+"""A feed from a server: the same items as from a feed in the same process.
 
 Rules:
-1. Numbers decide, by `sc.Follower`: what was received before is passed over, and a hole is a reason to begin anew with
-   a snapshot, whoever has made it.
-2. A feed goes on over any number of connections: after the last that was received, or with one snapshot.
-3. A bounded part of what was received waits for the reader. When there is no more room, the server is told to send no
-   more, and asked to go on from there as soon as the reader has come so far.
-4. Nothing is lost in silence: the reader gets the next item, a snapshot, the end, or an error.
+1. Numbers decide, using `sc.Follower`: items that were received before are skipped, and a gap, whatever its cause,
+   makes the feed restart with a snapshot.
+2. A feed continues over any number of connections: after the last received item, or with one snapshot.
+3. A bounded number of items waits for the reader. When the buffer is full, the client unfollows, and follows again from
+   there once the reader has caught up.
+4. Nothing is lost silently: the reader gets the next item, a snapshot, the end, or an error.
 """
 
 from collections import deque
@@ -25,9 +25,9 @@ from frontends.client.link import ServerLink
 from frontends.client.replies import error_of
 
 MAX_WAITING_ITEMS: Final = 4_096
-"""Items that wait for the reader of a feed; a batch that comes on top of as many is left to the server."""
+"""Items that wait for the reader of a feed; a batch beyond that is left to the server."""
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
-"""The same in bytes, as they came in; a single batch may be larger."""
+"""The same in bytes as received; a single batch may be larger."""
 
 
 class FeedKeeper(Protocol):
@@ -55,7 +55,7 @@ class FeedKeeper(Protocol):
 
 @attrs.frozen(kw_only=True)
 class _Batch:
-    """What was received and not read yet; everything in it is of one epoch."""
+    """Items that were received and not read yet; all of one epoch."""
 
     items: list[sc.FeedItem]
     epoch: sc.Epoch
@@ -65,14 +65,14 @@ class _Batch:
 
 
 class RemoteFeed:
-    """An async iterator of snapshots and events; made by `SessionClient.follow`.
+    """An async iterator of snapshots and events; created by `SessionClient.follow`.
 
     Attributes:
-        session_id: What is followed; None is the list of all sessions.
-        resyncs: How many snapshots were read, the first included.
-        last_resync: Why the newest of them was given.
+        session_id: The followed session; None means the list of all sessions.
+        resyncs: How many snapshots were read, including the first.
+        last_resync: The reason for the latest snapshot.
         gaps: How often events were missing that the server should have sent.
-        cuts: How often the server was asked to wait, as nobody read.
+        cuts: How often the server was told to stop because nobody read.
     """
 
     def __init__(self, keeper: FeedKeeper, session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
@@ -113,7 +113,7 @@ class RemoteFeed:
         Raises:
             anyio.EndOfStream: The session was deleted, and everything was received.
             Disconnected: The client has ended, and this is why.
-            SessionCoreError: The server refuses, or what it says cannot be used; reading again tries anew.
+            SessionCoreError: The server refuses, or its data is invalid; the next read tries again.
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
@@ -173,7 +173,7 @@ class RemoteFeed:
         return self._hand_out()
 
     def take_ready(self) -> sc.FeedItem | None:
-        """Return the next of the items that the iterator has taken, if it has any left; never waits."""
+        """Return the next item that the iterator has already taken, if any; never blocks."""
         return self._hand_out() if self._rest else None
 
     def _hand_out(self) -> sc.FeedItem:
@@ -205,40 +205,42 @@ class RemoteFeed:
     # --- asking the server --------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Ask to be sent what there is, if there is a connection and the reader has not to come first."""
+        """Follow on the server, if there is a connection and the reader does not have to catch up first."""
         link = self._keeper.link
         if link is None or self._resting or self._end is not None:
             return
         self._asked = token = object()
-        follow = sc.Follow(session_id=self.session_id, after=None if self._follower.needed_resync else self._resume)
-        link.ask("follow", sc.to_json(follow), partial(self._on_follow_reply, link, token))
+        follow = sc.wire.Follow(
+            session_id=self.session_id, after=None if self._follower.needed_resync else self._resume
+        )
+        link.ask("follow", sc.wire.to_json(follow), partial(self._on_follow_reply, link, token))
 
     def lose_link(self) -> None:
-        """The connection is gone; `begin` is called when there is another."""
+        """Handle a lost connection; `begin` is called on the next one."""
         self._asked = self._number = None
 
     def finish(self, make_error: Callable[[], Exception]) -> None:
-        """Nothing more will come; what was received can still be read, and then there is this error."""
+        """End the feed; received items can still be read, and then this error is raised."""
         if self._end is None:
             self._unfollow()
             self._end = make_error
             self._changed.beat()
 
     def _on_follow_reply(
-        self, link: ServerLink, token: object, reply: sc.SuccessReply | sc.FailureReply | None
+        self, link: ServerLink, token: object, reply: sc.wire.SuccessReply | sc.wire.FailureReply | None
     ) -> None:
         if reply is None:
             return  # the link has ended, and the client tells us
         try:
-            if isinstance(reply, sc.FailureReply):
+            if isinstance(reply, sc.wire.FailureReply):
                 raise error_of("follow", reply)
-            followed = sc.from_json(reply.result, sc.Followed)
+            followed = sc.wire.from_json(reply.result, sc.wire.Followed)
         except sc.SessionCoreError as error:
             if token is self._asked:
                 self._on_refusal(error)
             return
         if token is not self._asked:  # nobody wants it any more
-            link.ask("unfollow", sc.to_json(sc.Unfollow(feed=followed.feed)), _ignore)
+            link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=followed.feed)), _ignore)
             return
         self._number = followed.feed
         self._keeper.feeds_by_number[followed.feed] = self
@@ -248,7 +250,7 @@ class RemoteFeed:
             self._forget_place(sc.Resync(reason=followed.reason or "gap"))
 
     def _forget_place(self, why: sc.Resync) -> None:
-        """Need a snapshot. The follower is a new one: what the old one holds may never have happened."""
+        """Require a snapshot, with a new follower: the events that the old one holds may never have happened."""
         self._due = self._due or why
         self._follower = sc.Follower(self.session_id)
 
@@ -260,7 +262,7 @@ class RemoteFeed:
             self._rest_after(None if isinstance(error, sc.ServiceClosed) else error)
 
     def _give_up(self, why: sc.Resync | None, error: sc.SessionCoreError | None = None) -> None:
-        """Leave what the server sends: it is not sound. A snapshot is needed, and the reader is told the error."""
+        """Unfollow, because the server's data is invalid; requires a snapshot, and the reader gets the error."""
         self._unfollow()
         if why is not None:
             self._forget_place(why)
@@ -278,12 +280,12 @@ class RemoteFeed:
         if number is not None:
             self._keeper.feeds_by_number.pop(number, None)
             if self._keeper.link is not None:
-                self._keeper.link.ask("unfollow", sc.to_json(sc.Unfollow(feed=number)), _ignore)
+                self._keeper.link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=number)), _ignore)
 
     # --- what comes in ------------------------------------------------------------------------------------------------
 
     def take_batch(self, plain: dict[str, Any], size: int) -> None:
-        """Take what the server has sent, or leave it to the server if there is no room."""
+        """Take a batch from the server, or leave it to the server if there is no room."""
         full = self._waiting_items >= MAX_WAITING_ITEMS or self._waiting_bytes + size > MAX_WAITING_BYTES
         if self._waiting and full:
             self.cuts += 1
@@ -291,12 +293,12 @@ class RemoteFeed:
             self._resting = True
             return
         try:
-            self._add_batch(sc.from_json(plain, sc.FeedBatch), size)
+            self._add_batch(sc.wire.from_json(plain, sc.wire.FeedBatch), size)
         except sc.ProtocolError as error:
             self._give_up(sc.Resync(reason="gap"), error)
 
-    def take_end(self, ended: sc.FeedEnded) -> None:
-        """The server sends no more: because there is no more, or as it is about to end itself."""
+    def take_end(self, ended: sc.wire.FeedEnded) -> None:
+        """Handle the end of the feed: there is nothing more, or the server is about to end."""
         self._keeper.feeds_by_number.pop(ended.feed, None)
         self._number = None
         if ended.reason == "deleted":
@@ -305,14 +307,14 @@ class RemoteFeed:
             self._rest_after(None)
 
     def move_on(self, cursor: sc.Cursor) -> None:
-        """Resume from here after a reconnect: nothing of ours happened up to there.
+        """Resume from this cursor after a reconnect: there are no events for this feed before it.
 
-        The follower is not told. If this were wrong, the numbers of the events that come next would show it.
+        The follower is not told. If this were wrong, the numbers of the next events would show it.
         """
         if self._follower.needed_resync is None and self._resume is not None and cursor.epoch == self._resume.epoch:
             self._resume = max(self._resume, cursor, key=lambda each: each.seq)
 
-    def _add_batch(self, batch: sc.FeedBatch, size: int) -> None:
+    def _add_batch(self, batch: sc.wire.FeedBatch, size: int) -> None:
         follower, epoch = self._follower, batch.cursor.epoch
         items: list[sc.FeedItem] = []
         events: list[sc.SessionEvent] = []
@@ -346,4 +348,4 @@ class RemoteFeed:
 
 
 def _ignore(_: object) -> None:
-    """Pass an outcome over that changes nothing."""
+    """Ignore an outcome that changes nothing."""

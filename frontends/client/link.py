@@ -1,11 +1,11 @@
-"""One connection to a server, from its opening to its end; what comes after that is not its business.
+"""One connection to a server, from its opening to its end; reconnecting is the client's task.
 
 Rules:
-1. One task reads and one writes. The reader never waits for whoever reads feeds or replies.
-2. Each request has exactly one outcome: a reply, an error, or the end of the link. Whoever gives up tells the server.
-3. Replies and notifications are dealt with in the order they came in, each before the next.
-4. Requests wait while the server does not read; everything else that is sent is small, and answers something.
-5. A server that says nothing for twice as long as its heartbeat is gone.
+1. One task reads and one writes. The reading task never waits for the consumers of feeds or replies.
+2. Each request has exactly one outcome: a reply, an error, or the end of the link. Cancelling it tells the server.
+3. Replies and notifications are handled in the order they arrived, each before the next.
+4. Requests wait while the server does not read; all other messages are small, and answer something.
+5. A server that is silent for twice its heartbeat interval is gone.
 """
 
 from collections import deque
@@ -22,45 +22,45 @@ from frontends.client.transport import Transport, TransportLost
 GREETING_S: Final = 10.0
 """How long a server may take to welcome us."""
 CROWDED_BYTES: Final = 1024 * 1024
-"""What waits to be written before requests wait too."""
+"""Unwritten bytes beyond which requests wait."""
 CROWDED_FRAMES: Final = 1_024
 """The same in frames."""
 MAX_FRAMES: Final = 8_192
-"""Frames that wait, with those that nothing can hold back; a server that leaves more unread is given up."""
+"""Waiting frames, including those that cannot be held back; a server that leaves more unread is given up."""
 _WRITE_BYTES: Final = 64 * 1024
 _LAST_WORDS_S: Final = 1.0
-"""When nothing can be written any more, how long the server may still be heard: it may say why."""
+"""How long to keep reading after writing has failed: the server may say why."""
 
-ReplyHandler = Callable[[sc.SuccessReply | sc.FailureReply | None], None]
-"""Takes the outcome of a request; nothing means that the link has ended before."""
+ReplyHandler = Callable[[sc.wire.SuccessReply | sc.wire.FailureReply | None], None]
+"""Takes the outcome of a request; None means that the link has ended before it."""
 
 
 class LinkLost(Exception):
-    """The link has ended before the answer came."""
+    """The link has ended before the reply arrived."""
 
 
 class ServerLink:
     """One connection; `run` serves it.
 
     Args:
-        transport: Where the bytes go and come from.
-        hear: Takes notifications with the bytes they took up to come here, one after the other; must not wait.
+        transport: Sends and receives the bytes.
+        hear: Takes notifications with their size in bytes, one after the other; must not block.
 
     Attributes:
         ended: Why it has ended.
-        final: Connecting again makes no sense.
-        goodbye: What the server has said before it ended the link.
-        useful: It has carried something beside the greeting.
+        final: Whether reconnecting is pointless.
+        goodbye: The server's goodbye before it ended the link.
+        useful: Whether it has carried anything besides the greeting.
     """
 
-    def __init__(self, transport: Transport, hear: Callable[["ServerLink", sc.Notification, int], None]) -> None:
+    def __init__(self, transport: Transport, hear: Callable[["ServerLink", sc.wire.Notification, int], None]) -> None:
         self.ended: sc.SessionCoreError | None = None
         self.final = False
-        self.goodbye: sc.Goodbye | None = None
+        self.goodbye: sc.wire.Goodbye | None = None
         self.useful = False
         self._transport = transport
         self._hear = hear
-        self._peer: sc.RpcPeer[ReplyHandler] = sc.RpcPeer()
+        self._peer: sc.wire.RpcPeer[ReplyHandler] = sc.wire.RpcPeer()
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
         self._written = Pulse()
@@ -74,22 +74,22 @@ class ServerLink:
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> sc.SuccessReply | sc.FailureReply:
-        """Ask, and wait for the reply.
+    async def request(self, method: str, params: Mapping[str, Any]) -> sc.wire.SuccessReply | sc.wire.FailureReply:
+        """Send a request and wait for the reply.
 
         Raises:
             LinkLost: The link has ended, before or meanwhile.
-            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+            InvalidInput: The params cannot be encoded as JSON, or are too large; nothing was sent.
 
-        Cancellation: the server is told that nobody waits any more.
+        Cancellation: the server is told that the request is cancelled.
         """
         await anyio.lowlevel.checkpoint()
         while self.ended is None and self._crowded:
             await self._written.wait()
-        outcomes: list[sc.SuccessReply | sc.FailureReply | None] = []
+        outcomes: list[sc.wire.SuccessReply | sc.wire.FailureReply | None] = []
         arrived = Pulse()
 
-        def settle(outcome: sc.SuccessReply | sc.FailureReply | None) -> None:
+        def settle(outcome: sc.wire.SuccessReply | sc.wire.FailureReply | None) -> None:
             outcomes.append(outcome)
             arrived.beat()
 
@@ -105,10 +105,10 @@ class ServerLink:
         return outcomes[0]
 
     def ask(self, method: str, params: Mapping[str, Any], answer: ReplyHandler) -> int:
-        """Ask, and have the outcome dealt with before anything that comes after it; never waits.
+        """Send a request; `answer` handles its outcome before any later message. Never blocks.
 
         Raises:
-            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+            InvalidInput: The params cannot be encoded as JSON, or are too large; nothing was sent.
         """
         if self.ended is not None:
             answer(None)
@@ -139,7 +139,7 @@ class ServerLink:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     def welcome(self, heartbeat_ms: int) -> None:
-        """The server has said who it is and how often it will be heard."""
+        """Handle the server's welcome, which states its heartbeat interval."""
         self._welcomed = True
         self._patience = max(2 * heartbeat_ms, 1) / 1000
         self._quiet.deadline = anyio.current_time() + self._patience
@@ -197,22 +197,25 @@ class ServerLink:
             if self._peer.is_flooded:
                 self.end(sc.ProtocolError("the server writes too much that is no message"))
 
-    def _take(self, item: sc.Request | sc.Notification | sc.SettledRequest[ReplyHandler] | sc.RefusedRequest) -> None:
+    def _take(
+        self,
+        item: sc.wire.Request | sc.wire.Notification | sc.wire.SettledRequest[ReplyHandler] | sc.wire.RefusedRequest,
+    ) -> None:
         if self.ended is not None:
-            if isinstance(item, sc.SettledRequest):
+            if isinstance(item, sc.wire.SettledRequest):
                 item.waiter(None)
             return
         match item:
-            case sc.SettledRequest(waiter=answer, reply=reply):
+            case sc.wire.SettledRequest(waiter=answer, reply=reply):
                 self.useful = self.useful or self._welcomed
                 answer(reply)
-            case sc.Notification():
+            case sc.wire.Notification():
                 size, self._received = self._received, 0
                 self._hear(self, item, size)
-            case sc.Request(id=id):
-                self._send(sc.encode_refusal(sc.RefusedRequest(id=id, reason="a client answers no requests")))
-            case sc.RefusedRequest():
-                self._send(sc.encode_refusal(item))
+            case sc.wire.Request(id=id):
+                self._send(sc.wire.encode_refusal(sc.wire.RefusedRequest(id=id, reason="a client answers no requests")))
+            case sc.wire.RefusedRequest():
+                self._send(sc.wire.encode_refusal(item))
 
     async def _write(self) -> None:
         try:

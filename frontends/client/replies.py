@@ -1,4 +1,4 @@
-"""What the answers of a server mean: typed values and typed errors, whatever it has sent."""
+"""Decoding of a server's replies: typed values and typed errors, whatever it has sent."""
 
 from typing import Any, TypeVar
 
@@ -7,18 +7,18 @@ import session_core as sc
 T = TypeVar("T")
 
 
-def result_of(method: str, reply: sc.SuccessReply | sc.FailureReply) -> Any:
-    """Return the plain result of a request, or raise the error that the server has answered with."""
-    if isinstance(reply, sc.SuccessReply):
+def result_of(method: str, reply: sc.wire.SuccessReply | sc.wire.FailureReply) -> Any:
+    """Return the plain result of a request, or raise the server's error."""
+    if isinstance(reply, sc.wire.SuccessReply):
         return reply.result
     raise error_of(method, reply)
 
 
-def error_of(method: str, failure: sc.FailureReply) -> sc.SessionCoreError:
-    """Return the typed error that travelled in a reply."""
+def error_of(method: str, failure: sc.wire.FailureReply) -> sc.SessionCoreError:
+    """Return the typed error of a reply."""
     if failure.data is not None:
         try:
-            return sc.error_from_info(sc.from_json(failure.data, sc.ErrorInfo))
+            return sc.wire.error_from_info(sc.wire.from_json(failure.data, sc.wire.ErrorInfo))
         except sc.ProtocolError:
             pass
     return sc.ProtocolError(f"the server refuses {method}: {failure.message[:500]}")
@@ -28,8 +28,8 @@ def reply_to(command: "sc.Command[T]", plain: Any) -> T:
     """Read the reply to a command.
 
     Raises:
-        ProtocolError: It is none.
+        ProtocolError: It is not a valid reply.
     """
-    expected: Any = sc.reply_type(type(command))
-    value: T = sc.from_json(plain, expected)
+    expected: Any = sc.wire.reply_type(type(command))
+    value: T = sc.wire.from_json(plain, expected)
     return value

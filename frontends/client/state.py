@@ -1,4 +1,4 @@
-"""How a client is connected, for those who show it."""
+"""The state of a client's connection, for display."""
 
 import logging
 from collections.abc import Callable
@@ -16,27 +16,27 @@ Phase = Literal["connecting", "connected", "lost", "ended"]
 
 @attrs.frozen(kw_only=True)
 class ConnectionState:
-    """How a client is connected.
+    """The state of a client's connection.
 
     Attributes:
-        phase: `connecting` before the first time, `connected`, `lost` while it tries again, `ended` for good.
+        phase: `connecting` before the first connection, `connected`, `lost` while it reconnects, `ended` for good.
         reason: Why it is lost or has ended, in a sentence.
-        attempt: How often it has tried since it was connected last.
-        welcome: What the server has said of itself, the last time.
+        attempt: The number of attempts since the last connection.
+        welcome: The server's last welcome.
     """
 
     phase: Phase = "connecting"
     reason: str = ""
     attempt: int = 0
-    welcome: sc.Welcome | None = None
+    welcome: sc.wire.Welcome | None = None
 
 
 StateHandler = Callable[[ConnectionState], object]
-"""Hears of each change; must not wait."""
+"""Called at each change; must not block."""
 
 
 class StateBoard:
-    """Shows the state, and tells of each change."""
+    """Holds the state, and reports each change."""
 
     def __init__(self, hear: StateHandler | None) -> None:
         self.current = ConnectionState()
@@ -44,7 +44,7 @@ class StateBoard:
         self._changed = Pulse()
 
     def show(self, state: ConnectionState) -> None:
-        """Take note of a change."""
+        """Set a new state."""
         if state == self.current:
             return
         self.current = state

@@ -6,8 +6,8 @@
         for item in client.follow(session_id):
             ...
 
-It runs a loop in a thread of its own, so that it works where a loop is running already, as in Jupyter. An interrupt
-(Ctrl-C) ends whatever waits, and the client can be used on.
+It runs an event loop in its own thread, so it works where a loop is already running, as in Jupyter. An interrupt
+(Ctrl-C) ends the waiting call, and the client stays usable.
 """
 
 import inspect
@@ -49,7 +49,7 @@ def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[C
 
 
 class BlockingMethods(_BlockingCaller):
-    """One method for each of `sc.SessionMethods`; a test sees to it that none is missing."""
+    """One method for each of `sc.SessionMethods`; a test checks that none is missing."""
 
     def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
         """Run a command and return its reply, or raise one typed error."""
@@ -120,24 +120,24 @@ class BlockingMethods(_BlockingCaller):
 
 # --- sync -------------------------------------------------------------------------------------------------------------
 
-# --- a loop in a thread of its own, and calling into it from code that knows nothing of loops -------------------------
+# --- an event loop in its own thread, and calls into it from synchronous code -----------------------------------------
 T = TypeVar("T")
 
 _LEAVE_S: Final = 10.0
-"""How long leaving may take before the thread is left behind; it ends with the program."""
+"""How long closing may take before the thread is abandoned; it ends with the program."""
 
 
 class LoopThread:
-    """Runs a loop and, within it, the block of an asynchronous context manager.
+    """Runs an event loop and, within it, the block of an asynchronous context manager.
 
-    The thread does not keep the program from ending, and works beside a loop that runs in the caller's thread.
+    The thread does not stop the program from ending, and works beside a loop in the caller's thread.
     """
 
     def __init__(self, block: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
         self._block = block
         self._portal: Future[BlockingPortal] = Future()
         self._inner: Future[Any] = Future()
-        # Not trio: it refuses calls from a thread in which trio runs too, as it may in a notebook.
+        # Not trio: it refuses calls from a thread that runs trio too, as a notebook may.
         self._thread = threading.Thread(
             target=anyio.run, args=(self._run,), kwargs={"backend": "asyncio"}, name="session client", daemon=True
         )
@@ -163,7 +163,7 @@ class LoopThread:
             self._inner.set_exception(error)
 
     def inner(self) -> Any:
-        """Return what the block gives, as soon as it has been entered; raises what kept it from that."""
+        """Return the block's value once it is entered; raises the error if it could not be entered."""
         try:
             return self._inner.result()
         except BaseException:
@@ -171,7 +171,7 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Run an asynchronous function there, and wait for it. An interrupt here cancels it there."""
+        """Run an asynchronous function in the loop, and wait for it; an interrupt here cancels it there."""
         try:
             running: Future[T] = self._portal.result().start_task_soon(lambda: function(*args, **kwargs))
         except RuntimeError:  # its loop has ended
@@ -183,7 +183,7 @@ class LoopThread:
             raise
 
     def call_now(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a plain function there, between two steps of the loop."""
+        """Run a plain function in the loop, between two steps."""
 
         async def run() -> T:
             return function(*args)
@@ -191,9 +191,9 @@ class LoopThread:
         return self.call(run)
 
     def stop(self) -> None:
-        """Leave the block and end the loop; once is enough."""
+        """Leave the block and end the loop; later calls do nothing."""
         if threading.current_thread() is self._thread:
-            # The loop has thrown away the last reference itself, and cannot wait for its own end.
+            # The loop's own thread dropped the last reference, and cannot wait for its own end.
             with suppress(RuntimeError):  # the program is ending, and the thread with it
                 threading.Thread(target=self.stop, name="ends a forgotten client", daemon=True).start()
             return
@@ -217,40 +217,40 @@ def _copy_signature(model: Callable[P, object]) -> Callable[[Callable[..., R]], 
 
 @_copy_signature(open_client)
 def connect(*args: Any, **kwargs: Any) -> "SyncClient":
-    """Connect to a server; takes what `open_client` takes.
+    """Connect to a server; takes the arguments of `open_client`.
 
-    Leave it as a block, or by `close`.
+    Use it as a block, or call `close`.
 
     Raises:
         Disconnected: No server answers.
-        NotAllowed, Conflict, InvalidInput, ProtocolError: The server does not take this client.
+        NotAllowed, Conflict, InvalidInput, ProtocolError: The server does not accept this client.
     """
     return SyncClient(LoopThread(lambda: open_client(*args, **kwargs)))
 
 
 class SyncClient(BlockingMethods):
-    """The methods of a `SessionClient`, each of which waits for its reply; may be used by several threads."""
+    """The methods of a `SessionClient`, each waiting for its reply; several threads may use it."""
 
     def __init__(self, thread: LoopThread) -> None:
         self._thread = thread
         self._client: SessionClient = thread.inner()
-        self._close = weakref.finalize(self, thread.stop)  # for those who forget to close it
+        self._close = weakref.finalize(self, thread.stop)  # in case the caller forgets to close it
 
     @property
     def state(self) -> ConnectionState:
-        """How it is connected."""
+        """The state of the connection."""
         return self._client.state
 
     @property
     def client_id(self) -> sc.ClientId:
-        """What it is called in events."""
+        """Its id in events."""
         return self._client.client_id
 
     def follow(self, session_id: sc.SessionId | None = None, *, after: sc.Cursor | None = None) -> "SyncFeed":
         """Follow one session, or the list of all; see `SessionClient.follow`."""
         return SyncFeed(self, self._thread, self._thread.call_now(lambda: self._client.follow(session_id, after=after)))
 
-    def status(self) -> sc.ServiceStatus:
+    def status(self) -> sc.wire.ServiceStatus:
         """Ask what the server is doing."""
         return self._thread.call(self._client.status)
 
@@ -294,11 +294,11 @@ class SyncFeed:
 
     @property
     def last_resync(self) -> sc.Resync | None:
-        """Why the newest snapshot was given."""
+        """The reason for the latest snapshot."""
         return self._feed.last_resync
 
     def receive_batch(self, timeout_s: float | None = None) -> list[sc.FeedItem]:
-        """Wait until there is something, then return all of it; nothing if that takes longer than so many seconds.
+        """Wait until there is something, then return all of it; empty after `timeout_s` seconds without items.
 
         Raises:
             EOFError: The session was deleted, and everything was received.
@@ -321,7 +321,7 @@ class SyncFeed:
     def __next__(self) -> sc.FeedItem:
         item = self._feed.take_ready()
         if item is not None:
-            return item  # without the way to the other thread and back
+            return item  # saves a round trip to the other thread
         try:
             return self._thread.call(self._feed.__anext__)
         except StopAsyncIteration:

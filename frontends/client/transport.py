@@ -23,8 +23,8 @@ class TransportLost(Exception):
     """There is no connection, or no longer.
 
     Attributes:
-        error: What a caller is told.
-        final: Trying again makes no sense.
+        error: The error for the caller.
+        final: Whether a retry is pointless.
     """
 
     def __init__(self, error: sc.SessionCoreError, *, final: bool = False) -> None:
@@ -41,7 +41,7 @@ class Transport(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """Wait for bytes; raises `TransportLost` when none will come."""
+        """Wait for bytes; raises `TransportLost` if no more will come."""
         ...
 
 
@@ -49,7 +49,7 @@ def open_transport(address: Address) -> AbstractAsyncContextManager[Transport]:
     """Connect for the length of the block.
 
     Raises:
-        TransportLost: Nobody answers there.
+        TransportLost: No server answers there.
     """
     if isinstance(address, UnixAddress):
         return _open_unix(address)
@@ -82,14 +82,14 @@ async def _connect(stream: socket.socket, name: str) -> None:
     while True:
         try:
             stream.connect(name)
-        except BlockingIOError:  # too many wait to be let in, and nobody tells when that is over
+        except BlockingIOError:  # the accept queue is full, and nothing signals when it has room
             await anyio.sleep(_KNOCK_S)
         else:
             return
 
 
 class _UnixTransport:
-    """A socket by hand: anyio's own stream has asyncio print a traceback when reading is cancelled as bytes come in."""
+    """A plain socket: with anyio's own stream, asyncio prints a traceback if a read is cancelled as bytes arrive."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from httpx2.websockets import AsyncWebSocketSession
 
 MAX_TEXT_BYTES: Final = 32 * 1024 * 1024
-"""One text from the server: room for a message of the greatest length and some others."""
+"""The longest text from the server: room for the longest message and some others."""
 _CLOSE_S: Final = 1.0
-"""How long a server may take to read that we leave; then the connection is cut."""
+"""How long a server may take to read our goodbye; then the connection is cut."""
 _ENDS: Final = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError)
 _REFUSED: Final = {401, 403, 421}
 
@@ -34,7 +34,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
         raise TransportLost(missing, final=True) from None
     faults = (HTTPXWSException, ProtocolError, httpx2.HTTPError, httpcore2.NetworkError, OSError)
     headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
-    # Looking for the authorities of the system takes long, and without TLS nobody asks them.
+    # Loading the system's certificate authorities is slow, and they are not needed without TLS.
     verify = address.tls if address.tls is not None else address.url.startswith("wss:")
     block_error: BaseException | None = None
     reached = False
@@ -55,7 +55,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
                 block_error = error
                 raise
             finally:
-                # In peace if the server reads, else by cutting the line: the session itself would wait for ever.
+                # Close cleanly if the server reads, else cut the connection: the session itself would wait forever.
                 with anyio.move_on_after(_CLOSE_S, shield=True):
                     await session.close()
                 with anyio.move_on_after(_CLOSE_S, shield=True):
@@ -76,7 +76,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return what an error says, or else what lies behind it says."""
+    """Return the message of an error, or else of its cause."""
     behind: BaseException | None = error
     while behind is not None:
         if str(behind):

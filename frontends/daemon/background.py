@@ -1,7 +1,7 @@
-"""Starting the service of a home as a process of its own, and finding out why one did not start.
+"""Start the service of a home as a separate process, and find out why it did not start.
 
-What starts it gives it a pipe as its stderr. The service says there in one line that it lets clients in, and lets go of
-the pipe; whatever else comes through it before its end is the reason of a failure.
+The starting process gives it a pipe as its stderr. The service reports there in one line that it accepts clients, and
+closes the pipe; any other output before its end is the reason for a failure.
 """
 
 import json
@@ -21,7 +21,7 @@ from frontends.daemon.runtime_paths import Listening, log_file
 from frontends.shared.sanitise import one_line
 
 START_S: Final = 60.0
-"""How long a start may take, on a machine that is busy with other things."""
+"""How long a start may take on a busy machine."""
 _READY: Final = b'{"serving": '
 _MOST_SAID: Final = 64 * 1024
 _LINES_SHOWN: Final = 5
@@ -44,20 +44,20 @@ class NotStarted(sc.SessionCoreError):
 
 
 async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> Listening:
-    """Start the service of a home, in a session of its own, and wait until it lets clients in.
+    """Start the service of a home in its own process session, and wait until it accepts clients.
 
-    It has no terminal, works in `/`, makes private files, and has the environment of this process.
+    It has no terminal, works in `/`, creates private files, and has the environment of this process.
 
     Raises:
-        NotStarted: It could not; the message is what it said itself.
+        NotStarted: The service could not start; the message is its own.
 
-    Cancellation: it may start all the same.
+    Cancellation: the service may start anyway.
     """
     command = [*_program(), "serve", "--detached", "--home", str(home), *arguments]
     reading, writing = os.pipe()
     async with trio.lowlevel.FdStream(reading) as output:
         try:
-            # The process that is started here leaves at once, and what it leaves behind belongs to nobody.
+            # The process started here exits at once, and the process it leaves behind is nobody's child.
             await trio.run_process(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -81,7 +81,7 @@ async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> List
 
 
 def _program() -> list[str]:
-    """Return what starts this same program again, from wherever it was imported and not from the present folder."""
+    """Return the command that starts this program again, from where it was imported and not from the current folder."""
     root = str(Path(frontends.__file__).resolve().parents[1])
     code = (
         f"import sys; sys.path.append({root!r}); sys.argv[0] = 'session-core'; "
@@ -134,13 +134,13 @@ def _where(home: Path) -> str:
 
 
 def leave_the_starter() -> None:
-    """Go on in a process that is nobody's child and leads no session, so that no terminal can ever become its own."""
+    """Continue in a process that is nobody's child and leads no session, so it can never acquire a terminal."""
     if os.fork():
         os._exit(0)
 
 
 async def report(listening: Listening) -> None:
-    """Tell whoever has started this process that clients are let in, and let go of its pipe."""
+    """Tell the starting process that clients are accepted, and close its pipe."""
     remarks = [each[:_LINE_CHARS] for each in listening.remarks[:_MOST_REMARKS]]
     serving = {
         "pid": listening.pid,
@@ -157,7 +157,7 @@ def _report(line: bytes) -> None:
     try:
         os.write(2, line)
     except OSError:
-        pass  # whoever asked has gone; others will come
+        pass  # the starting process has gone; other clients will come
     finally:
         os.dup2(nowhere, 2)
         os.close(nowhere)

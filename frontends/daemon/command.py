@@ -1,4 +1,4 @@
-"""`session-core serve`: the service of a home, in this process or in one of its own."""
+"""`session-core serve`: the service of a home, in this process or in a separate one."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frontends.server.http.settings import HttpSettings
 
 IDLE_S = 900.0
-"""How long a service in the background stays when there is nobody and nothing to do."""
+"""How long a background service stays without clients and work."""
 _REMARK_CHARS = 400
 _OPTIONS = {
     "host": "--http [HOST:]PORT, --tls CERT KEY, --allow-remote",
@@ -33,7 +33,7 @@ _OPTIONS = {
     "tls": "--tls CERT KEY: first the certificate, then its key",
     "urls": "--url URL",
 }
-"""What the settings of the door are called on the command line."""
+"""The command line options of the door's settings."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,12 +43,12 @@ class ServeRequest:
     Attributes:
         home: The home to serve.
         foreground: Whether this process is to be the service.
-        detached: Whether this process was started to become the service in the background.
-        idle_s: How long it stays with nothing to do; None was not said.
-        host, port: Where to listen for HTTP; no port leaves that door closed.
+        detached: Whether this process was started to become the background service.
+        idle_s: How long it stays with nothing to do; None if not given.
+        host, port: Where to listen for HTTP; without a port that door stays closed.
         certificate, key: For TLS.
-        urls: What clients elsewhere call it.
-        allow_remote: Whether other machines may come in without TLS.
+        urls: Its URLs for clients elsewhere.
+        allow_remote: Whether other machines may connect without TLS.
         log_level: How much goes into the log.
         telemetry: Whether spans are sent.
     """
@@ -67,7 +67,7 @@ class ServeRequest:
     telemetry: bool = False
 
     def arguments(self) -> list[str]:
-        """Return the options that ask for the same again."""
+        """Return the options that make the same request again."""
         words = [] if self.idle_s is None else ["--idle", f"{self.idle_s:g}"]
         words += ["--log-level", self.log_level]
         if self.port is not None:
@@ -82,7 +82,7 @@ class ServeRequest:
 
 def serve(wanted: ServeRequest) -> int:
     """Run `serve` and return the exit code."""
-    _checked_http(wanted)  # before anything is started: a slip of the keyboard is told here
+    _checked_http(wanted)  # before anything is started, so typing errors are reported here
     if wanted.telemetry:
         from frontends.server.telemetry.availability import check_installed, is_wanted
 
@@ -97,11 +97,11 @@ def serve(wanted: ServeRequest) -> int:
 
 
 def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
-    """Return how to open the door for HTTP.
+    """Return the settings of the HTTP door.
 
     Raises:
-        UsageError: What it needs is not installed.
-        InvalidInput: It cannot be opened so.
+        UsageError: The required packages are not installed.
+        InvalidInput: The settings are invalid.
     """
     if wanted.port is None:
         return None
@@ -124,7 +124,7 @@ def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
 
 @contextmanager
 def naming_options() -> Generator[None]:
-    """Add to what is said about the door for HTTP by which option of `serve` it can be put right."""
+    """Add to errors about the HTTP door which option of `serve` can fix them."""
     try:
         yield
     except (sc.InvalidInput, sc.Unavailable) as error:
@@ -167,7 +167,7 @@ def _remark_lines(style: Style, remarks: Iterable[str]) -> list[str]:
 
 
 def listening_lines(home: Path, listening: Listening) -> list[str]:
-    """Say where a service can be reached."""
+    """Describe where a service can be reached."""
     lines = [f"serving {format_path(str(home))} at {format_path(str(listening.socket))} (process {listening.pid})"]
     if listening.address is not None:
         lines.append(f"and at {listening.address}; to let a browser in: {format_command(home, 'serve', '--login')}")

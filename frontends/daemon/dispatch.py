@@ -1,4 +1,4 @@
-"""From the words of a command about a running service to what does it."""
+"""Dispatch of the commands about a running service."""
 
 import argparse
 from pathlib import Path

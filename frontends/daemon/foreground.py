@@ -1,4 +1,4 @@
-"""The service of a home, served until somebody asks for its end or nobody needs it any more."""
+"""The service of a home, served until it is told to end or nobody needs it any more."""
 
 import logging
 import os
@@ -33,8 +33,8 @@ class ServeOptions:
 
     Attributes:
         home: The home to serve.
-        idle_s: How long it stays when there is nobody and nothing to do; None is for ever.
-        http: How to open the door for browsers and other machines; None leaves it closed.
+        idle_s: How long it stays without clients and work; None means forever.
+        http: The settings of the door for browsers and other machines; None leaves it closed.
         log_level: How much goes into the log.
         telemetry: Whether spans were asked for; the standard variables may ask for them too.
     """
@@ -47,13 +47,13 @@ class ServeOptions:
 
 
 Ready = Callable[[Listening], Awaitable[None]]
-"""Told once, as soon as clients are let in."""
+"""Called once, as soon as clients are accepted."""
 
 
 async def serve_home(options: ServeOptions, ready: Ready) -> None:
-    """Serve a home until the end is asked for, by a signal or by a client, or comes by itself.
+    """Serve a home until a signal or a client ends it, or it has been idle long enough.
 
-    Turns that run then are interrupted, and recorded as such.
+    Running turns are then interrupted, and recorded as such.
 
     Raises:
         Conflict: The home has a service already; the message names the process.
@@ -75,7 +75,7 @@ async def serve_home(options: ServeOptions, ready: Ready) -> None:
 
 
 def _unwrap_single_error(error: BaseException) -> BaseException:
-    """Return the one typed error in a group, without the group: it is for the user."""
+    """Return the only typed error of a group without the group, for the user."""
     inner = error
     while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
         inner = inner.exceptions[0]
@@ -84,14 +84,14 @@ def _unwrap_single_error(error: BaseException) -> BaseException:
 
 @asynccontextmanager
 async def _claim_service(home: Path) -> AsyncGenerator[None]:
-    """Be the one service of this home, before anything that takes time: others then know that one is coming."""
+    """Become the only service of this home, before any slow work, so other processes know that one is starting."""
 
-    def become() -> sc.HomeLock:
+    def become() -> sc.setup.HomeLock:
         folder = prepare_run_folder(home)
         try:
-            return sc.HomeLock.acquire(folder)
+            return sc.setup.HomeLock.acquire(folder)
         except sc.StoreInUse:
-            holder = sc.lock_holder(folder)
+            holder = sc.setup.lock_holder(folder)
             who = str(holder) if holder is not None else "another process"
             raise sc.Conflict(
                 f"this home has a service already: {who}; to see it: session-core status, to end it: "
@@ -107,12 +107,12 @@ async def _claim_service(home: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def _logging(options: ServeOptions) -> Generator[None]:
-    """Keep a log for the length of the block, also of what ends it."""
+    """Keep a log for the length of the block, including the error that ends it."""
     with write_log(log_file(options.home), options.log_level):
         log.info("version %s begins, process %d", sc.__version__, os.getpid())
         try:
             yield
-        except (Exception, BaseExceptionGroup) as error:  # told to whoever started it, and kept for those who look
+        except (Exception, BaseExceptionGroup) as error:  # reported to the starting process, and kept in the log
             log.error("the service failed", exc_info=error)  # noqa: TRY400 - also groups
             raise
         finally:
@@ -120,7 +120,7 @@ def _logging(options: ServeOptions) -> Generator[None]:
 
 
 class _Minder:
-    """Turns the first signal into a clean end; one that comes before there is a server ends the start."""
+    """Turns the first signal into a clean shutdown; a signal before the server exists cancels the start."""
 
     def __init__(self, signals: AsyncIterator[int], starting: trio.CancelScope) -> None:
         self._signals = signals
@@ -131,11 +131,11 @@ class _Minder:
         """Wait for it."""
         number = await anext(self._signals)
         log.info("asked to end by %s", signal.Signals(number).name)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C once more ends even one that hangs
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends even a hanging service
         if self.server is None:
             self._starting.cancel(reason="asked to end before the service had started")
         else:
-            self.server.end(sc.Goodbye(reason="the service was asked to end"))
+            self.server.end(sc.wire.Goodbye(reason="the service was asked to end"))
 
 
 async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitStack) -> None:
@@ -171,9 +171,9 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitS
 
 
 @asynccontextmanager
-async def _setup(home: Path) -> AsyncGenerator[sc.Setup]:
-    """Set the agent up: whatever belongs to a folder follows the sessions that work there."""
-    async with sc.open_home_setup(home, store=PatientStore(home)) as setup:
+async def _setup(home: Path) -> AsyncGenerator[sc.setup.Setup]:
+    """Set up the agent; the settings of a folder are loaded for the sessions that work there."""
+    async with sc.setup.open_home_setup(home, store=PatientStore(home)) as setup:
         yield setup
 
 
@@ -181,11 +181,11 @@ async def _setup(home: Path) -> AsyncGenerator[sc.Setup]:
 async def _telemetry(
     service: sc.SessionService, *, asked: bool, ending: trio.Event | None = None
 ) -> AsyncGenerator[None]:
-    """Send spans until the end begins, if anybody wants that; else nothing of it is even imported.
+    """Send spans until the shutdown, if telemetry is wanted; otherwise none of it is even imported.
 
     Raises:
-        Unavailable: It was asked for, and what it needs is not installed.
-        InvalidInput: It was asked for, and the variables for it are wrong.
+        Unavailable: It was requested, but the required packages are not installed.
+        InvalidInput: It was requested, but its variables are wrong.
     """
     from frontends.server.telemetry.availability import check_installed, is_wanted
 

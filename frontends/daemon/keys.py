@@ -1,4 +1,4 @@
-"""Whether the service that runs has the keys that are set where a command is typed: it has those of its own start."""
+"""Whether the running service has the keys that are set in this shell: it has only those from its own start."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -14,30 +14,30 @@ from frontends.daemon.runtime_paths import service_process
 
 DEMO: Final = "demo"
 _ANSWER_S: Final = 5.0
-"""How long it may take to say which models it has: this is only a remark."""
+"""How long it may take to list its models: this is only a remark."""
 
 
 def keyed_models(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[str, set[str]]:
-    """Return the models that can be used because of a variable which is set here, by provider; blocks briefly.
+    """Return the models that a variable set here makes available, by provider; blocks briefly.
 
-    Whoever has chosen the demo misses none of them.
+    A user who has chosen the demo misses none of them.
 
     Raises:
         ConfigInvalid: The configuration is wrong.
     """
-    config = sc.load_config(home, folder, environ, trust=sc.find_trusted_fingerprint(home, folder))
+    config = sc.setup.load_config(home, folder, environ, trust=sc.setup.find_trusted_fingerprint(home, folder))
     if config.model == DEMO:
         return {}
     set_here = {each.name for each in config.providers if each.key_env and environ.get(each.key_env, "").strip()}
     found: dict[str, set[str]] = {}
-    for each in sc.available_models(config, environ):
+    for each in sc.setup.available_models(config, environ):
         if each.available and each.info.provider in set_here:
             found.setdefault(each.info.provider, set()).add(each.info.name)
     return found
 
 
 def format_lacking_keys(home: Path, keyed: Mapping[str, set[str]], models: Iterable[sc.ListedModel]) -> str:
-    """Say that the service has no model of a provider whose key is set here; nothing if it has some of each."""
+    """Describe that the service has no model of a provider whose key is set here; empty if it has some of each."""
     usable = {each.name for each in models if each.usable}
     if all(names & usable for names in keyed.values()):
         return ""
@@ -46,7 +46,7 @@ def format_lacking_keys(home: Path, keyed: Mapping[str, set[str]], models: Itera
 
 
 async def describe_lacking_keys(service: sc.SessionMethods, home: Path, folder: Path) -> str:
-    """Say that a service lacks a key that is set here; nothing if it does not, or does not say."""
+    """Describe that a service lacks a key that is set here; empty if it does not, or does not answer."""
     try:
         with trio.move_on_after(_ANSWER_S):
             keyed = await trio.to_thread.run_sync(keyed_models, home, folder, os.environ)
@@ -54,12 +54,12 @@ async def describe_lacking_keys(service: sc.SessionMethods, home: Path, folder: 
                 format_lacking_keys(home, keyed, (await service.list_models(cwd=str(folder))).models) if keyed else ""
             )
     except sc.SessionCoreError:
-        pass  # whoever uses the service meets it in earnest
+        pass  # users of the service will see the real error
     return ""
 
 
 async def describe_lacking_keys_at_home(home: Path, folder: Path) -> str:
-    """Say that the service which runs for a home lacks a key that is set here; nothing if none runs."""
+    """Describe that a home's running service lacks a key that is set here; empty if none runs."""
     try:
         if await trio.to_thread.run_sync(service_process, home) is None:
             return ""

@@ -1,6 +1,6 @@
 """The log of a service: one JSON object per line, bounded on the disk and in memory, with secrets masked.
 
-A slow disk never holds the service up: a thread writes, and what it cannot take in time is left out and counted.
+A slow disk never blocks the service: a thread writes, and lines that it cannot take in time are dropped and counted.
 """
 
 import json
@@ -20,7 +20,7 @@ import session_core as sc
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FILE_BYTES: Final = 4 * 1024 * 1024
-"""A file is not made longer than this; then it is set aside, and the oldest of those goes."""
+"""The longest file; then it is rotated, and the oldest one is deleted."""
 FILES_BEFORE: Final = 3
 _WAITING_LINES: Final = 2_000
 _MESSAGE_CHARS: Final = 8_000
@@ -29,19 +29,19 @@ _NAMES_OF_SECRETS: Final = re.compile(r"(?i)(?:key|token|secret|password|passwd|
 _SHORTEST_SECRET: Final = 8
 
 
-def secrets_in_environment(environ: Mapping[str, str]) -> tuple[sc.Secret, ...]:
-    """Return the values of those variables that are called like secrets."""
+def secrets_in_environment(environ: Mapping[str, str]) -> tuple[sc.setup.Secret, ...]:
+    """Return the values of variables whose names look like secrets."""
     return tuple(
-        sc.Secret(value)
+        sc.setup.Secret(value)
         for name, value in environ.items()
         if _NAMES_OF_SECRETS.search(name) and len(value) >= _SHORTEST_SECRET
     )
 
 
 class JsonLines(logging.Formatter):
-    """Makes one line of JSON of a record."""
+    """Formats a record as one line of JSON."""
 
-    def __init__(self, secrets: Iterable[sc.Secret] = ()) -> None:
+    def __init__(self, secrets: Iterable[sc.setup.Secret] = ()) -> None:
         super().__init__()
         self._secrets = tuple(secrets)
 
@@ -55,10 +55,10 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             said["error"] = self._clean(self.formatException(record.exc_info))
-        return json.dumps(said)  # ASCII: nothing in it can steer the terminal of whoever reads it
+        return json.dumps(said)  # ASCII: nothing in it can control the reader's terminal
 
     def _clean(self, text: str) -> str:
-        masked = sc.redact(text, self._secrets)  # before it is cut: half a key is not recognised
+        masked = sc.setup.redact(text, self._secrets)  # before it is cut: half a key is not recognised
         return masked if len(masked) <= _MESSAGE_CHARS else f"{masked[:_MESSAGE_CHARS]}..."
 
 
@@ -66,12 +66,12 @@ class _PrivateFile(RotatingFileHandler):
     """A log file that only its owner may read."""
 
     def _open(self) -> TextIOWrapper:
-        descriptor = sc.private_open(Path(self.baseFilename), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        descriptor = sc.setup.private_open(Path(self.baseFilename), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         return open(descriptor, "a", encoding="ascii")  # noqa: PTH123 - a descriptor, and the handler closes it
 
 
 class _BoundedQueueHandler(QueueHandler):
-    """Hands finished lines to the thread that writes; never waits for it."""
+    """Passes finished lines to the writing thread; never waits for it."""
 
     left_out = 0
 
@@ -107,14 +107,14 @@ def _build_record(message: str) -> logging.LogRecord:
 
 @contextmanager
 def write_log(file: Path, level: str, environ: Mapping[str, str] = os.environ) -> Generator[Path]:
-    """Write what is logged to this file for the length of the block.
+    """Write the log to this file for the length of the block.
 
-    Of foreign libraries only warnings are kept: what they say else may be more than people want on their disk.
+    Only warnings of foreign libraries are kept: the rest may be more than people want on their disk.
 
     Raises:
-        StoreUnusable: The file cannot be made, or is not private.
+        StoreUnusable: The file cannot be created, or is not private.
     """
-    sc.prepare_home(file.parent)
+    sc.setup.prepare_home(file.parent)
     writer = _PrivateFile(file, maxBytes=FILE_BYTES, backupCount=FILES_BEFORE, encoding="ascii")
     writer.setFormatter(logging.Formatter("%(message)s"))
     lines: queue.Queue[logging.LogRecord | None] = queue.Queue(_WAITING_LINES)
@@ -140,7 +140,7 @@ def write_log(file: Path, level: str, environ: Mapping[str, str] = os.environ) -
 
 
 def last_messages(file: Path, most: int) -> list[str]:
-    """Return the last messages of a log that tell of something wrong, for people; nothing if there are none."""
+    """Return the last warnings and errors of a log, for people; empty if there are none."""
     try:
         with file.open("rb") as opened:
             opened.seek(max(0, file.stat().st_size - 64 * 1024))

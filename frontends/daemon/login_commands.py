@@ -1,6 +1,6 @@
-"""`token show`, `token rotate` and `serve --login`: what lets browsers and other machines in.
+"""`token show`, `token rotate` and `serve --login`: access for browsers and other machines.
 
-`serve --token` and `serve --rotate-token` are the first two by their older names.
+`serve --token` and `serve --rotate-token` are older names of the first two.
 """
 
 from pathlib import Path
@@ -10,21 +10,21 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.attach import nothing_runs
-from frontends.daemon.launcher import find_service
+from frontends.daemon.attached_client import nothing_runs
+from frontends.daemon.discovery import find_service
 from frontends.daemon.one_request import open_talk
 from frontends.shared.streams import StandardStreams
 
 
 def show_token(home: Path, *, new: bool) -> int:
-    """Print the token of a home, made anew if asked for, and return the exit code."""
+    """Print the token of a home, or with `new` a fresh one, and return the exit code."""
     return trio.run(_show_token, home, new, StandardStreams.standard())
 
 
 async def _show_token(home: Path, new: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     from frontends.server.http.tokens import ensure_token, rotate
 
-    await trio.to_thread.run_sync(sc.prepare_home, home)
+    await trio.to_thread.run_sync(sc.setup.prepare_home, home)
     await streams.say(await trio.to_thread.run_sync(rotate if new else ensure_token, home))
     if new:
         await streams.remark(

@@ -1,6 +1,6 @@
-"""The words of the commands about a running service: `serve`, `status`, `shutdown`, `watch`, `stop`.
+"""The texts of the commands about a running service: `serve`, `status`, `shutdown`, `watch`, `stop`.
 
-Nothing heavy is imported here, so that `--help` and `--version` answer at once.
+It imports nothing heavy, so `--help` and `--version` answer at once.
 """
 
 import argparse
@@ -76,12 +76,12 @@ examples:
   session-core stop                       the last used session of this folder
   session-core stop 7k2f                  the turn that runs now
   session-core stop 7k2f --scope subtree  and those of sessions it has started
-  session-core stop 7k2f --scope session  and its jobs, wake-ups and queue
+  session-core stop 7k2f --scope session  and their jobs and wake-ups
 
 What was said before is kept. Lines tell what has ended and what goes on.
 
 exit codes:
-  0 it was stopped   1 something does not let go yet   3 nothing ran
+  0 it was stopped   1 something is still stopping   3 nothing ran
 """
 
 
@@ -100,14 +100,14 @@ def add_serving(commands: Commands) -> None:
         "--idle",
         metavar="SECONDS",
         type=milliseconds,
-        help="end after so long with nobody and nothing to do (default: 900; never in the foreground)",
+        help="exit after this long without clients or work (default: 900; never in the foreground)",
     )
     serve.add_argument(
-        "--http", metavar="[HOST:]PORT", type=host_and_port, help="also for browsers; 0 is any free port"
+        "--http", metavar="[HOST:]PORT", type=host_and_port, help="also serve HTTP; 0 picks any free port"
     )
     serve.add_argument("--tls", metavar=("CERT", "KEY"), nargs=2, help="encrypt HTTP with these PEM files")
     serve.add_argument(
-        "--url", metavar="URL", action="append", default=[], help="what it is called elsewhere; may be repeated"
+        "--url", metavar="URL", action="append", default=[], help="a URL by which clients reach it; repeatable"
     )
     serve.add_argument("--allow-remote", action="store_true", help="let other machines in without --tls")
     serve.add_argument("--telemetry", action="store_true", help="send OpenTelemetry spans to a collector")
@@ -127,7 +127,7 @@ def add_serving(commands: Commands) -> None:
     status.add_argument("--json", action="store_true", help="one JSON object")
 
     shutdown = add_command(commands, "shutdown", "end the running service", "End the service of a home.", _SHUTDOWN)
-    shutdown.add_argument("--force", action="store_true", help="although something runs")
+    shutdown.add_argument("--force", action="store_true", help="even if something is running")
 
     watch = add_command(
         commands, "watch", "follow sessions as they work", "Follow one or several sessions, live.", _WATCH

@@ -1,6 +1,6 @@
-"""One short conversation with the running service of a home, for commands that ask one thing and leave.
+"""One short connection to the running service of a home, for commands that send one request.
 
-Whoever stays, and wants to get over a lost connection, uses `frontends.client` instead.
+Programs that stay connected, and must survive a lost connection, use `frontends.client` instead.
 """
 
 import errno
@@ -22,7 +22,7 @@ _NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
 
 
 class ClientNotAdmitted(Exception):
-    """The service takes nobody in: it is about to end, or is full."""
+    """The service accepts no clients: it is about to end, or is full."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -32,30 +32,30 @@ class ClientNotAdmitted(Exception):
 class Talk(sc.SessionMethods):
     """The service, as one client sees it: the same methods."""
 
-    def __init__(self, connection: sc.RpcConnection, welcome: sc.Welcome) -> None:
+    def __init__(self, connection: sc.wire.RpcConnection, welcome: sc.wire.Welcome) -> None:
         self.welcome = welcome
         self._connection = connection
 
     async def execute(self, command: "sc.Command[R]", *, idempotency_key: str | None = None) -> R:
         """Run a command and return its reply, or raise one typed error."""
-        asked = sc.Execute(command=command, idempotency_key=idempotency_key)
-        reply = await _ask(self._connection, "execute", sc.to_json(asked))
-        return cast("R", sc.from_json(reply, sc.reply_type(type(command))))
+        asked = sc.wire.Execute(command=command, idempotency_key=idempotency_key)
+        reply = await _ask(self._connection, "execute", sc.wire.to_json(asked))
+        return cast("R", sc.wire.from_json(reply, sc.wire.reply_type(type(command))))
 
-    async def status(self) -> sc.ServiceStatus:
+    async def status(self) -> sc.wire.ServiceStatus:
         """Return what the service is doing."""
-        return sc.from_json(await _ask(self._connection, "status", {}), sc.ServiceStatus)
+        return sc.wire.from_json(await _ask(self._connection, "status", {}), sc.wire.ServiceStatus)
 
     async def shut_down(self, *, force: bool) -> None:
-        """Have the service end.
+        """End the service.
 
         Raises:
-            Conflict: Something runs, and it was not said that this does not matter.
+            Conflict: Something runs, and `force` is false.
         """
         await _ask(self._connection, "shutdown", {"force": force})
 
     async def login_link(self) -> str:
-        """Have a link made that lets one browser in, once, within a minute.
+        """Request a link that lets one browser in, once, within a minute.
 
         Raises:
             Unavailable: The service has no door for browsers.
@@ -70,29 +70,29 @@ async def open_talk(
     """Talk to the service of a home for the length of the block.
 
     Raises:
-        ConnectionRefusedError: Nobody listens there.
-        Ending: The service is about to end, or is full.
+        ConnectionRefusedError: No process listens there.
+        ClientNotAdmitted: The service is about to end, or is full.
         Disconnected: The service hangs.
         ProtocolError: It speaks another version of the contract.
     """
-    goodbyes: list[sc.Goodbye] = []
+    goodbyes: list[sc.wire.Goodbye] = []
 
-    def hear(notification: sc.Notification) -> None:
+    def hear(notification: sc.wire.Notification) -> None:
         if notification.method == "goodbye":
-            goodbyes.append(sc.from_json({"type": "goodbye", **notification.params}, sc.Goodbye))
+            goodbyes.append(sc.wire.from_json({"type": "goodbye", **notification.params}, sc.wire.Goodbye))
 
     async with await _connect(home) as stream:
-        async with sc.open_connection(
+        async with sc.wire.open_connection(
             stream, stream, handle_notification=hear, name="the service of a home"
         ) as connection:
-            hello = sc.Hello(role=role, name=name, kind=kind)
+            hello = sc.wire.Hello(role=role, name=name, kind=kind)
             try:
-                reply = await _ask(connection, "hello", sc.to_json(hello), seconds=ANSWER_S)
+                reply = await _ask(connection, "hello", sc.wire.to_json(hello), seconds=ANSWER_S)
             except sc.Disconnected:
                 if goodbyes:
                     raise ClientNotAdmitted(goodbyes[0].reason) from None
                 raise
-            yield Talk(connection, sc.from_json(reply, sc.Welcome))
+            yield Talk(connection, sc.wire.from_json(reply, sc.wire.Welcome))
 
 
 async def _connect(home: Path) -> trio.SocketStream:
@@ -105,19 +105,19 @@ async def _connect(home: Path) -> trio.SocketStream:
         raise sc.Disconnected(f"the service of this home cannot be reached: {error.strerror}") from error
 
 
-async def _ask(connection: sc.RpcConnection, method: str, params: Any, *, seconds: float | None = None) -> Any:
+async def _ask(connection: sc.wire.RpcConnection, method: str, params: Any, *, seconds: float | None = None) -> Any:
     try:
         return await connection.request(method, params, timeout=seconds)
-    except sc.RpcTimedOut:
+    except sc.wire.RpcTimedOut:
         raise sc.Disconnected(f"the service of this home did not answer within {seconds:g} seconds") from None
-    except sc.RpcClosed:
+    except sc.wire.RpcClosed:
         raise sc.Disconnected("the connection to the service of this home was lost") from None
-    except sc.RpcFailed as failed:
+    except sc.wire.RpcFailed as failed:
         raise _to_typed_error(failed) from None
 
 
-def _to_typed_error(failed: sc.RpcFailed) -> sc.SessionCoreError:
+def _to_typed_error(failed: sc.wire.RpcFailed) -> sc.SessionCoreError:
     try:
-        return sc.error_from_info(sc.from_json(failed.data, sc.ErrorInfo))
+        return sc.wire.error_from_info(sc.wire.from_json(failed.data, sc.wire.ErrorInfo))
     except sc.SessionCoreError:
         return sc.ProtocolError(f"the service answered with an error of no known kind: {failed}")

@@ -1,4 +1,4 @@
-"""Whether the service is still there, for those who read from it: a client tries again for ever, people do not wait."""
+"""Whether the service is still there, for its readers: a client reconnects forever, but people do not wait."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from frontends.client import ConnectionState
 
 MISSED_S: Final = 3.0
-"""How long a service that is gone may take to be there again."""
+"""How long a lost service may take to come back."""
 
 
 class Presence:
-    """Learns how a client is connected (`note`), and finds out when its service is gone for good (`run`).
+    """Tracks a client's connection (`note`), and detects when its service is gone for good (`run`).
 
     Attributes:
-        lost: Why there is no connection just now; None while there is one.
-        gone: Why there will be none any more.
+        lost: Why there is no connection now; None while there is one.
+        gone: Why the service is gone for good.
     """
 
     def __init__(self, home: Path) -> None:
@@ -33,7 +33,7 @@ class Presence:
         self._readers: set[trio.CancelScope] = set()
 
     def note(self, state: "ConnectionState") -> None:
-        """Learn of a change of the connection."""
+        """Record a change of the connection."""
         lost = state.reason or "there is no answer" if state.phase in {"lost", "ended"} else None
         if (lost is None) != (self.lost is None) or state.phase == "ended":
             self.lost, self._final = lost, state.phase == "ended"
@@ -57,7 +57,7 @@ class Presence:
         return self.gone
 
     async def _is_gone(self) -> bool:
-        """Wait for it to come back; a process that is there but does not let us in is waited for."""
+        """Wait for the service to come back; also waits for a process that exists but does not accept us."""
         while self.lost is not None and not self._final:
             with trio.move_on_after(MISSED_S):
                 await self._changed.wait()

@@ -1,4 +1,4 @@
-"""Where a running service has its lock, its socket and its log."""
+"""The paths of a running service: its lock, its socket and its log."""
 
 import os
 from collections.abc import Generator
@@ -22,7 +22,7 @@ _MOST_WORD: Final = 64
 
 @attrs.frozen(kw_only=True)
 class Listening:
-    """A service that lets clients in: where, also from other machines, and what people should know about it."""
+    """A service that accepts clients: its addresses, also for other machines, and remarks for people."""
 
     pid: int
     socket: Path
@@ -32,7 +32,7 @@ class Listening:
 
 
 def format_open_to_others(open_to_others: str) -> str:
-    """Say in one line that other machines can reach a service by HTTP, and how."""
+    """Describe in one line that other machines can reach a service by HTTP, and how."""
     scheme, _, rest = open_to_others.partition("://")
     host, _, port = rest.rpartition(":")
     where = "on all addresses of this machine" if host in {"0.0.0.0", "[::]"} else f"on {host}"  # noqa: S104
@@ -45,25 +45,25 @@ def log_file(home: Path) -> Path:
     return home / LOG_FOLDER / LOG_NAME
 
 
-def service_process(home: Path) -> sc.LockHolder | None:
-    """Tell which process is the service of this home, also while it still starts or already ends; blocks briefly.
+def service_process(home: Path) -> sc.setup.LockHolder | None:
+    """Return the process that is the service of this home, also while it is starting or ending; blocks briefly.
 
     Raises:
-        StoreUnusable: It cannot be known, for instance because the home belongs to somebody else.
+        StoreUnusable: It cannot be determined, for instance because the home belongs to another user.
     """
     folder = run_folder(home)
-    return sc.lock_holder(folder) if folder.is_dir() else None
+    return sc.setup.lock_holder(folder) if folder.is_dir() else None
 
 
 @contextmanager
 def announce_open(home: Path) -> Generator[None]:
-    """Leave word for the length of the block that this process lets clients in; it begins after the socket is made.
+    """Announce for the length of the block that this process accepts clients; enter it after creating the socket.
 
-    With it, a service whose socket somebody has deleted is told from one that still starts or already ends, and others
-    know its version without talking to it.
+    It distinguishes a service whose socket was deleted from one that is starting or ending, and tells others its
+    version without a connection.
     """
     word = run_folder(home) / _OPEN
-    descriptor = sc.private_open(word, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = sc.setup.private_open(word, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.write(descriptor, f"{os.getpid()} {sc.__version__}".encode())
     finally:
@@ -74,8 +74,8 @@ def announce_open(home: Path) -> Generator[None]:
         word.unlink(missing_ok=True)
 
 
-def find_cut_off(home: Path, holder: sc.LockHolder) -> sc.Disconnected | None:
-    """Say that nobody can reach a service any more, if it lets clients in at a socket that is gone; blocks briefly."""
+def find_cut_off(home: Path, holder: sc.setup.LockHolder) -> sc.Disconnected | None:
+    """Return an error if a service is unreachable because its socket was deleted; blocks briefly."""
     if (
         read_service_version(home, holder) is None or socket_path_of_home(home).exists()
     ):  # it still starts, or already ends
@@ -87,8 +87,8 @@ def find_cut_off(home: Path, holder: sc.LockHolder) -> sc.Disconnected | None:
     )
 
 
-def read_service_version(home: Path, holder: sc.LockHolder) -> str | None:
-    """Return the version of a service that lets clients in, as it has left word; blocks briefly."""
+def read_service_version(home: Path, holder: sc.setup.LockHolder) -> str | None:
+    """Return the announced version of a service that accepts clients; blocks briefly."""
     try:
         word = (run_folder(home) / _OPEN).read_bytes()[:_MOST_WORD].decode("utf-8", "replace")
     except OSError:
@@ -97,15 +97,15 @@ def read_service_version(home: Path, holder: sc.LockHolder) -> str | None:
     return one_line(version) if pid == str(holder.pid) else None
 
 
-def format_release_mismatch(home: Path, holder: sc.LockHolder) -> str:
-    """Say that a service and this program do not understand each other; blocks briefly."""
+def format_release_mismatch(home: Path, holder: sc.setup.LockHolder) -> str:
+    """Describe that a service and this program are incompatible; blocks briefly."""
     version = read_service_version(home, holder)
     kind = f"of version {version}" if version else "of another version"
     return f"a service {kind} runs for this home, {holder}; this program, version {sc.__version__}, cannot talk to it"
 
 
 def build_release_conflict(home: Path, error: sc.ProtocolError) -> sc.Conflict:
-    """Say what to do about a service that is not of this release; blocks briefly."""
+    """Return an error that says what to do about a service of another release; blocks briefly."""
     end = format_command(home, "shutdown", "")
     holder = service_process(home)
     which = f"{format_release_mismatch(home, holder)}: " if holder is not None else ""
@@ -113,10 +113,10 @@ def build_release_conflict(home: Path, error: sc.ProtocolError) -> sc.Conflict:
     return sc.Conflict(f"{which}{error.message} ({advice})")
 
 
-def find_holder(home: Path) -> sc.LockHolder | None:
-    """Tell which process uses this home, whether it is a service or not; blocks briefly.
+def find_holder(home: Path) -> sc.setup.LockHolder | None:
+    """Return the process that uses this home, whether it is a service or not; blocks briefly.
 
     Raises:
-        StoreUnusable: It cannot be known.
+        StoreUnusable: It cannot be determined.
     """
-    return sc.lock_holder(home) if home.is_dir() else None
+    return sc.setup.lock_holder(home) if home.is_dir() else None

@@ -19,7 +19,7 @@ from frontends.shared.progress import ProgressLine
 from frontends.shared.streams import StandardStreams, read_answer
 
 LEAVE_S: Final = 30.0
-"""How long a service may take to end: it interrupts what runs, and writes that down."""
+"""How long a service may take to end: it interrupts running work, and records that."""
 _LOOK_EVERY_S: Final = 0.05
 _MOST_NAMES: Final = 10
 
@@ -34,7 +34,7 @@ async def _shutdown(home: Path, force: bool, streams: StandardStreams) -> int:  
     if holder is None:
         await streams.say(nothing_lines(home, None)[0])
         return EXIT_NOT_RUNNING
-    with _watch_process(holder) as process:  # before it is asked: its number could be somebody else's afterwards
+    with _watch_process(holder) as process:  # before the request: its pid could belong to another process afterwards
         if not await _ask_to_end(home, holder, streams, force=force):
             await streams.remark("the service goes on")
             return 1
@@ -51,8 +51,8 @@ async def _shutdown(home: Path, force: bool, streams: StandardStreams) -> int:  
     return 0
 
 
-async def _ask_to_end(home: Path, holder: sc.LockHolder, streams: StandardStreams, *, force: bool) -> bool:
-    """Ask the service, and the person before something is interrupted; returns whether it is about to end."""
+async def _ask_to_end(home: Path, holder: sc.setup.LockHolder, streams: StandardStreams, *, force: bool) -> bool:
+    """Ask the service to end, and the person before work is interrupted; return whether it is about to end."""
     try:
         async with open_talk(home, name="shutdown") as talk:
             at_work = [] if force else await _list_ids_at_work(talk)
@@ -66,12 +66,12 @@ async def _ask_to_end(home: Path, holder: sc.LockHolder, streams: StandardStream
                     return False
                 await talk.shut_down(force=True)
     except ClientNotAdmitted:
-        pass  # somebody else has asked already
+        pass  # another client has already ended it
     except ConnectionRefusedError:
         lost = await trio.to_thread.run_sync(find_cut_off, home, holder)
         if lost is not None:
             return await _end_unheard(home, holder, streams, f"the socket of {holder} was deleted", force=force)
-        _terminate(holder)  # it still starts, so that nothing runs in it, or already ends
+        _terminate(holder)  # it is still starting, so nothing runs in it, or already ending
     except sc.ProtocolError:
         why = await trio.to_thread.run_sync(format_release_mismatch, home, holder)
         return await _end_unheard(home, holder, streams, why, force=force)
@@ -83,10 +83,12 @@ async def _ask_to_end(home: Path, holder: sc.LockHolder, streams: StandardStream
     return True
 
 
-async def _end_unheard(home: Path, holder: sc.LockHolder, streams: StandardStreams, why: str, *, force: bool) -> bool:
-    """Have a service end that cannot be asked what it does; every release ends cleanly when it is sent SIGTERM.
+async def _end_unheard(
+    home: Path, holder: sc.setup.LockHolder, streams: StandardStreams, why: str, *, force: bool
+) -> bool:
+    """End a service that cannot report what it is doing; every release ends cleanly on SIGTERM.
 
-    What is at work there is looked up in the store; where that does not say it either, only a clear yes will do.
+    The store says which sessions are working; if it cannot, a person must confirm explicitly.
     """
     if not force:
         at_work = await _list_stored_ids_at_work(home)
@@ -100,7 +102,7 @@ async def _end_unheard(home: Path, holder: sc.LockHolder, streams: StandardStrea
 
 
 async def _list_stored_ids_at_work(home: Path) -> list[str] | None:
-    """Return the short ids of the sessions that are at work as the store has it; None if it cannot be read."""
+    """Return the short ids of the working sessions according to the store; None if it cannot be read."""
     try:
         return _ids_at_work(await list_stored_sessions(home))
     except sc.SessionCoreError:
@@ -116,7 +118,7 @@ async def _may_end_unseen(home: Path, why: str, streams: StandardStreams) -> boo
 
 
 async def _list_ids_at_work(talk: Talk) -> list[str]:
-    """Return the short ids of the sessions that are at work."""
+    """Return the short ids of the working sessions."""
     return _ids_at_work((await talk.load_service()).sessions)
 
 
@@ -142,8 +144,8 @@ async def _ask_yes(question: str, streams: StandardStreams) -> bool:
     return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
 
 
-def _terminate(holder: sc.LockHolder) -> None:
-    """Ask a process of this machine to end; of one that is not known for certain, nothing is asked."""
+def _terminate(holder: sc.setup.LockHolder) -> None:
+    """Send SIGTERM to a process of this machine, unless its identity is uncertain."""
     if holder.pid <= 0 or holder.host != os.uname().nodename:
         raise sc.Unavailable(f"the service of this home is {holder}, which cannot be asked to end from here")
     try:
@@ -155,8 +157,8 @@ def _terminate(holder: sc.LockHolder) -> None:
 
 
 @contextmanager
-def _watch_process(holder: sc.LockHolder) -> Generator[int | None]:
-    """Hold on to a process, so that its end is seen; None where the system cannot do that, or it has ended."""
+def _watch_process(holder: sc.setup.LockHolder) -> Generator[int | None]:
+    """Open a handle on a process to see its end; None if the system cannot do that, or it has ended."""
     try:
         descriptor = os.pidfd_open(holder.pid) if holder.host == os.uname().nodename else None
     except (AttributeError, OSError):
@@ -170,7 +172,7 @@ def _watch_process(holder: sc.LockHolder) -> Generator[int | None]:
         os.close(descriptor)
 
 
-async def _wait_until_gone(home: Path, holder: sc.LockHolder, process: int | None) -> None:
+async def _wait_until_gone(home: Path, holder: sc.setup.LockHolder, process: int | None) -> None:
     if process is not None:
         await trio.lowlevel.wait_readable(process)
         return

@@ -12,7 +12,7 @@ import session_core as sc
 from frontends.commands.sessions.home import format_command
 from frontends.commands.sessions.list_lines import state_word
 from frontends.commands.sessions.session_lookup import short_ids
-from frontends.daemon.launcher import find_service
+from frontends.daemon.discovery import find_service
 from frontends.daemon.one_request import ClientNotAdmitted, open_talk
 from frontends.daemon.runtime_paths import build_release_conflict, find_holder, format_open_to_others
 from frontends.shared.figures import clock_time, format_ago, format_path
@@ -28,15 +28,15 @@ _MOST = 20
 
 @attrs.frozen(kw_only=True)
 class ServiceReport:
-    """What a service says about itself; `clients` are the others, not the one that asks."""
+    """A service's report about itself; `clients` excludes the one that asks."""
 
-    status: sc.ServiceStatus
+    status: sc.wire.ServiceStatus
     sessions: tuple[sc.SessionSummary, ...]
     clients: tuple[sc.ClientPresence, ...]
 
     @property
     def at_work(self) -> list[sc.SessionSummary]:
-        """The sessions that do something, or wait for somebody."""
+        """The sessions that are working, or waiting for a person."""
         return [each for each in self.sessions if not each.activity.is_at_rest]
 
 
@@ -81,11 +81,11 @@ async def request_report(home: Path) -> ServiceReport | None:
     return None
 
 
-def nothing_lines(home: Path, holder: sc.LockHolder | None) -> list[str]:
-    """Say that no service runs, who uses the home instead, and how to start one."""
+def nothing_lines(home: Path, holder: sc.setup.LockHolder | None) -> list[str]:
+    """Describe that no service runs, which process uses the home instead, and how to start one."""
     lines = [f"No service runs for {format_path(str(home))}."]
     if holder is not None:
-        lines.append(f"The home is in use by {holder}, which is no service that others could attach to.")
+        lines.append(f"The home is in use by {holder}, which is not a service one can attach to.")
     else:
         lines.append(f"To start one: {format_command(home, 'serve', '')}")
     return lines
@@ -136,7 +136,7 @@ def _client(client: sc.ClientPresence) -> str:
 
 
 def _end(report: ServiceReport, now: int) -> str:
-    """Say when it ends; whoever asks is connected, and so puts the end off."""
+    """Describe when it ends; the asking client is connected, and so postpones the end."""
     service_status = report.status
     if service_status.idle_ms is None:
         return "when it is told to"
@@ -159,11 +159,11 @@ def report_as_json(report: ServiceReport, *, now: int) -> dict[str, object]:
     """Return a report for programs."""
     return {
         "serving": True,
-        "status": sc.to_json(attrs.evolve(report.status, ends_at=_ends_at(report, now))),
-        "at_work": [sc.to_json(each) for each in report.at_work],
-        "clients": [sc.to_json(each) for each in report.clients],
+        "status": sc.wire.to_json(attrs.evolve(report.status, ends_at=_ends_at(report, now))),
+        "at_work": [sc.wire.to_json(each) for each in report.at_work],
+        "clients": [sc.wire.to_json(each) for each in report.clients],
     }
 
 
-def _plain_holder(holder: sc.LockHolder | None) -> dict[str, object] | None:
+def _plain_holder(holder: sc.setup.LockHolder | None) -> dict[str, object] | None:
     return None if holder is None else attrs.asdict(holder)

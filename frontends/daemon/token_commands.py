@@ -1,4 +1,4 @@
-"""`session-core token`: tokens with fewer rights, for people and programs that are to see some sessions only."""
+"""`session-core token`: tokens with fewer rights, for people and programs that should see only some sessions."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from frontends.commands.sessions.session_lookup import find_session, short_ids
 from frontends.daemon.runtime_paths import service_process
 from frontends.daemon.status import request_report
 from frontends.server.access import Access
-from frontends.server.http.issued_tokens import GivenToken
+from frontends.server.http.token_list import GivenToken
 from frontends.server.http.tokens import MAX_SCOPED_MS, give_token, given_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back
 from frontends.shared.figures import clock_time
@@ -41,7 +41,7 @@ class TokenRequest:
 
 
 def where(home: Path) -> int:
-    """Say where the token of a home is, without showing it, and return the exit code."""
+    """Print where the token of a home is, without showing it, and return the exit code."""
     return trio.run(_where, home, StandardStreams.standard())
 
 
@@ -63,7 +63,7 @@ async def _where(home: Path, streams: StandardStreams) -> int:
 
 
 def new(wanted: TokenRequest) -> int:
-    """Make a token, print it, and return the exit code."""
+    """Create a token, print it, and return the exit code."""
     if wanted.everything and wanted.sessions:
         raise UsageError("--all is for all sessions, so no --session goes with it")
     if not wanted.everything and not wanted.sessions:
@@ -102,7 +102,7 @@ async def _new(wanted: TokenRequest, streams: StandardStreams) -> int:
 
 
 async def _has_door(home: Path) -> bool:
-    """Tell whether the service that runs can be reached by HTTP, as far as it says."""
+    """Return whether the running service reports an HTTP door."""
     try:
         report = await request_report(home)
     except sc.SessionCoreError:
@@ -154,7 +154,7 @@ def _sessions(given: GivenToken, stored_sessions: Sequence[sc.SessionSummary]) -
 
 
 def revoke(home: Path, ids: Sequence[str]) -> int:
-    """Take tokens back, and return the exit code."""
+    """Revoke tokens, and return the exit code."""
     return trio.run(_revoke, home, ids, StandardStreams.standard())
 
 

@@ -1,6 +1,6 @@
-"""The words of `session-core token`.
+"""The texts of `session-core token`.
 
-Nothing heavy is imported here, so that `--help` and `--version` answer at once.
+It imports nothing heavy, so `--help` and `--version` answer at once.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def add_tokens(commands: Commands) -> None:
     token = add_command(
         commands,
         "token",
-        "let others in by HTTP: tokens for single sessions",
+        "manage tokens that let others in over HTTP",
         "Tokens let programs and other people in by HTTP. Without a task it says where the token of the home is, and "
         "does not show it.",
         _HELP,
@@ -67,7 +67,7 @@ def add_tokens(commands: Commands) -> None:
     )
     new.add_argument("--name", metavar="TEXT", default="", help="for whom it is, shown in the list")
     listing = add_command(
-        tasks, "list", "the tokens that are good", "List the tokens with fewer rights that are good, without secrets."
+        tasks, "list", "list the valid tokens", "List the tokens with fewer rights that are good, without secrets."
     )
     listing.add_argument("--json", action="store_true", help="one JSON object per line")
     revoke = add_command(

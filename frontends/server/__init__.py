@@ -1,13 +1,13 @@
-"""The server of a home: any number of frontends, of any process, at one running service.
+"""The server of a home: connects any number of frontends, from any process, to one running service.
 
 | module | holds |
 | --- | --- |
-| `server` | what all connections share: the service, who is attached, when it ends |
+| `server` | shared by all connections: the service, the attached clients, the shutdown |
 | `connection` | one connection: greeting, commands, feeds, heartbeats |
-| `feeds`, `frames` | what a client reads, written once for all who read the same |
-| `size_limits`, `text_cuts` | making whatever is sent fit into a line |
+| `feeds`, `frames` | the feeds of a client, encoded once for all clients that read the same |
+| `size_limits`, `text_cuts` | making every message fit into a line |
 | `access` | what a client may do and see |
-| `admission`, `unix_door` | letting clients in; the home's own socket, for programs of the same user |
-| `http` | the door for browsers and other machines, opened when asked for |
-| `telemetry` | OpenTelemetry spans of turns, model calls and tool calls, sent when asked for |
+| `admission`, `unix_door` | accepting clients; the home's own socket, for programs of the same user |
+| `http` | the HTTP door for browsers and other machines, opened on request |
+| `telemetry` | OpenTelemetry spans of turns, model calls and tool calls, sent on request |
 """

@@ -8,15 +8,15 @@ import session_core as sc
 
 _c = sc.commands
 _LOOSENING: Final = (_c.ChangeSandboxPolicy, _c.ChangePermissionMode, _c.ChangeWorkingDirectory)
-"""With one of these, whoever may act in one session could read the token of the home there."""
+"""With one of these, a client that may act in one session could read the token of the home."""
 _REACHING_OUT: Final = (_c.ForkSession, _c.LoginToProvider)
-"""What makes another session, or counts for all of them."""
+"""Commands that create another session, or affect all of them."""
 _REFUSED: Final[dict[type[object], str]] = {
     _c.CreateSession: "create sessions",
     _c.ListSessions: "see the list of all sessions",
     _c.LoadService: "see the list of all sessions",
 }
-"""What a command that names no session would do."""
+"""The reach of a command that names no session."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,23 +24,23 @@ class Access:
     """The rights of a client.
 
     Attributes:
-        role: The most it may be; an observer cannot act, whatever it says of itself.
-        sessions: The sessions that it may see; None is all of them, and the list of them.
+        role: The highest role it may have; an observer cannot act, whatever role it claims.
+        sessions: The sessions that it may see; None means all of them, and the list of them.
     """
 
     role: sc.ClientRole = "controller"
     sessions: frozenset[sc.SessionId] | None = None
 
     def role_for(self, wanted: sc.ClientRole) -> sc.ClientRole:
-        """Return what a client is that wants to be this."""
+        """Return the role of a client that asks for this one."""
         return "observer" if self.role == "observer" else wanted
 
     def check_command(self, command: "sc.Command[object]") -> None:
         """Refuse a command that reaches beyond these rights.
 
         Raises:
-            NotAllowed: It is about another session or about all of them, changes what binds the session, deletes it, or
-                looks elsewhere than where a session works.
+            NotAllowed: It concerns another session or all of them, changes the session's restrictions, deletes it, or
+                looks outside the session's folder.
             Forbidden: It changes something, and this client may only watch.
         """
         if self.role == "observer" and not command.reads_only:
@@ -55,10 +55,10 @@ class Access:
             _check_reach(command)
 
     def check_session(self, session_id: sc.SessionId | None) -> None:
-        """Refuse the reading of a session, or of the list of all, that is not among those that may be seen.
+        """Refuse reading a session, or the list of all, that this client may not see.
 
         Raises:
-            NotAllowed: It is not.
+            NotAllowed: The client may not see it.
         """
         if self.sessions is None or session_id in self.sessions:
             return
@@ -66,10 +66,10 @@ class Access:
         raise _not_allowed(f"see {what}", field="session_id")
 
     def check_service(self) -> None:
-        """Refuse a look at the whole service to those who may see some sessions only.
+        """Refuse access to the whole service for a client that may see only some sessions.
 
         Raises:
-            NotAllowed: It is one of them.
+            NotAllowed: The client may see only some sessions.
         """
         if self.sessions is not None:
             raise _not_allowed("see the whole service")
@@ -86,14 +86,14 @@ def _about_no_session(command: "sc.Command[object]") -> sc.NotAllowed:
 
 
 def _looks_elsewhere(command: "sc.Command[object]") -> bool:
-    """Tell whether a command would show what is in any folder of the machine, or in the service's own."""
+    """Return whether a command would show the content of any folder of the machine, or of the service's own."""
     if isinstance(command, _c.FindFiles) and command.session_id is None:
         return True
     return getattr(command, "cwd", None) is not None
 
 
 def _check_reach(command: "sc.Command[object]") -> None:
-    """Refuse what a client that may see some sessions could use to get at the others, or at the home itself."""
+    """Refuse commands with which a client of some sessions could reach the others, or the home itself."""
     if isinstance(command, _LOOSENING):
         raise sc.NotAllowed("this client may not change the bounds of a session; who shares it can", field="type")
     if isinstance(command, _c.DeleteSession):

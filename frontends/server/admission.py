@@ -1,4 +1,4 @@
-"""Letting clients in, at whatever door."""
+"""Accepting clients, at any door."""
 
 import errno
 import logging
@@ -19,9 +19,9 @@ async def serve_all(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve each client in a task of its own until cancelled, which ends all of them.
+    """Serve each client in its own task until cancelled, which ends all of them.
 
-    While the system has no room for another connection, those who come wait.
+    While the system has no room for another connection, new clients wait.
     """
     async with trio.open_nursery() as nursery:
         task_status.started()

@@ -1,4 +1,4 @@
-"""One connection: the client greets, has commands run, and follows what it wants to see."""
+"""One connection: the client says hello, runs commands, and follows feeds."""
 
 import logging
 from contextlib import ExitStack
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 Door = Literal["socket", "WebSocket"]
 FAILED: Final = -32000
-"""The code of every typed error; which one it is stands in the data."""
+"""The code of every typed error; the data says which one it is."""
 HTTP_CLIENT: Final = "http-"
-"""How the names of those begin who send single requests and are never attached."""
+"""The name prefix of clients that send single requests and are never attached."""
 GREETING_S: Final = 10.0
-"""How long a connection may take to say who it is."""
+"""How long a client may take to say hello."""
 _MAX_INSTANCE_CHARS: Final = 200
 
 
@@ -46,7 +46,7 @@ async def serve_connection(
         return
     try:
         async with (
-            sc.open_connection(
+            sc.wire.open_connection(
                 source,
                 sink,
                 handle_request=attendant.handle,
@@ -68,11 +68,11 @@ async def serve_connection(
 async def _turn_away(
     source: int | trio.abc.ReceiveStream, sink: int | trio.abc.SendStream, refusal: sc.SessionCoreError
 ) -> None:
-    async with sc.open_connection(source, sink, name="a client that is turned away") as connection:
-        connection.notify_now("goodbye", sc.to_json(sc.Goodbye(reason=refusal.message)))
+    async with sc.wire.open_connection(source, sink, name="a client that is turned away") as connection:
+        connection.notify_now("goodbye", sc.wire.to_json(sc.wire.Goodbye(reason=refusal.message)))
 
 
-async def _close_soon(connection: sc.RpcConnection) -> None:
+async def _close_soon(connection: sc.wire.RpcConnection) -> None:
     await connection.flush_briefly()
     connection.close()
 
@@ -89,53 +89,53 @@ class ClientConnection:
         self._role: sc.ClientRole = "observer"
         self._client: sc.AttachedClient | None = None
         self._feeds: Feeds | None = None
-        self._connection: sc.RpcConnection | None = None
+        self._connection: sc.wire.RpcConnection | None = None
         self._nursery: trio.Nursery | None = None
         self._greeting = trio.CancelScope()
 
-    def begin(self, connection: sc.RpcConnection, nursery: trio.Nursery) -> None:
-        """Take up a connection that is open."""
+    def begin(self, connection: sc.wire.RpcConnection, nursery: trio.Nursery) -> None:
+        """Start serving an open connection."""
         self._connection, self._nursery = connection, nursery
         nursery.start_soon(self._await_greeting)
 
     def end(self) -> None:
-        """Give up the client's place, if it had one: the connection is at its end."""
+        """Release the client's place, if it had one, at the end of the connection."""
         self._nursery = None
         self._stay.close()
 
-    def dismiss(self, goodbye: sc.Goodbye) -> None:
-        """Tell the client that this is the end of its connection, give up its place, and end it."""
+    def dismiss(self, goodbye: sc.wire.Goodbye) -> None:
+        """Say goodbye to the client, release its place, and end the connection."""
         connection, nursery = self._connection, self._nursery
         self.end()
         if connection is None or nursery is None:
             return
-        if connection.notify_now("goodbye", sc.to_json(goodbye)):
+        if connection.notify_now("goodbye", sc.wire.to_json(goodbye)):
             nursery.start_soon(_close_soon, connection)
         else:
-            connection.close()  # so much waits to be read that there is no use in waiting
+            connection.close()  # too much is unread for the goodbye to arrive in time
 
     async def _await_greeting(self) -> None:
         with self._greeting:
             await trio.sleep(GREETING_S)
-            self.dismiss(sc.Goodbye(reason="the client did not say who it is", retry=False))
+            self.dismiss(sc.wire.Goodbye(reason="the client did not say who it is", retry=False))
 
     def report_unusable_line(self, line: bytes, reason: str) -> None:
-        """Tell the client that a line of it was no message; a request that can be told by its id is refused as such."""
-        if self._connection is not None and sc.glimpse(line).id is None:
-            self._connection.send_now(sc.encode_failure(None, sc.PARSE_ERROR, reason))
+        """Report a line that is not a valid message; if it has a request id, that request is refused."""
+        if self._connection is not None and sc.wire.glimpse(line).id is None:
+            self._connection.send_now(sc.wire.encode_failure(None, sc.wire.PARSE_ERROR, reason))
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def handle(self, request: sc.Request) -> Any:
+    async def handle(self, request: sc.wire.Request) -> Any:
         """Answer one request."""
         try:
             return await self._answer(request)
         except sc.SessionCoreError as error:
-            raise sc.RpcFailed(FAILED, error.message, sc.to_json(sc.error_info(error))) from error
+            raise sc.wire.RpcFailed(FAILED, error.message, sc.wire.to_json(sc.wire.error_info(error))) from error
 
-    async def _answer(self, request: sc.Request) -> Any:
+    async def _answer(self, request: sc.wire.Request) -> Any:
         if request.method == "hello":
-            return sc.to_json(self._greet(_read(request, sc.Hello)))
+            return sc.wire.to_json(self._greet(_read(request, sc.wire.Hello)))
         client, feeds = self._client, self._feeds
         if client is None or feeds is None:
             raise sc.ProtocolError("the first request must be hello", field="$.method")
@@ -143,41 +143,41 @@ class ClientConnection:
             raise sc.ServiceClosed("this connection is at its end")
         match request.method:
             case "execute":
-                asked = _read(request, sc.Execute)
+                asked = _read(request, sc.wire.Execute)
                 self._access.check_command(asked.command)
                 reply = await client.execute(asked.command, idempotency_key=asked.idempotency_key)
                 if is_slow_to_encode(reply):
                     return await trio.to_thread.run_sync(shrink_reply, reply, abandon_on_cancel=True)
                 return shrink_reply(reply)
             case "follow":
-                follow = _read(request, sc.Follow)
+                follow = _read(request, sc.wire.Follow)
                 self._access.check_session(follow.session_id)
-                return sc.to_json(feeds.open(follow, self._server.epoch))
+                return sc.wire.to_json(feeds.open(follow, self._server.epoch))
             case "unfollow":
-                feeds.close(_read(request, sc.Unfollow).feed)
+                feeds.close(_read(request, sc.wire.Unfollow).feed)
                 return {}
             case "status":
                 self._access.check_service()
-                return sc.to_json(self._server.status())
+                return sc.wire.to_json(self._server.status())
             case "shutdown":
                 self._shut_down(force=request.params.get("force") is True)
                 return {}
             case "login_link":
                 return {"url": self._login_link()}
             case _:
-                raise sc.method_not_found(request.method)
+                raise sc.wire.method_not_found(request.method)
 
-    def _greet(self, hello: sc.Hello) -> sc.Welcome:
+    def _greet(self, hello: sc.wire.Hello) -> sc.wire.Welcome:
         if self._client is not None:
             raise sc.ProtocolError("this client has said hello before", field="$.method")
         if self._connection is None or self._nursery is None:
             raise sc.ServiceClosed("this connection is at its end")
         if self._server.closing:
             raise sc.ServiceClosed("the server is about to end")
-        if hello.contract != sc.CONTRACT:
+        if hello.contract != sc.wire.CONTRACT:
             raise sc.ProtocolError(
-                f"this server speaks version {sc.CONTRACT} of the contract, and the client version {hello.contract}; "
-                "use programs of one release",
+                f"this server speaks version {sc.wire.CONTRACT} of the contract, "
+                f"and the client version {hello.contract}; use programs of one release",
                 field="$.contract",
             )
         if hello.client_id.startswith(HTTP_CLIENT):
@@ -192,7 +192,7 @@ class ClientConnection:
             )
             try:
                 self._client = stay.enter_context(attach_client())
-            except sc.Conflict:  # the last of its checks: whatever else is wrong costs nobody a connection
+            except sc.Conflict:  # the last check, so other errors cost no client its connection
                 if not server.dismiss_lost_connection(client_id, hello.instance):
                     raise
                 self._client = stay.enter_context(attach_client())
@@ -206,8 +206,8 @@ class ClientConnection:
         )
         self._greeting.cancel(reason="the client has said who it is")
         self._nursery.start_soon(self._send_heartbeats)
-        return sc.Welcome(
-            contract=sc.CONTRACT,
+        return sc.wire.Welcome(
+            contract=sc.wire.CONTRACT,
             version=sc.__version__,
             epoch=server.epoch,
             client_id=self._client.client_id,
@@ -222,9 +222,9 @@ class ClientConnection:
         self._server.shut_down(force=force)
 
     def _login_link(self) -> str:
-        """Return a link that lets one browser in; only those get one who could do anything themselves, for ever.
+        """Return a link that lets one browser in; only for clients with full, unlimited access.
 
-        Whoever came in by HTTP may have a token or a login that ends, and a link would outlast it.
+        A client that came in by HTTP may have a token or a login that expires, and a link would outlast it.
         """
         self._refuse_observer()
         if self._access != EVERYTHING or self._door != "socket":
@@ -238,15 +238,15 @@ class ClientConnection:
             raise sc.Forbidden("this client is an observer: it may watch but not act")
 
     async def _send_heartbeats(self) -> None:
-        """Say now and then that the server lives; a client that does not read gets no more of these either."""
+        """Send heartbeats at intervals; a client that does not read gets no more of them."""
         assert self._connection is not None
         assert self._feeds is not None
         while True:
             await trio.sleep(self._server.settings.heartbeat_ms / 1000)
-            beat = sc.Heartbeat(at=self._server.now(), feeds=self._feeds.places())
-            self._connection.notify_now("heartbeat", sc.to_json(beat))
+            beat = sc.wire.Heartbeat(at=self._server.now(), feeds=self._feeds.places())
+            self._connection.notify_now("heartbeat", sc.wire.to_json(beat))
 
 
-def _read(request: sc.Request, expected: type[T]) -> T:
-    """Read the params of a request; their type may be left out, as it is the method's name."""
-    return sc.from_json({"type": request.method, **request.params}, expected)
+def _read(request: sc.wire.Request, expected: type[T]) -> T:
+    """Read the params of a request; their type may be omitted, because it is the method's name."""
+    return sc.wire.from_json({"type": request.method, **request.params}, expected)

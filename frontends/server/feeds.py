@@ -1,9 +1,9 @@
 """The feeds of one connection.
 
 Rules:
-1. Room first: nothing is taken from the stream before the client has read enough of what it was sent. A client that
-   stops reading so costs a bounded number of bytes, falls behind in the stream like any slow reader, and is told.
-2. The answer to `follow` comes before the first batch of its feed.
+1. Room first: the server takes nothing from the stream until the client has read enough of what it was sent. So a
+   client that stops reading costs a bounded number of bytes, falls behind like any slow reader, and is told so.
+2. The reply to `follow` comes before the first batch of its feed.
 """
 
 from collections.abc import Callable
@@ -15,33 +15,33 @@ import session_core as sc
 from frontends.server.frames import Encodings
 
 MAX_FEEDS = 256
-"""Feeds of one connection; each may hold a batch that waits to be sent."""
+"""Feeds per connection; each may hold one unsent batch."""
 BEHIND_BYTES = 4 * 1024 * 1024
-"""How far behind a feed may be before its client gets a snapshot instead of all that it missed."""
+"""How far a feed may lag before its client gets a snapshot instead of all missed events."""
 
 
 @attrs.define(eq=False)
 class _OpenFeed:
     feed: sc.Feed
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    sending: bool = False  # something that was taken from the feed has not been sent yet
+    sending: bool = False  # items taken from the feed have not been sent yet
 
 
 class Feeds:
-    """What one client reads.
+    """The feeds of one client.
 
     Args:
-        follow: Begins to follow something.
-        connection: Where it is sent.
-        nursery: Where each feed has a task.
+        follow: Starts following something.
+        connection: Where the items are sent.
+        nursery: Runs one task per feed.
         encodings: Shared with all other connections.
-        closing: Tells whether the service is about to end.
+        closing: Returns whether the service is about to end.
     """
 
     def __init__(
         self,
         follow: Callable[..., sc.Feed],
-        connection: sc.RpcConnection,
+        connection: sc.wire.RpcConnection,
         nursery: trio.Nursery,
         encodings: Encodings,
         closing: Callable[[], bool],
@@ -57,8 +57,8 @@ class Feeds:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, asked: sc.Follow, epoch: sc.Epoch) -> sc.Followed:
-        """Begin a feed; no checkpoint comes between this and the answer.
+    def open(self, asked: sc.wire.Follow, epoch: sc.Epoch) -> sc.wire.Followed:
+        """Start a feed; there is no checkpoint between this and the reply.
 
         Raises:
             NotFound: There is no such session.
@@ -72,8 +72,8 @@ class Feeds:
         opened = self._open[number] = _OpenFeed(feed)
         self._nursery.start_soon(self._pump, number, opened, epoch, name=f"feed {number}")
         if feed.needs is not None:
-            return sc.Followed(feed=number, answer="snapshot", reason=feed.needs.reason)
-        return sc.Followed(feed=number, answer="replaying", after=asked.after)
+            return sc.wire.Followed(feed=number, answer="snapshot", reason=feed.needs.reason)
+        return sc.wire.Followed(feed=number, answer="replaying", after=asked.after)
 
     def close(self, number: int) -> None:
         """End a feed: nothing more of it is sent.
@@ -86,10 +86,12 @@ class Feeds:
             raise sc.NotFound(f"there is no feed {number}", field="feed")
         opened.scope.cancel(reason="the client has left the feed")
 
-    def places(self) -> tuple[sc.FeedPlace, ...]:
-        """Where those feeds stand that have sent all there was."""
+    def places(self) -> tuple[sc.wire.FeedPlace, ...]:
+        """Return the positions of the feeds that have sent everything."""
         stand = {number: opened.feed.cursor for number, opened in self._open.items() if not opened.sending}
-        return tuple(sc.FeedPlace(feed=number, cursor=cursor) for number, cursor in stand.items() if cursor is not None)
+        return tuple(
+            sc.wire.FeedPlace(feed=number, cursor=cursor) for number, cursor in stand.items() if cursor is not None
+        )
 
     async def _pump(self, number: int, opened: _OpenFeed, epoch: sc.Epoch) -> None:
         try:
@@ -97,14 +99,14 @@ class Feeds:
                 async with opened.feed:
                     await self._send_all(number, opened, epoch)
                 if self._open.pop(number, None) is not None:
-                    reason: sc.FeedEnd = "closing" if self._closing() else "deleted"
-                    ended = sc.FeedEnded(feed=number, reason=reason)
-                    await self._connection.notify("feed_ended", sc.to_json(ended))
-        except sc.RpcClosed:
+                    reason: sc.wire.FeedEnd = "closing" if self._closing() else "deleted"
+                    ended = sc.wire.FeedEnded(feed=number, reason=reason)
+                    await self._connection.notify("feed_ended", sc.wire.to_json(ended))
+        except sc.wire.RpcClosed:
             pass  # the client has gone
 
     async def _send_all(self, number: int, opened: _OpenFeed, epoch: sc.Epoch) -> None:
-        """Send what happens until the end of what is followed."""
+        """Send all items until the end of the followed stream."""
         feed = opened.feed
         while True:
             if not self._connection.has_room:

@@ -1,6 +1,6 @@
-"""What readers are sent, as bytes: each batch and each snapshot is written once, however many read it.
+"""Feed items as bytes: each batch and each snapshot is encoded once, however many clients read it.
 
-A frame is one line. A batch that would make a long one is sent as several, so that a reply can go in between.
+A frame is one line. A batch that would make a long line is split into several, so a reply can go in between.
 """
 
 from collections import OrderedDict
@@ -14,14 +14,14 @@ import session_core as sc
 from frontends.server.size_limits import encode_to_fit, is_slow_to_encode
 
 FRAME_BYTES: Final = 256 * 1024
-"""A frame of events is not made longer than this, unless a single event is."""
+"""The longest frame of events, unless a single event is longer."""
 _REMEMBERED: Final = 64
 _REMEMBERED_BYTES: Final = 16 * 1024 * 1024
 
 
 @attrs.define(eq=False)
 class Piece:
-    """Some items as they are sent, without the envelope, and where a reader stands after them."""
+    """Some encoded items, without the envelope, and the cursor after them."""
 
     data: bytes
     cursor: sc.Cursor
@@ -29,7 +29,7 @@ class Piece:
     _event: tuple[int, sc.Cursor, bytes] | None = None
 
     def frame(self, feed: int, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
-        """Return the notification that carries it; kept for others, whose feed mostly has the same number."""
+        """Return the notification that carries it; cached for other clients, whose feed number is mostly the same."""
         if resync is not None:
             return _feed_frame(feed, self, cursor, resync)
         framed = self._framed
@@ -38,7 +38,7 @@ class Piece:
         return framed[2]
 
     def event(self, feed: int, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
-        """Return the server-sent event that carries it; kept for others too."""
+        """Return the server-sent event that carries it; cached too."""
         known = self._event
         if resync is None and known is not None and known[:2] == (feed, cursor):
             return known[2]
@@ -50,7 +50,7 @@ class Piece:
 
 @attrs.frozen
 class _CachedPieces:
-    """The pieces of what was written. The batch is held too, so that no other one can be taken for it."""
+    """The pieces of an encoded batch. It also holds the batch, so no other one can be mistaken for it."""
 
     items: Sequence[sc.FeedItem]
     pieces: tuple[Piece, ...]
@@ -58,7 +58,7 @@ class _CachedPieces:
 
 
 class Encodings:
-    """Remembers what was written lately, for others who read the very same batch, or a snapshot of the same moment."""
+    """Caches recent encodings for other clients that read the same batch, or a snapshot of the same moment."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[object, _CachedPieces] = OrderedDict()
@@ -67,8 +67,8 @@ class Encodings:
         self.made = 0
 
     def pieces(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
-        """Cut a batch into pieces of a fair length; a tuple is taken for one that others read too."""
-        if not items:  # a reader that has noticed a gap, say, passes nothing on
+        """Split a batch into pieces of moderate length; a tuple is assumed to be shared with other readers."""
+        if not items:  # for example from a reader that has noticed a gap
             return ()
         key = _key(items)
         known = self._known.get(key)
@@ -78,11 +78,11 @@ class Encodings:
         return self._add(key, items, tuple(_split_into_pieces(items, epoch)))
 
     async def encode_pieces(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
-        """Do the same as `pieces`, in a thread if it may take long: others have to be served meanwhile."""
+        """Do the same as `pieces`, in a thread if it may be slow, so other clients are served meanwhile."""
         key = _key(items)
         if key in self._known or not any(map(is_slow_to_encode, items)):
             return self.pieces(items, epoch)
-        async with self._one_at_a_time:  # those who wait mostly wait for the same
+        async with self._one_at_a_time:  # waiting tasks mostly wait for the same batch
             if key not in self._known:
                 made = await trio.to_thread.run_sync(
                     lambda: tuple(_split_into_pieces(items, epoch)), abandon_on_cancel=True
@@ -104,7 +104,7 @@ class Encodings:
 
 
 def _key(items: Sequence[sc.FeedItem]) -> object:
-    """Say by what a batch is known again; nothing if nobody else can have it."""
+    """Return the cache key of a batch; None if no other client can have it."""
     if isinstance(items, tuple):
         return id(items)
     if len(items) != 1 or isinstance(first := items[0], sc.SessionEvent):
@@ -143,12 +143,12 @@ def batch_json(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | N
     """Return a `FeedBatch` around items that are written already; `resync` says why it begins with a snapshot."""
     resync_fields = b""
     if resync is not None:
-        resync_fields = b',"resync":%s' % sc.encode(resync.reason)
+        resync_fields = b',"resync":%s' % sc.wire.encode(resync.reason)
         if resync.missed is not None:
             resync_fields += b',"missed":%d' % resync.missed
     return b'{"type":"feed_batch","feed":%d,"items":[%s],"cursor":%s%s}' % (
         feed,
         piece.data,
-        sc.encode(cursor),
+        sc.wire.encode(cursor),
         resync_fields,
     )

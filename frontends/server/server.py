@@ -1,10 +1,9 @@
-"""What all connections share: the service, who is attached, and when it all ends.
+"""The state shared by all connections: the service, the attached clients, and the shutdown.
 
 Rules:
-1. A client that comes back with the secret of its lost connection takes that one's place; any other of the same id is
-   refused.
-2. The server ends when it is told to, or by itself after a while in which nobody was connected and nothing ran or was
-   about to.
+1. A client that reconnects with the secret of its lost connection replaces that connection; any other client with the
+   same id is refused.
+2. The server ends on request, or after an idle time in which no client was connected and nothing ran or was about to.
 """
 
 import gc
@@ -22,21 +21,21 @@ from frontends.server.frames import Encodings
 
 HEARTBEAT_MS: Final = 15_000
 MAX_CONNECTIONS: Final = 4_096
-"""Connections at once, over all doors; each may hold a few MiB if it does not read."""
+"""Concurrent connections over all doors; each may hold a few MiB if its client does not read."""
 GOODBYE_S: Final = 0.5
-"""How long clients get to read that the server ends."""
+"""How long clients get to read the goodbye."""
 _LOOK_EVERY_S: Final = 1.0
 
 
 @contextmanager
 def pause_garbage_collection(*, for_good: bool = False) -> Generator[None]:
-    """Keep the garbage collector away for the length of the block, which must be short.
+    """Pause the garbage collector for the length of the block, which must be short.
 
-    The end of a thousand clients makes so much garbage that it would go through everything again and again, which takes
-    longer than the end itself. Nothing thaws that other parts of this program have frozen.
+    Closing a thousand clients makes so much garbage that the collector would run again and again, which takes longer
+    than the closing itself. Objects that other parts of this program have frozen stay frozen.
 
     Args:
-        for_good: What is garbage by then is never looked at any more: the process is about to end.
+        for_good: Never collect the garbage of the block: the process is about to end.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -54,8 +53,8 @@ class ConnectedClient(Protocol):
 
     instance: str
 
-    def dismiss(self, goodbye: sc.Goodbye) -> None:
-        """Tell the client that this is the end of its connection, give up its place, and end it."""
+    def dismiss(self, goodbye: sc.wire.Goodbye) -> None:
+        """Say goodbye to the client, release its place, and end the connection."""
         ...
 
 
@@ -65,8 +64,8 @@ class ServerSettings:
 
     Attributes:
         home: The home that it serves.
-        idle_s: How long it stays when there is nobody and nothing to do; None is for ever.
-        heartbeat_ms: How often clients hear that it lives.
+        idle_s: How long it stays without clients and work; None means forever.
+        heartbeat_ms: The interval of heartbeats.
         max_connections: How many clients may be connected.
     """
 
@@ -77,7 +76,7 @@ class ServerSettings:
 
 
 class Server:
-    """A service that is offered to other processes."""
+    """A service for clients in other processes."""
 
     def __init__(
         self, service: sc.SessionService, settings: ServerSettings, *, now: Callable[[], int] = sc.now_ms
@@ -92,7 +91,7 @@ class Server:
         self.login_link: Callable[[], str] | None = None
         self.ending = trio.Event()
         self.connections = 0
-        self._goodbye: sc.Goodbye | None = None
+        self._goodbye: sc.wire.Goodbye | None = None
         self._attached: dict[sc.ClientId, ConnectedClient] = {}
         self._busy_at = trio.current_time()
         self._leaving = trio.lowlevel.ParkingLot()
@@ -109,7 +108,7 @@ class Server:
 
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
-        """Those who are connected and have said who they are."""
+        """The connected clients that have said hello."""
         return tuple(self._attached.values())
 
     # --- who is there -------------------------------------------------------------------------------------------------
@@ -128,36 +127,36 @@ class Server:
         self.connections += 1
 
     def leave(self) -> None:
-        """Count a connection out."""
+        """Remove a connection from the count."""
         self.connections -= 1
         self._leaving.unpark_all()
         self._busy_at = trio.current_time()
 
     def dismiss_lost_connection(self, client_id: sc.ClientId, instance: str) -> bool:
-        """Dismiss the lost connection of a client that has come back; one of somebody else stays."""
+        """Dismiss the lost connection of a client that has reconnected; another client's connection stays."""
         before = self._attached.get(client_id)
         if before is None or not instance:
             return False
         if not hmac.compare_digest(before.instance.encode(), instance.encode()):
             return False
-        before.dismiss(sc.Goodbye(reason="this client has connected anew", retry=False))
+        before.dismiss(sc.wire.Goodbye(reason="this client has connected anew", retry=False))
         return True
 
     def add_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:
-        """Take note of who a client is."""
+        """Register a client."""
         self._attached[client_id] = attached
 
     def remove_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:
-        """Take note that a client has left."""
+        """Unregister a client that has left."""
         if self._attached.get(client_id) is attached:
             del self._attached[client_id]
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    def status(self) -> sc.ServiceStatus:
-        """Say what the server is doing."""
+    def status(self) -> sc.wire.ServiceStatus:
+        """Describe what the server is doing."""
         counts = self.service.statistics()
-        return sc.ServiceStatus(
+        return sc.wire.ServiceStatus(
             version=sc.__version__,
             pid=os.getpid(),
             epoch=counts.stream.epoch,
@@ -174,26 +173,26 @@ class Server:
         )
 
     def shut_down(self, *, force: bool) -> None:
-        """Begin the end.
+        """Start the shutdown.
 
         Raises:
-            Conflict: Something runs, and it was not said that this does not matter.
+            Conflict: Something runs, and `force` is false.
         """
         running = self.service.statistics().running
         if running and not force:
             what = "a session is at work" if running == 1 else f"{running} sessions are at work"
             raise sc.Conflict(f"{what}; stop them first, or shut down with force: they can be resumed later")
-        self.end(sc.Goodbye(reason="the service was shut down", retry=False))
+        self.end(sc.wire.Goodbye(reason="the service was shut down", retry=False))
 
-    def end(self, goodbye: sc.Goodbye) -> None:
-        """Begin the end: whoever runs the server waits for this."""
+    def end(self, goodbye: sc.wire.Goodbye) -> None:
+        """Start the shutdown; wakes the task that runs the server."""
         if self._goodbye is None:
             self._goodbye = goodbye
             self.ending.set()
 
     async def say_goodbye(self) -> None:
         """Tell all clients why the server ends, and give them a moment to read it."""
-        goodbye = self._goodbye or sc.Goodbye(reason="the server has ended")
+        goodbye = self._goodbye or sc.wire.Goodbye(reason="the server has ended")
         with pause_garbage_collection():
             for client in self.clients:
                 client.dismiss(goodbye)
@@ -202,7 +201,7 @@ class Server:
                     await self._leaving.park()
 
     async def end_when_idle(self) -> None:
-        """Wait until nobody has been connected and nothing was to be done for a while; then begin the end."""
+        """Wait until the server has been idle for `idle_s`; then start the shutdown."""
         if self.settings.idle_s is None:
             return
         while not self.closing:
@@ -210,7 +209,7 @@ class Server:
             if self._is_busy():
                 self._busy_at = trio.current_time()
             elif trio.current_time() - self._busy_at >= self.settings.idle_s:
-                self.end(sc.Goodbye(reason="the server had nothing to do"))
+                self.end(sc.wire.Goodbye(reason="the server had nothing to do"))
 
     def _is_busy(self) -> bool:
         return self.connections > 0 or self.service.has_work()

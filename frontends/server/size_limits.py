@@ -1,17 +1,17 @@
-"""Making whatever is sent fit into a line, as a client could never read a longer one.
+"""Make every message fit into a line, because clients cannot read a longer one.
 
-The window of a session is bounded in characters, and a character may take six bytes in JSON; what waits in a session,
-a single message, and the list of very many sessions may be longer than a line too.
+The window of a session is bounded in characters, and a character may take six bytes in JSON; the queue of a session, a
+single message, and the list of very many sessions may be longer than a line too.
 
 Rules:
-1. Of a session, or a page of its messages, the oldest messages are left out first, and counted as earlier ones. A
-   client has them by `load_messages`; the end of the conversation, and what happens next, is as it would be otherwise.
-2. Of the list of all sessions, those at rest are left out that nobody has used for longest, and counted as earlier
-   ones; then, if even those at work are too many, the same of these. A client has them by `list_sessions`, whose pages
-   end earlier where need be.
-3. If that is not enough, the longest texts are shortened, and say so. Numbers, names and the order of things stay.
-4. What fits is not touched, and costs one look at its length. What may take long is told by `is_slow_to_encode`: that
-   is for a thread, as everybody else would wait.
+1. A session, or a page of its messages, loses its oldest messages first; they are counted as earlier ones. A client
+   gets them with `load_messages`; the end of the conversation, and later events, are unaffected.
+2. The list of all sessions loses the idle sessions that were unused for longest; they are counted as earlier ones. If
+   even the working sessions are too many, the same happens to them. A client gets them with `list_sessions`, whose
+   pages end earlier if necessary.
+3. If that is not enough, the longest texts are shortened, and say so. Numbers, names and the order stay.
+4. A value that fits is unchanged, and costs one check of its length. `is_slow_to_encode` says which values may take
+   long: encode those in a thread, or all other clients wait.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,36 +25,36 @@ from frontends.server.text_cuts import shorten_to_fit
 LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line of the contract."""
 ITEM_BYTES: Final = LINE_BYTES - 4_096
-"""What one thing may have, so that there is room for its envelope."""
+"""The limit for one item, which leaves room for its envelope."""
 MANY_SESSIONS: Final = 5_000
 MANY_CHARS: Final = 4_000_000
-"""More than this takes some hundredths of a second to write."""
+"""More than this takes some hundredths of a second to encode."""
 
 
 def encode_to_fit(item: sc.FeedItem) -> bytes:
-    """Write an item of a feed so that a line can hold it."""
+    """Encode an item of a feed so that it fits into a line."""
     if isinstance(item, sc.ServiceSnapshot):
         return _encode_session_list(item)
     if isinstance(item, sc.SessionSnapshot):
         return _encode_session(item)
-    data = sc.encode_event(item)
-    return data if len(data) <= ITEM_BYTES else sc.encode(shorten_to_fit(item, ITEM_BYTES))
+    data = sc.wire.encode_event(item)
+    return data if len(data) <= ITEM_BYTES else sc.wire.encode(shorten_to_fit(item, ITEM_BYTES))
 
 
 def _encode_session(item: sc.SessionSnapshot) -> bytes:
     may_fit = _waiting_chars(item) <= ITEM_BYTES
-    if may_fit and len(data := sc.encode(item)) <= ITEM_BYTES:
+    if may_fit and len(data := sc.wire.encode(item)) <= ITEM_BYTES:
         return data
     less = _without_oldest(item)
-    if may_fit and less is not item and len(data := sc.encode(less)) <= ITEM_BYTES:
+    if may_fit and less is not item and len(data := sc.wire.encode(less)) <= ITEM_BYTES:
         return data
-    return sc.encode(shorten_to_fit(less, ITEM_BYTES))
+    return sc.wire.encode(shorten_to_fit(less, ITEM_BYTES))
 
 
 def shrink_reply(reply: object) -> Any:
-    """Return a reply as plain JSON, so that a line can hold it."""
-    plain = sc.to_json(reply)
-    if not isinstance(reply, _MAY_BE_LONG) or len(sc.encode(reply)) <= ITEM_BYTES:
+    """Return a reply as plain JSON that fits into a line."""
+    plain = sc.wire.to_json(reply)
+    if not isinstance(reply, _MAY_BE_LONG) or len(sc.wire.encode(reply)) <= ITEM_BYTES:
         return plain
     return shorten_to_fit(_without_oldest(reply), ITEM_BYTES)
 
@@ -69,7 +69,7 @@ _MAY_BE_LONG: Final = (
 
 
 def is_slow_to_encode(value: object) -> bool:
-    """Tell whether writing this may take so long that it is not for the event loop."""
+    """Return whether encoding this may be too slow for the event loop."""
     match value:
         case sc.ServiceSnapshot():
             return len(value.sessions) > MANY_SESSIONS
@@ -80,7 +80,7 @@ def is_slow_to_encode(value: object) -> bool:
         case sc.replies.QueueReply():
             return _chars(each.parts for each in value.items) > MANY_CHARS
         case sc.SessionEvent():
-            return len(sc.encode_event(value)) > ITEM_BYTES
+            return len(sc.wire.encode_event(value)) > ITEM_BYTES
         case _:
             return False
 
@@ -90,7 +90,7 @@ def _chars(several: Iterable[Sequence[sc.Part]]) -> int:
 
 
 def _waiting_chars(value: sc.SessionSnapshot) -> int:
-    """Return how many characters wait in a session: so many bytes they have at least, and mostly it need not be cut."""
+    """Return the characters in a session's queue: a lower bound of its bytes, mostly enough to rule out a cut."""
     return _chars(each.parts for each in value.queue)
 
 
@@ -98,12 +98,12 @@ def _waiting_chars(value: sc.SessionSnapshot) -> int:
 
 
 def _without_oldest(value: object) -> object:
-    """Leave out as many of the oldest as need be; the newest one stays. What loses nothing is returned itself."""
+    """Leave out as many of the oldest as necessary; the newest stays. A value that loses nothing is returned itself."""
     match value:
         case sc.SessionSnapshot(messages=messages):
             room = ITEM_BYTES - _waiting_chars(value)
             if room > 0:
-                room = ITEM_BYTES - len(sc.encode(attrs.evolve(value, messages=sc.Vector())))
+                room = ITEM_BYTES - len(sc.wire.encode(attrs.evolve(value, messages=sc.Vector())))
             dropped = len(messages) - _fit_within(reversed(messages), room)
             if not dropped:
                 return value
@@ -119,16 +119,16 @@ def _without_oldest(value: object) -> object:
                 else attrs.evolve(value, sessions=page, next_page=page[-1].session_id)
             )
         case sc.ServiceSnapshot():
-            return _without_unused(value, [sc.encode(each) for each in value.sessions])[0]
+            return _without_unused(value, [sc.wire.encode(each) for each in value.sessions])[0]
         case _:
             return value
 
 
 def _fit_within(newest_first: Iterable[object], room: int) -> int:
-    """Return how many of these a line has room for; one at least, if there is any."""
+    """Return how many of these fit into a line; at least one, if there is any."""
     fitting_count = 0
     for each in newest_first:
-        room -= len(sc.encode(each)) + 1
+        room -= len(sc.wire.encode(each)) + 1
         if room < 0:
             return max(fitting_count, 1)
         fitting_count += 1
@@ -139,25 +139,25 @@ def _fit_within(newest_first: Iterable[object], room: int) -> int:
 
 
 def _encode_session_list(value: sc.ServiceSnapshot) -> bytes:
-    """Write the list so that a line can hold it; each session is written once, whether it stays or not."""
-    written = [sc.encode(each) for each in value.sessions]
+    """Encode the list so that it fits into a line; each session is encoded once, whether it stays or not."""
+    written = [sc.wire.encode(each) for each in value.sessions]
     less, encoded_sessions = _without_unused(value, written)
-    around = sc.encode(attrs.evolve(less, sessions=()))
+    around = sc.wire.encode(attrs.evolve(less, sessions=()))
     if len(around) + sum(map(len, encoded_sessions)) + max(0, len(encoded_sessions) - 1) > ITEM_BYTES:
-        return sc.encode(shorten_to_fit(less, ITEM_BYTES))
+        return sc.wire.encode(shorten_to_fit(less, ITEM_BYTES))
     before, sessions, after = around.partition(b'"sessions":[')
     return b"".join((before, sessions, b",".join(encoded_sessions), after))
 
 
 def _without_unused(value: sc.ServiceSnapshot, written: Sequence[bytes]) -> tuple[sc.ServiceSnapshot, Sequence[bytes]]:
-    """Leave out those that nobody has used for longest, whoever works last of all.
+    """Leave out the sessions that were unused for longest; working sessions go last.
 
-    Returns what is left, as it is and as it is written. All that are gone are counted.
+    Returns the rest, as a value and encoded. All omitted sessions are counted.
     """
-    size = len(sc.encode(attrs.evolve(value, sessions=()))) + sum(map(len, written)) + max(0, len(written) - 1)
+    size = len(sc.wire.encode(attrs.evolve(value, sessions=()))) + sum(map(len, written)) + max(0, len(written) - 1)
     if size <= ITEM_BYTES:
         return value, written
-    over = size + 16 - ITEM_BYTES  # more digits may be needed to count them
+    over = size + 16 - ITEM_BYTES  # the count of omitted sessions may need more digits
     sessions = value.sessions
     unused = sorted(range(len(sessions)), key=lambda i: (not _can_omit(sessions[i]), sessions[i].updated_at))
     gone: set[int] = set()
@@ -172,5 +172,5 @@ def _without_unused(value: sc.ServiceSnapshot, written: Sequence[bytes]) -> tupl
 
 
 def _can_omit(session: sc.SessionSummary) -> bool:
-    """Tell whether nobody misses a session much that is left out."""
+    """Return whether a session can be omitted without much harm."""
     return session.activity.is_at_rest and not session.open_requests

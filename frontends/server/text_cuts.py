@@ -1,7 +1,7 @@
-"""Shortening the texts of something that no line can hold, as little as that takes.
+"""Shorten the texts of a value that does not fit into a line, as little as possible.
 
-Every text is measured once, as far as it could be sent at all, and the bound that they all get is worked out from that:
-how long this takes depends on the room there is, and hardly on how much too long something is.
+Every text is measured once, up to the length that could be sent at all, and their common limit is computed from that.
+So the time depends on the available room, and hardly on how much too long a value is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,39 +19,41 @@ _MISSING: Final = sc.JsonObject({"…": "what was here was too long to be sent"}
 
 
 def shorten_to_fit(value: object, room: int) -> Any:
-    """Return a value as plain JSON that fits into so many bytes.
+    """Return a value as plain JSON that fits into `room` bytes.
 
-    It always does, unless there is hardly more room than the ids, names and numbers of our own take.
+    It always fits, unless there is hardly more room than our own ids, names and numbers take.
     """
-    plain, size = _shorten_parts(sc.to_json(value), room)
+    plain, size = _shorten_parts(sc.wire.to_json(value), room)
     if size > room:  # open JSON of very many small things, none of which has many parts itself
-        plain, _ = _shorten_parts(sc.to_json(_without_open_json(value)), room)
+        plain, _ = _shorten_parts(sc.wire.to_json(_without_open_json(value)), room)
     return plain
 
 
 def _shorten_parts(plain: Any, room: int) -> tuple[Any, int]:
-    """Shorten names, texts and lists, as far as need be; returns what is left, and how many bytes that takes."""
-    if _has_long_names(plain) and len(sc.encode(plain)) > room:
+    """Shorten names, texts and lists as far as necessary; return the rest, and its size in bytes."""
+    if _has_long_names(plain) and len(sc.wire.encode(plain)) > room:
         plain = _with_short_names(plain)
     texts = [*_long_texts(plain)]
-    # A character takes a byte at least: what is longer than this is cut anyway, and need not be measured to its end.
+    # A character takes at least one byte: longer texts are cut anyway, and need not be measured to their end.
     most = max(_SHORT_TEXT, _fair_share(sorted(map(len, texts)), room))
-    sizes = {text: len(sc.encode(text[:most])) for text in texts}
-    room_for_texts = room - len(sc.encode(_with_texts(plain, lambda _: ""))) + 2 * len(texts)  # as quotes count twice
+    sizes = {text: len(sc.wire.encode(text[:most])) for text in texts}
+    room_for_texts = (
+        room - len(sc.wire.encode(_with_texts(plain, lambda _: ""))) + 2 * len(texts)
+    )  # as quotes count twice
     taken = sorted(sizes[text] for text in texts)
     if sum(taken) > room_for_texts or any(len(text) > most for text in texts):
         share = max(_SHORT_TEXT * _CHARACTER, _fair_share(taken, room_for_texts))
         plain = _with_texts(plain, lambda text: _shorten_text(text, most, sizes[text], share))
-    size, many = len(sc.encode(plain)), _most_parts(plain)
+    size, many = len(sc.wire.encode(plain)), _most_parts(plain)
     while size > room and many > _FEW:
         many = max(_FEW, min(many - 1, many * room // size))
         plain = _with_last(plain, many)
-        size = len(sc.encode(plain))
+        size = len(sc.wire.encode(plain))
     return plain, size
 
 
 def _without_open_json(value: Any) -> Any:
-    """Return a value of ours without the open JSON in it that is no trifle; what was there says that it is missing."""
+    """Return a value of ours without its larger open JSON; a remark in its place says that it is missing."""
     if isinstance(value, tuple | sc.Vector):
         return type(value)(map(_without_open_json, value))
     if not attrs.has(type(value)):
@@ -62,7 +64,7 @@ def _without_open_json(value: Any) -> Any:
             continue
         inside = getattr(value, field.name)
         if isinstance(inside, sc.JsonObject) or (field.type == sc.JsonValue and isinstance(inside, tuple)):
-            if len(sc.encode(inside)) > _SHORT_TEXT:
+            if len(sc.wire.encode(inside)) > _SHORT_TEXT:
                 changes[field.name] = _MISSING
         elif (less := _without_open_json(inside)) is not inside:
             changes[field.name] = less
@@ -76,7 +78,7 @@ def _has_long_names(plain: Any) -> bool:
 
 
 def _with_short_names(plain: Any) -> Any:
-    """Return this with long names cut; of those that are no longer different, the last stays."""
+    """Return this with long names cut; if names become equal, the last one stays."""
     if isinstance(plain, Mapping):
         return {_shorten_name(name): _with_short_names(value) for name, value in plain.items()}
     if isinstance(plain, list | tuple):
@@ -92,7 +94,7 @@ def _shorten_name(name: str) -> str:
 
 
 def _fair_share(sizes: list[int], room: int) -> int:
-    """Return how many bytes each of these may have, smallest first, so that all together have room."""
+    """Return how many bytes each of these, smallest first, may have for all of them to fit."""
     remaining = len(sizes)
     for size in sizes:
         share = room // remaining - _REMARK
@@ -129,16 +131,16 @@ def _with_texts(plain: Any, short: Callable[[str], str]) -> Any:
 
 
 def _shorten_text(text: str, chars: int, size: int, most: int) -> str:
-    """Return the beginning of a text that takes so many bytes, and how much of it is missing.
+    """Return the beginning of a text in at most `most` bytes, with a remark about how much is missing.
 
-    `size` is what its first `chars` characters take.
+    `size` is the size of its first `chars` characters.
     """
     chars = min(chars, len(text))
     for _ in range(4):  # the beginning may be denser than the rest, so a first guess may be too long
         if size <= most:
             break
         chars = min(chars - 1, chars * most // size)
-        size = len(sc.encode(text[:chars]))
+        size = len(sc.wire.encode(text[:chars]))
     else:
         chars = min(chars, most // _CHARACTER)
     missing = len(text) - chars
@@ -146,17 +148,17 @@ def _shorten_text(text: str, chars: int, size: int, most: int) -> str:
 
 
 def _is_picture(plain: Mapping[str, Any], name: str) -> bool:
-    """Tell whether this is base64, of which every four characters are whole bytes."""
+    """Return whether this is base64, in which every four characters are whole bytes."""
     return name == "data" and plain.get("type") == "image_part" and isinstance(plain[name], str)
 
 
 def _whole_bytes(data: str, shorter: str) -> str:
-    """Return as much of a picture as there is room for."""
+    """Return as much of a picture as fits."""
     return data if data == shorter else data[: len(shorter.partition("…")[0]) // 4 * 4]
 
 
 def _most_parts(plain: Any) -> int:
-    """Return how many parts the thing has that has most of them."""
+    """Return the largest number of parts of any nested value."""
     if not isinstance(plain, Mapping | list | tuple):
         return 0
     inside: Iterable[Any] = plain.values() if isinstance(plain, Mapping) else plain
@@ -164,7 +166,7 @@ def _most_parts(plain: Any) -> int:
 
 
 def _with_last(plain: Any, many: int) -> Any:
-    """Return this with nothing that has more parts; the last parts stay."""
+    """Return this with every nested value cut to its last `many` parts."""
     if isinstance(plain, Mapping):
         return {name: _with_last(value, many) for name, value in list(plain.items())[-many:]}
     if isinstance(plain, list | tuple):

@@ -27,12 +27,12 @@ _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 async def serve_unix(
     server: Server, path: Path, *, task_status: trio.TaskStatus[Path] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Let clients in at this path until cancelled.
+    """Accept clients at this path until cancelled.
 
-    The caller holds the lock of the home: whatever socket is there was left by somebody who is gone.
+    The caller holds the lock of the home, so an existing socket was left by a process that is gone.
 
     Raises:
-        StoreUnusable: The socket cannot be made.
+        StoreUnusable: The socket cannot be created.
     """
     with _listening(path) as listening:
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
@@ -51,8 +51,8 @@ async def serve_unix(
 
 @contextmanager
 def _listening(path: Path) -> Generator[socket.socket]:
-    """Have a socket at this path for the length of the block."""
-    folder = sc.prepare_home(path.parent)
+    """Listen on a socket at this path for the length of the block."""
+    folder = sc.setup.prepare_home(path.parent)
     place = folder / path.name
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(place.lstat().st_mode):
@@ -74,12 +74,12 @@ def _listening(path: Path) -> Generator[socket.socket]:
             yield listening
         finally:
             with suppress(FileNotFoundError):
-                if os.path.samestat(place.lstat(), made):  # not one that somebody else has put there since
+                if os.path.samestat(place.lstat(), made):  # not one that another process has put there since
                     place.unlink()
 
 
 def _is_ours(connected: trio.socket.SocketType) -> bool:
-    """Tell whether the program at the other end runs as this user; where the system cannot tell, the folder decides."""
+    """Return whether the peer runs as this user; if the system cannot tell, the folder's permissions decide."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -1,13 +1,13 @@
-"""What frontends that print to a terminal share.
+"""Shared parts of the frontends that print to a terminal.
 
-- `sanitise`: makes foreign text harmless: nothing a model, tool or file says can steer the terminal
-- `style`: colours and symbols, where the terminal can show them
-- `output`, `streams`: writing to stdout and stderr without ever stalling the event loop, and asking
-- `text_width`, `figures`: tables and lines that fit, and times, sizes and places in people's words
-- `progress`: a line about work that takes long
-- `signals`: being asked to end while something is still being started
+- `sanitise`: makes foreign text harmless: no text of a model, tool or file can control the terminal
+- `style`: colours and symbols, if the terminal can show them
+- `output`, `streams`: writing to stdout and stderr without ever blocking the event loop, and asking questions
+- `text_width`, `figures`: tables and lines that fit, and human-readable times, sizes and paths
+- `progress`: a progress line for slow work
+- `signals`: signals during startup
 - `socket_path`: where the socket of a home is
 
-What comes in: text from anywhere. What goes out: bytes on a file descriptor. Escape codes come from `style` alone;
+Input: text from anywhere. Output: bytes on a file descriptor. Escape codes come from `style` alone;
 everything else passes through `sanitise` first.
 """

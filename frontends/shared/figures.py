@@ -1,4 +1,4 @@
-"""Times, sizes and places in the words people use for them. Pure functions; the present moment is an argument."""
+"""Human-readable times, sizes and paths. Pure functions; the current time is an argument."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +8,7 @@ _UNITS = ("KB", "MB", "GB", "TB")
 
 
 def format_ago(time_ms: int, now: int) -> str:
-    """Say how long ago something was: just now, 3 min ago, 2 h ago, 5 days ago, and the date after a month."""
+    """Format how long ago something was: just now, 3 min ago, 2 h ago, 5 days ago, and the date after a month."""
     past = now - time_ms
     if past < _MINUTE:
         return "just now"  # also for clocks that went back
@@ -34,7 +34,7 @@ def local_time(time_ms: int) -> datetime:
 
 
 def format_size(count: int) -> str:
-    """Say how much a number of bytes is: 512 bytes, 1.5 KB, 20 MB."""
+    """Format a number of bytes: 512 bytes, 1.5 KB, 20 MB."""
     if count < 1000:
         return "1 byte" if count == 1 else f"{count} bytes"
     amount, unit = count / 1000, 0
@@ -52,7 +52,7 @@ def format_path(path: str, home: Path | None = None) -> str:
 
 
 def dollars(micros: int, digits: int | None = None) -> str:
-    """Say how much millionths of a dollar are: $0.0042, $1.25, or less than can be told; `digits` of the fraction."""
+    """Format millionths of a dollar: $0.0042, $1.25, or less than the smallest amount; `digits` of the fraction."""
     if 0 < micros < 100:
         return "under $0.0001"
     amount = micros / 1_000_000

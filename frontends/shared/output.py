@@ -1,8 +1,8 @@
-"""Writing to stdout and stderr without stalling anything.
+"""Write to stdout and stderr without blocking anything else.
 
-A terminal can be stopped (Ctrl-S) and a pipe can be full; a plain write would then stop the event loop, and with it
-every session of an embedded service. So writes happen in a thread, straight to the file descriptor: no buffer is left
-behind that Python would try to flush at its end.
+A terminal can be stopped (Ctrl-S) and a pipe can be full; a plain write would then block the event loop, and with it
+every session of an embedded service. So writes happen in a thread, directly to the file descriptor: this leaves no
+buffer that Python would try to flush at exit.
 """
 
 import errno
@@ -50,7 +50,7 @@ class Output:
         await trio.to_thread.run_sync(_write_all, self.fd, raw, abandon_on_cancel=True, limiter=self._one_at_a_time)
 
     def same_place(self, other: "Output") -> bool:
-        """Whether both streams end up in the same terminal or file, so that their lines meet."""
+        """Return whether both streams go to the same terminal or file, so their lines mix."""
         if self.fd is None or other.fd is None:
             return False
         return os.path.sameopenfile(self.fd, other.fd)

@@ -1,4 +1,4 @@
-"""Telling people that something takes its time."""
+"""A progress line for slow work."""
 
 import sys
 from collections.abc import Callable
@@ -18,9 +18,9 @@ _LONGEST = 200
 
 
 class ProgressLine:
-    """Shows on a terminal what is being done, once that takes longer than people like to wait.
+    """Shows the current work on a terminal, once it takes longer than people like to wait.
 
-    A thread of its own shows it, as the work may be one long call that says nothing until it is over.
+    A separate thread shows it, because the work may be one long call without progress reports.
     """
 
     def __init__(self, write: Callable[[str], object] | None, *, patience_s: float = PATIENCE_S) -> None:
@@ -44,7 +44,7 @@ class ProgressLine:
         return cls(write)
 
     def __call__(self, doing: str) -> None:
-        """Learn what is being done now."""
+        """Set the description of the current work."""
         self._doing = doing
 
     def __enter__(self) -> Self:

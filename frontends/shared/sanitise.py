@@ -1,9 +1,9 @@
-"""Making foreign text safe to print: a terminal obeys escape sequences, whoever wrote them.
+"""Make foreign text safe to print: a terminal obeys escape sequences, whoever wrote them.
 
 Rules:
 1. Of the control characters only newline and tab pass; ESC never does, nor do its 8-bit relatives (C1).
 2. Escape sequences of every family vanish whole: CSI, the strings OSC, DCS, SOS, PM and APC, and the short ones. A
-   string that is never terminated ends at the end of its line, so that it cannot swallow the rest of an answer.
+   string that is never terminated ends at the end of its line, so it cannot swallow the rest of an answer.
 3. Characters that are invisible or reorder a line (zero-width, bidi, tags, ...) are shown by number: `<U+202E>`.
 4. How a text is cut into chunks makes no difference: a sequence may begin in one and end in another.
 """
@@ -31,7 +31,7 @@ class Sanitiser:
         self._state: _State = "ground"
 
     def feed(self, chunk: str) -> str:
-        """Return what of this chunk may be printed."""
+        """Return the printable part of this chunk."""
         if self._state == "ground" and not _SUSPICIOUS.search(chunk):
             return chunk
         return "".join([self._step(character) for character in chunk])
@@ -72,7 +72,7 @@ class Sanitiser:
         return ""
 
     def _until(self, first_final: str, character: str, *, stays: bool) -> str:
-        """Go on inside a sequence, end it with its final character, or leave it at one that cannot belong to it."""
+        """Continue a sequence, end it at its final character, or leave it at one that cannot belong to it."""
         if stays:
             return ""
         self._state = "ground"
@@ -88,14 +88,14 @@ class Sanitiser:
 
 
 def sanitise(text: str) -> str:
-    """Return a whole text as it may be printed."""
+    """Return a whole text in printable form."""
     return Sanitiser().feed(text)
 
 
 def escape_invisible(text: str) -> str:
-    """Return a text to judge before saying yes: what cannot be seen is shown by number, and nothing is left out.
+    """Return a text for an approval: invisible characters are shown by number, and nothing is left out.
 
-    An escape sequence that vanished would take what it holds with it, and a shell would run that all the same.
+    Removing an escape sequence would hide its content, which a shell would still run.
     """
     return sanitise(_CONTROLS.sub(lambda found: f"<U+{ord(found[0]):04X}>", text.replace("\r\n", "\n")))
 

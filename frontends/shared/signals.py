@@ -1,4 +1,4 @@
-"""Being asked to end while something is still being started: nothing that was begun may be left behind."""
+"""Signals during startup: nothing that was started may be left behind."""
 
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -13,26 +13,26 @@ EXIT_SIGNAL = 128
 
 @attrs.define
 class StartupWatch:
-    """What is being started; `over` says that it has, and that from then on somebody else minds the signals."""
+    """A startup in progress; after `finish_starting`, other code handles the signals."""
 
     _watch: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     number: int | None = None
 
     @property
     def exit_code(self) -> int | None:
-        """What to exit with if somebody has asked for the end, else None."""
+        """The exit code if a signal has arrived, else None."""
         return None if self.number is None else EXIT_SIGNAL + self.number
 
     def finish_starting(self) -> None:
-        """Stop watching: a signal that comes later waits for whoever reads next."""
+        """Stop watching: a later signal waits for the next reader."""
         self._watch.cancel(reason="everything is started")
 
 
 @asynccontextmanager
 async def cancel_on_signal(signals: AsyncIterator[int]) -> AsyncGenerator[StartupWatch]:
-    """Cancel the block at the first signal that comes before it says `over`; the block then ends quietly.
+    """Cancel the block at the first signal before `finish_starting`; the block then ends quietly.
 
-    Open it before anything is started, so that whatever was begun is closed again in order.
+    Open it before anything is started, so everything that was started is closed in order.
     """
     start = StartupWatch()
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Where the socket of a home is, and how to name it to the system, which takes short names only."""
+"""The path of a home's socket, and a short name for it, because the system accepts only short names."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from typing import Final
 import session_core as sc
 
 MAX_SOCKET_PATH: Final = 107 if sys.platform.startswith("linux") else 103
-"""Bytes of a path that the address of a socket has room for, beside the zero at its end."""
+"""The longest path in a socket address in bytes, without the zero at its end."""
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
@@ -20,10 +20,10 @@ def socket_path_of_home(home: Path) -> Path:
 
 
 def run_folder(home: Path) -> Path:
-    """Return the folder of what belongs to one run of a service: its socket, its lock, its token. Blocks briefly.
+    """Return the folder for one run of a service: its socket, its lock, its token. Blocks briefly.
 
     Raises:
-        StoreUnusable: A link is in its place: whoever could change where it leads could be the service.
+        StoreUnusable: It is a link: a program that can change its target could impersonate the service.
     """
     folder = socket_path_of_home(home).parent
     if folder.is_symlink():
@@ -32,20 +32,20 @@ def run_folder(home: Path) -> Path:
 
 
 def prepare_run_folder(home: Path) -> Path:
-    """Make that folder, and the home, or check those that are there, and keep others out of them; blocks briefly.
+    """Create that folder and the home, or check the existing ones, and make them private; blocks briefly.
 
     Raises:
-        StoreUnusable: One of them cannot be made, is not ours, or cannot be made private.
+        StoreUnusable: One of them cannot be created, is not ours, or cannot be made private.
     """
-    sc.prepare_home(home)
-    return sc.prepare_home(run_folder(home))
+    sc.setup.prepare_home(home)
+    return sc.setup.prepare_home(run_folder(home))
 
 
 @contextmanager
 def short_socket_name(path: Path) -> Generator[str]:
-    """Give a name of this socket that the system takes, to bind it or to connect to it within the block.
+    """Yield a name of this socket that the system accepts, to bind or connect within the block.
 
-    A path that is too long is named by its opened folder. Nothing that is kept depends on that name.
+    A path that is too long is named through its opened folder. Nothing persistent depends on that name.
 
     Raises:
         OSError: The folder cannot be opened.

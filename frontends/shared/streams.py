@@ -1,4 +1,4 @@
-"""The streams a program was started with: where to write, and the terminal to ask on, if there is one."""
+"""The standard streams of a program: where to write, and the terminal for questions, if there is one."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ _LONGEST_ANSWER = 4096  # no terminal takes a longer line
 
 @attrs.frozen(kw_only=True)
 class StandardStreams:
-    """Where to write, and the descriptor of the terminal to ask on, if there is one."""
+    """Where to write, and the descriptor of the terminal for questions, if there is one."""
 
     out: Output
     err: Output
@@ -23,7 +23,7 @@ class StandardStreams:
 
     @classmethod
     def standard(cls) -> "StandardStreams":
-        """The streams this program was started with."""
+        """Return the streams this program was started with."""
         out, err = Output(sys.stdout), Output(sys.stderr)
         keyboard = None
         if sys.stdin is not None and sys.stdin.isatty() and err.tty:
@@ -40,7 +40,7 @@ class StandardStreams:
 
 
 def discard_typed_input(fd: int) -> None:
-    """Throw away what was typed before a question is shown: it cannot be an answer to it."""
+    """Discard input typed before a question is shown: it cannot be an answer to it."""
     with suppress(termios.error, OSError):  # a pipe, which nobody types on
         termios.tcflush(fd, termios.TCIFLUSH)
 

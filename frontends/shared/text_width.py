@@ -15,14 +15,14 @@ import attrs
 
 NARROWEST = 40
 WIDEST = 100_000
-"""What goes to a file or another program is not cut: nobody could widen the window."""
+"""Output to a file or another program is not cut: nobody could widen the window."""
 _GAP = "  "
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """How wide a line may be: `$COLUMNS`, the terminal's width, or as wide as it likes where there is no terminal.
+    """Return the width of a line: `$COLUMNS`, the terminal's width, or unlimited without a terminal.
 
-    `stream` is where the line goes; left out, stdout.
+    `stream` is where the line goes; stdout by default.
     """
     target = sys.stdout if stream is None else stream
     if os.environ.get("COLUMNS", "").isdecimal() or (target is not None and target.isatty()):
@@ -38,19 +38,19 @@ def _terminal(stream: TextIO | None) -> int:
 
 
 def cell_width(character: str) -> int:
-    """How many cells a terminal gives a character."""
+    """Return how many terminal cells a character takes."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
 def text_width(text: str) -> int:
-    """How many cells a line takes."""
+    """Return how many terminal cells a line takes."""
     return len(text) if text.isascii() else sum(map(cell_width, text))
 
 
 def cut(text: str, width: int, *, more: str = "…") -> str:
-    """Return the beginning of a line in at most `width` cells, saying with `more` that something was left out."""
+    """Return the beginning of a line in at most `width` cells; `more` marks that something was left out."""
     if text_width(text) <= width:
         return text
     room, used_width = width - len(more), 0
@@ -62,7 +62,7 @@ def cut(text: str, width: int, *, more: str = "…") -> str:
 
 
 def cut_start(text: str, width: int, *, more: str = "…") -> str:
-    """Return the end of a line in at most `width` cells: of a path, the end tells most."""
+    """Return the end of a line in at most `width` cells: the end of a path is the most useful part."""
     if text_width(text) <= width:
         return text
     room, used_width = width - len(more), 0
@@ -93,7 +93,7 @@ Paint = Callable[[int, int, str], str]
 
 
 def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, paint: Paint, more: str) -> list[str]:
-    """Lay cells out in lines of at most `width` cells; flexible columns share what the others leave."""
+    """Lay out a table in lines of at most `width` cells; flexible columns share what the others leave."""
     natural = [max([text_width(head.title), *(text_width(row[n]) for row in rows)]) for n, head in enumerate(heads)]
     room = width - sum(natural[n] for n, head in enumerate(heads) if not head.share) - len(_GAP) * (len(heads) - 1)
     widths = _share_widths(heads, natural, room)
@@ -106,7 +106,7 @@ def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, pa
 
 
 def _share_widths(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Give each flexible column what it needs if all fits, else its share, handing on what one does not need."""
+    """Give each flexible column what it needs if all fits, else its share; unneeded room goes to the others."""
     widths = list(natural)
     open_columns = [n for n, head in enumerate(heads) if head.share]
     while open_columns:

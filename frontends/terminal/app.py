@@ -1,9 +1,9 @@
-"""The terminal as a whole: what is on the screen, when it is drawn, and what keys and clicks mean.
+"""The terminal application: what is on screen, when it is drawn, and what keys and clicks mean.
 
 Rules:
-1. The first picture waits for nothing: the service is found or started while there is already something to see.
-2. Widgets are given states and tell wishes; they ask the service nothing. `doing` carries the wishes out.
-3. However much happens, the screen is drawn at most so many times a second.
+1. The first frame waits for nothing: the service is found or started while something is already visible.
+2. Widgets receive states and post messages; they never call the service. `service_actions` carries out the requests.
+3. However much happens, the screen is drawn at most once per `FRAME_S`.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from frontends.terminal.transcript.blocks import Block
 from frontends.terminal.transcript.view import Transcript
 
 _REVIVE_AFTER: Final = 2
-"""Failed attempts to connect after which the service is started again, if it is gone."""
+"""Failed connection attempts after which the service is started again if it is gone."""
 QUIET_S: Final = 1.0
-"""How long nobody must have typed before a new question gets the focus."""
+"""Seconds without typing before a new question gets the focus."""
 _GOING: Final = ("sidebar", "focus_transcript", "focus_queue", "focus_request", "focus_widgets")
-"""Actions whose keys are heard before all others, so that what is typed right after them goes where they went."""
+"""Actions whose keys take priority over all others: what is typed right after them must reach the new focus."""
 
 
 class TerminalApp(TerminalHandlers, HistoryActions):
     """One terminal.
 
     Attributes:
-        quiet_s: How long nobody must have typed before a new question gets the focus.
+        quiet_s: Seconds without typing before a new question gets the focus.
     """
 
     TITLE = "session-core"
@@ -108,10 +108,10 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         for theme in THEMES:
             self.register_theme(theme)
 
-    # --- what is on the screen ----------------------------------------------------------------------------------------
+    # --- the screen ---------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        """Put the screen together."""
+        """Compose the screen."""
         with Horizontal(id="main"):
             yield Sidebar(id="side")
             with Vertical(id="conversation"):
@@ -125,14 +125,14 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         yield StatusLine(id="status")
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Add the last wall: whatever a widget draws, nothing in it can steer the terminal."""
+        """Add the last line of defence: nothing that a widget draws can control the terminal."""
         if self.no_color:
             return [self.colourless, THE_WALL]
         theirs = [each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor)]
         return [*theirs, THE_WALL]
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Start the app."""
         wanted = self.options.theme or self.preferences.theme
         self.theme = wanted if wanted in self.available_themes else DEFAULT
         if wanted is not None and wanted not in self.available_themes:
@@ -147,11 +147,11 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         self.call_after_refresh(self._read_typed_ahead)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave keys that go to a part of the screen alone while another screen is on top of it."""
+        """Disable the keys that focus a part of the main screen while another screen covers it."""
         return self.screen is self.screen_stack[0] or action not in _GOING
 
     async def on_event(self, event: Event) -> None:
-        """Keep what is typed before there is a place for it."""
+        """Buffer keys and pastes until there is an input for them."""
         if isinstance(event, Key | Paste):
             self.typed_at = event.time
         if self._typed_ahead is not None and isinstance(event, Key | Paste):
@@ -162,14 +162,14 @@ class TerminalApp(TerminalHandlers, HistoryActions):
     def _read_typed_ahead(self) -> None:
         typed, self._typed_ahead = self._typed_ahead or [], None
         for event in typed:
-            # Before we had the terminal, it made a new line of Enter.
+            # Before we took over, the terminal turned Enter into a newline.
             was_enter = isinstance(event, Key) and event.key == "ctrl+j"
             self.post_message(Key("enter", "\r") if was_enter else event)
 
     # --- the service --------------------------------------------------------------------------------------------------
 
     async def _stay_connected(self) -> None:
-        """Find or start the service, and stay its client until it is asked to end."""
+        """Find or start the service, and stay connected until asked to end."""
         try:
             address = await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
             self.failure = None
@@ -177,22 +177,22 @@ class TerminalApp(TerminalHandlers, HistoryActions):
             await self.terminal_state.run(address)
         except sc.SessionCoreError as error:
             self.failure = error.message
-        except Exception as error:  # noqa: BLE001 - whatever it is, people are told and may try again
+        except Exception as error:  # noqa: BLE001 - shown to the user, who may try again
             self.failure = f"{type(error).__name__}: {error}"
         self.schedule_draw("connection", "session")
 
     def action_reconnect(self) -> None:
-        """Try again after a failure."""
+        """Try to connect again after a failure."""
         if self.failure is not None:
             self.failure = None
             self.schedule_draw("connection")
             self.run_worker(self._stay_connected(), group="service", exit_on_error=False)
 
     async def _revive(self) -> None:
-        """Start the service again if it is gone; the client finds it by itself."""
+        """Start the service again if it is gone; the client reconnects on its own."""
         try:
             await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
-        except Exception as error:  # noqa: BLE001 - the next attempt may do better
+        except Exception as error:  # noqa: BLE001 - the next attempt may succeed
             self.tell(f"the service cannot be started again: {error}", "error")
         finally:
             self._reviving = False
@@ -255,7 +255,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
             state.approvals if state is not None else (),
             state.dialogs if state is not None else (),
             self.terminal_state.client.client_id if self.terminal_state.client is not None else sc.ClientId(""),
-            helper_names=self.service_actions.helper_names(),
+            subagent_names=self.service_actions.subagent_names(),
         )
         if panel.has_question and not asked_before:
             self._question_is_new = True
@@ -265,12 +265,12 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         self.show_notices()
 
     def _go_to_question(self) -> None:
-        """Go to a new question once nobody types: the first letters of a message would go astray there."""
+        """Focus a new question once nobody is typing, so it does not swallow the first letters of a message."""
         if not self._question_is_new or not self.is_fully_mounted:
             return
         wait_s = self.typed_at + self.quiet_s - monotonic()
         if not self.request_panel.has_question or not self.composer.is_empty or not self.composer.has_focus_within:
-            self._question_is_new = False  # if it is still there, it says that F8 goes there
+            self._question_is_new = False  # an open question shows that F8 focuses it
         elif wait_s > 0:
             self.set_timer(wait_s, self._go_to_question)
         else:
@@ -278,12 +278,12 @@ class TerminalApp(TerminalHandlers, HistoryActions):
             self.request_panel.focus_question()
 
     def _place_toasts(self) -> None:
-        """Keep what is told for a while above where people type, or out of sight where there is no room."""
+        """Keep toasts above the composer, or hide them where there is no room."""
         if self.is_fully_mounted:
             panel = self.request_panel
             below = Spacing(bottom=0 if panel.has_question else self.size.height - self.composer.region.y)
             for rack in self.screen_stack[0].query("ToastRack"):
-                # Set in vain, it would leave what is gone on the screen.
+                # Setting it without need would leave removed toasts on the screen.
                 if panel.has_question or rack.styles.max_height is not None:
                     rack.styles.max_height = panel.region.y if panel.has_question else None
                 if rack.styles.margin != below:
@@ -304,7 +304,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         )
 
     def _tick(self) -> None:
-        """Draw what shows how long something takes."""
+        """Redraw whatever shows an elapsed time."""
         if not self.is_fully_mounted:
             return
         now = now_ms()
@@ -322,13 +322,13 @@ class TerminalApp(TerminalHandlers, HistoryActions):
             self.run_worker(self._revive(), group="revive", exit_on_error=False)
 
     def on_resize(self, event: Resize) -> None:
-        """Make room."""
+        """Adapt to the new size."""
         if self.is_fully_mounted:
             self._make_room(event.size.width)
         self.schedule_draw("session")
 
     def _make_room(self, columns: int) -> None:
-        """Show the list of sessions by itself where it has room, and let it make way where it has none."""
+        """Show the session list automatically where there is room for it, and hide it where there is none."""
         has_room = columns >= SIDEBAR_NEEDS
         if has_room != self._has_room:
             self._has_room = has_room
@@ -336,5 +336,5 @@ class TerminalApp(TerminalHandlers, HistoryActions):
             self.screen_stack[0].query_one(Sidebar).set_class(wanted, "open")
 
     def lines_on_screen(self) -> Iterable[str]:
-        """The text of the screen, for tests and for copying it."""
+        """Return the text of the screen, for tests and for copying."""
         return (strip.text for strip in self.screen._compositor.render_strips())  # noqa: SLF001 - there is no other way

@@ -1,7 +1,7 @@
-"""Where the terminal's service is: in the background, shared with others, or in a thread of this very process.
+"""The terminal's service: in the background, shared with other clients, or in a thread of this process.
 
-Both give the path of a socket, so that the terminal is a client like any other, and one contract serves both. What is
-heavy is imported by whoever opens a place, in its thread: there is something to see on the screen by then.
+Both kinds return the path of a socket, so the terminal is a client like any other and one contract serves both. `open`
+does the heavy imports in its own thread; by then the screen already shows something.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 
 class ServiceLocation(Protocol):
-    """Where a service is."""
+    """The location of a service."""
 
     def open(self) -> Path:
-        """Return the socket of a service that lets clients in; blocks, so call it in a thread.
+        """Return the socket of a service that accepts clients; blocks, so call it in a thread.
 
-        It is called again when the service is gone, and then starts another.
+        Called again when the service is gone, it starts another one.
 
         Raises:
             SessionCoreError: There is no service and none can be started; the message says why.
@@ -38,12 +38,12 @@ class ServiceLocation(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave it, for good; blocks, and ends an `open` that still waits."""
+        """Leave the service for good; blocks, and ends an `open` that is still waiting."""
         ...
 
 
 class _Loop:
-    """Runs things on trio in the threads that ask for it, until any thread ends that for good."""
+    """Runs trio functions in the calling threads until any thread ends the loop for good."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -53,14 +53,14 @@ class _Loop:
         """Run a function in this thread.
 
         Raises:
-            Disconnected: It was ended before it was done.
+            Disconnected: The loop was ended before the function finished.
         """
         import trio
 
         return trio.run(self._bounded, main)
 
     def end(self) -> None:
-        """Cancel what runs, and whatever somebody would run later."""
+        """Cancel everything that is running, and everything that is started later."""
         self._ended = True
         for scope, token in list(self._running.items()):
             with suppress(_run_finished()):
@@ -72,7 +72,7 @@ class _Loop:
         with trio.CancelScope() as scope:
             self._running[scope] = trio.lowlevel.current_trio_token()
             try:
-                if self._ended:  # asked after it is known to `end`, so that one of the two always sees the other
+                if self._ended:  # checked after registering: no race with `end`
                     scope.cancel(reason="closed")
                 return await main()
             finally:
@@ -82,20 +82,20 @@ class _Loop:
 
 @attrs.define(eq=False)
 class BackgroundService:
-    """The service of a home, as a process of its own that is started if it does not run; leaving it ends nothing."""
+    """The service of a home as a separate process, started if it is not running; closing leaves it running."""
 
     home: Path
     arguments: Sequence[str] = ()
     _loop: _Loop = attrs.field(init=False, factory=_Loop)
 
     def open(self) -> Path:
-        """Find it, or start it."""
-        from frontends.daemon.launcher import find_or_start
+        """Find the service, or start it."""
+        from frontends.daemon.discovery import find_or_start
 
         return self._loop.run(partial(find_or_start, self.home, arguments=self.arguments))
 
     def close(self) -> None:
-        """Leave it running, and look for it no more."""
+        """Leave the service running, and stop looking for it."""
         self._loop.end()
 
 
@@ -109,7 +109,7 @@ class EmbeddedService:
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def open(self) -> Path:
-        """Start it, unless it runs already."""
+        """Start the service unless it is already running."""
         with self._lock:
             if self._closed:
                 raise _closed_error()
@@ -121,7 +121,7 @@ class EmbeddedService:
         return running.wait_ready()
 
     def close(self) -> None:
-        """End it, and wait until it has ended."""
+        """End the service and wait until it has ended."""
         with self._lock:
             self._closed = True
             running = self._running
@@ -130,7 +130,7 @@ class EmbeddedService:
 
 
 class _ServiceThread:
-    """A service in a thread, from its start to its end, and the folder with its socket."""
+    """A service in a thread, from start to end, and the folder with its socket."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -144,11 +144,11 @@ class _ServiceThread:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it serves no more, or never did."""
+        """Whether the service has ended or never started."""
         return not self._thread.is_alive()
 
     def wait_ready(self) -> Path:
-        """Wait until it lets clients in."""
+        """Wait until the service accepts clients."""
         self._ready.wait()
         if self._error is not None:
             self.end()
@@ -156,7 +156,7 @@ class _ServiceThread:
         return self._socket
 
     def end(self) -> None:
-        """End it, and leave nothing behind; more than one may call this."""
+        """End the service and clean up; may be called more than once."""
         self._loop.end()
         self._thread.join()
         self._socket.unlink(missing_ok=True)
@@ -166,7 +166,7 @@ class _ServiceThread:
     def _run(self) -> None:
         try:
             self._loop.run(self._serve)
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits for the start
+        except BaseException as error:  # noqa: BLE001 - `wait_ready` raises it
             self._error = _unwrap_single_error(error)
         finally:
             self._ready.set()
@@ -179,7 +179,7 @@ class _ServiceThread:
         from frontends.server.unix_door import serve_unix
 
         async with (
-            sc.open_home_setup(self._home, store=PatientStore(self._home)) as setup,
+            sc.setup.open_home_setup(self._home, store=PatientStore(self._home)) as setup,
             sc.open_session_service(setup.service) as service,
             trio.open_nursery() as nursery,
         ):
@@ -202,7 +202,7 @@ def _closed_error() -> sc.Disconnected:
 
 
 def _unwrap_single_error(error: BaseException) -> BaseException:
-    """Return the one error in a group, without the group."""
+    """Return the only error of a group, without the group."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

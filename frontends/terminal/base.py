@@ -1,4 +1,4 @@
-"""What all parts of the app share: what is known, what is being done, telling and asking people."""
+"""What all parts of the app share: state, background work, notifications and dialogs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FRAME_S = 1 / 30
-"""The time between two pictures: as smooth as people see it, and little work even while many sessions stream."""
+"""Seconds between two frames: smooth to the eye, and little work even while many sessions stream."""
 COPY_CHARS = 100_000
-"""Characters that are copied: more than that at once, many terminals refuse."""
+"""The most characters copied at once; many terminals refuse more."""
 _MESSAGE_CHARS = 2_000
 
 
@@ -54,17 +54,17 @@ class TerminalBase(App[None]):
     """The state of a terminal.
 
     Attributes:
-        failure: Why there is no service; None while there is one, or one is looked for.
-        fault: Why the terminal was closed, if it was not by somebody.
-        drawn: The session that is on the screen; another may be viewed already, and is drawn with the next picture.
+        failure: Why there is no service; None while there is one or the search is still on.
+        fault: Why the terminal closed, if it was not the user who closed it.
+        drawn_session_id: The session on screen; another may already be viewed, and appears with the next frame.
     """
 
     typed_at: float = float("-inf")
-    """When the last key was pressed, not when its turn came: a busy machine makes no key late."""
+    """When the last key was pressed, not when it was handled: a busy machine makes no key late."""
 
     def __init__(self, place: ServiceLocation, options: TerminalOptions) -> None:
         super().__init__()
-        self.no_color = colour_is_unwanted()  # Textual also takes an empty value for one
+        self.no_color = colour_is_unwanted()  # Textual also counts an empty `NO_COLOR`
         self.place = place
         self.options = options
         self.preferences = load_preferences(options.home)
@@ -83,7 +83,7 @@ class TerminalBase(App[None]):
 
     @property
     def composer(self) -> Composer:
-        """Where people type."""
+        """The input for prompts."""
         return self.screen_stack[0].query_one(Composer)
 
     @property
@@ -93,24 +93,24 @@ class TerminalBase(App[None]):
 
     @property
     def request_panel(self) -> RequestPanel:
-        """Where people are asked."""
+        """The panel with approvals and dialogs."""
         return self.screen_stack[0].query_one(RequestPanel)
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 
     def schedule_draw(self, *topics: Topic) -> None:
-        """Have something drawn anew, with the next picture."""
+        """Redraw some topics with the next frame."""
         self._dirty.update(topics)
         if self._frame is None and self.is_running:
             self._frame = self.set_timer(FRAME_S, self._draw_now)
 
     @property
     def is_fully_mounted(self) -> bool:
-        """Whether the whole screen is mounted; while the app starts or exits, it may be missing or incomplete."""
+        """Whether the whole screen is mounted; it may be missing or incomplete while the app starts or exits."""
         return self.is_running and bool(self.screen_stack) and bool(self.screen_stack[0].query(StatusLine))
 
     def redraw(self) -> None:
-        """Have everything drawn anew."""
+        """Redraw everything."""
         self.schedule_draw("connection", "fleet", "session")
 
     def _draw_now(self) -> None:
@@ -120,17 +120,17 @@ class TerminalBase(App[None]):
             self.draw(dirty)
 
     def draw(self, dirty: set[Topic]) -> None:
-        """Draw what has changed; the whole app knows how."""
+        """Draw what has changed; implemented by the whole app."""
         raise NotImplementedError
 
     def action_reconnect(self) -> None:
-        """Try to reach the service again; the whole app knows how."""
+        """Try to reach the service again; implemented by the whole app."""
         raise NotImplementedError
 
-    # --- telling and doing --------------------------------------------------------------------------------------------
+    # --- notifications and background work ----------------------------------------------------------------------------
 
     def note_event(self, event: sc.SessionEvent) -> None:
-        """Notice something that is only told once."""
+        """Handle an event that is delivered only once."""
         if isinstance(event.event, sc.events.NoticeShown):
             notice = event.event
             severities: dict[str, SeverityLevel] = {"warn": "warning", "error": "error"}
@@ -138,18 +138,18 @@ class TerminalBase(App[None]):
             self.queue_notice(Notice(who=notice.extension, text=notice.message, severity=severity))
 
     def tell(self, text: str, severity: SeverityLevel = "information", *, title: str = "", seconds: float = 6) -> None:
-        """Show a text for a while."""
+        """Show a text for some seconds."""
         self.notify(
             inert(text[:_MESSAGE_CHARS]), title=inert_line(title), severity=severity, timeout=seconds, markup=False
         )
 
     def queue_notice(self, notice: Notice) -> None:
-        """Show what somebody else says, as soon as it cannot be taken for a part of a question."""
+        """Queue a notice of an extension until it cannot be mistaken for part of a question."""
         self._notices.add(notice)
         self.show_notices()
 
     def show_notices(self) -> None:
-        """Show what others have said meanwhile, unless people are asked something."""
+        """Show the queued notices, unless a question is open."""
         if self.is_fully_mounted and len(self.screen_stack) == 1 and not self.request_panel.has_question:
             for title, each in self._notices.take(monotonic()):
                 said = each.render_text(self.size.width, self.look)
@@ -157,7 +157,7 @@ class TerminalBase(App[None]):
 
     @contextmanager
     def reporting_errors(self) -> Iterator[None]:
-        """Tell people what cannot be done, for the length of the block; that is no reason to close the terminal."""
+        """Show errors within the block to the user instead of closing the terminal."""
         try:
             yield
         except sc.SessionCoreError as error:
@@ -169,7 +169,7 @@ class TerminalBase(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do what a key or a typed command stands for; what cannot be done is told."""
+        """Run the action of a key or a typed command, and show its errors."""
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except sc.SessionCoreError as error:
@@ -177,12 +177,12 @@ class TerminalBase(App[None]):
             return True
 
     async def _dispatch_message(self, message: Message) -> None:
-        """Handle a message of a widget; what cannot be done is told."""
+        """Handle a message of a widget, and show its errors."""
         with self.reporting_errors():
             await super()._dispatch_message(message)
 
     def run_in_background(self, work: Coroutine[Any, Any, object], *, unsent: PromptSubmission | None = None) -> None:
-        """Do something that takes time; whatever goes wrong is told, and what was said is given `back`."""
+        """Run something slow in the background; on an error, show it and put `unsent` back into the composer."""
         self.run_worker(self._run_and_report(work, unsent), exit_on_error=False)
 
     async def _run_and_report(self, work: Coroutine[Any, Any, object], unsent: PromptSubmission | None) -> None:
@@ -190,7 +190,7 @@ class TerminalBase(App[None]):
             await work
         except sc.SessionCoreError as error:
             self.tell(error.message, "error")
-        except Exception as error:  # noqa: BLE001 - people are told, and their session goes on
+        except Exception as error:  # noqa: BLE001 - shown to the user; the session goes on
             self.tell(f"unexpected error: {type(error).__name__}: {error}", "error")
         else:
             return
@@ -198,9 +198,9 @@ class TerminalBase(App[None]):
             self.restore_unsent(unsent)
 
     def restore_unsent(self, submission: PromptSubmission) -> None:
-        """Put what was not sent back to where it was typed, which may be no longer on the screen."""
+        """Put an unsent message back into its draft, which may no longer be on screen."""
         session_id = submission.target.session_id
-        if not self.is_fully_mounted:  # the terminal is being closed; the history has it
+        if not self.is_fully_mounted:  # the terminal is closing; the prompt history has it
             return
         if session_id == self.service_actions.session_id:
             self.composer.restore(submission)
@@ -208,7 +208,7 @@ class TerminalBase(App[None]):
             self._drafts[session_id] = self._drafts.get(session_id, Draft()).with_restored(submission)
 
     def ask(self, screen: Screen[T | None], then: Callable[[T], object]) -> None:
-        """Put a screen on top of the others; what is chosen there is handed on, unless somebody leaves it."""
+        """Push a screen and pass the choice made there to `then`, unless the user leaves it."""
 
         def handle_choice(chosen: T | None) -> None:
             if chosen is not None:
@@ -218,9 +218,9 @@ class TerminalBase(App[None]):
         _ = self.push_screen(screen, handle_choice)
 
     def confirm(self, question: str, then: Callable[[], object], *, sudden: bool = False) -> None:
-        """Ask whether something dangerous is really wanted; `sudden` is what somebody may still be typing into."""
+        """Ask for confirmation of something dangerous; `sudden` marks a dialog that may open while the user types."""
 
-        def handle_answer(sure: bool | None) -> None:  # noqa: FBT001 - Textual's own way
+        def handle_answer(sure: bool | None) -> None:  # noqa: FBT001 - Textual's signature
             if sure:
                 with self.reporting_errors():
                     then()
@@ -228,17 +228,17 @@ class TerminalBase(App[None]):
         _ = self.push_screen(Confirmation(question, danger=True, patience_s=PATIENCE_S if sudden else 0), handle_answer)
 
     def copy(self, text: str) -> None:
-        """Give the terminal a text to keep, and say how much of it."""
+        """Copy a text to the clipboard, and show how much was copied."""
         self.copy_to_clipboard(text)
         much = f"{len(text):,}" if len(text) <= COPY_CHARS else f"the first {COPY_CHARS:,} of {len(text):,}"
         self.tell(f"{much} characters copied, if your terminal allows it")
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Give the terminal a text to keep; whatever it is pasted into, it steers nothing there."""
+        """Copy a text to the clipboard, stripped of anything that could control the program it is pasted into."""
         super().copy_to_clipboard(make_copyable(text[:COPY_CHARS]))
 
     def edit_message(self, message: sc.Message) -> None:
-        """Put a message into the composer, to be said differently with all that went along."""
+        """Put a message with all its attachments into the composer for editing."""
         if is_shell_line(message):
             raise sc.InvalidInput("a shell line cannot be said differently; type another after !", field="message_id")
         self.composer.edit_message(EditTarget(message_id=message.message_id), message.parts)
@@ -246,7 +246,7 @@ class TerminalBase(App[None]):
         self.redraw()
 
     def _fatal_error(self) -> None:
-        """Close after a fault of our own, without printing where it was: that goes to the log."""
+        """Close after an internal error; the traceback goes to the log and is not printed."""
         error = sys.exception()
         self.fault = f"{type(error).__name__}: {error}"
         log.error("the terminal failed", exc_info=error)
@@ -255,11 +255,11 @@ class TerminalBase(App[None]):
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def view(self, session_id: sc.SessionId | None) -> None:
-        """View a session, or the draft of a new one; what was written for each waits there."""
+        """View a session or the draft of a new one; each keeps its unsent text."""
         if session_id != self.service_actions.session_id:
             if self.composer.draft != Draft():
                 viewed = self.terminal_state.viewed
-                gone = viewed is not None and viewed.is_deleted  # then it may begin another one
+                gone = viewed is not None and viewed.is_deleted  # then the draft may begin another session
                 self._drafts[None if gone else self.service_actions.session_id] = self.composer.draft
             self.composer.draft = self._drafts.pop(session_id, Draft())
         self.service_actions.view(session_id)
@@ -267,30 +267,30 @@ class TerminalBase(App[None]):
         self.redraw()
 
     def forget_deleted(self) -> None:
-        """Keep nothing that was written for sessions that are gone; those that the list has not told yet are not."""
+        """Drop the drafts of deleted sessions; sessions the list has not shown yet do not count as deleted."""
         known = set(self.terminal_state.fleet.sessions) if self.terminal_state.fleet is not None else set()
         for session_id in self._known_session_ids - known:
             self._drafts.pop(session_id, None)
         self._known_session_ids = known
 
     def refresh_commands(self) -> None:
-        """Learn what extensions and models there are for the viewed session."""
+        """Load the extension commands and models of the viewed session."""
         self.run_worker(self.service_actions.refresh_choices(), group="learn", exclusive=True, exit_on_error=False)
 
     # --- colours ------------------------------------------------------------------------------------------------------
 
     def use_theme(self, name: str) -> None:
-        """Use other colours, next time too."""
+        """Switch to another theme and remember it."""
         self.theme = name
         self.remember(attrs.evolve(self.preferences, theme=name))
 
     def remember(self, remembered: TerminalPreferences) -> None:
-        """Keep something for the next time."""
+        """Save the preferences for the next run."""
         self.preferences = remembered
         self.run_worker(_save_preferences(self.options.home, remembered), exit_on_error=False)
 
     def watch_theme(self) -> None:
-        """Draw in the colours of another theme."""
+        """Redraw in the colours of the new theme."""
         self.look = Look.from_theme(self.current_theme, colour=not self.no_color)
         self.colourless = ColourlessFilter.from_theme(self.current_theme)
         for transcript in self.query(Transcript):

@@ -1,4 +1,4 @@
-"""Opening the terminal, and what is said when it is closed."""
+"""Opens the terminal, and prints closing lines when it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def open_terminal(options: TerminalOptions) -> int:
     """Open the terminal, and return the exit code when it is closed.
 
     Raises:
-        UsageError: There is no terminal to show anything on.
+        UsageError: There is no terminal to draw on.
     """
     _check_terminal()
     with acquire_terminal() as leaving:
@@ -35,7 +35,7 @@ def open_terminal(options: TerminalOptions) -> int:
         raise TerminalFailed(
             f"the terminal has failed and was closed: {one_line(app.fault, 300)} (SESSION_CORE_DEBUG=1 shows where)"
         )
-    with suppress(OSError):  # a terminal that was closed shows nothing more
+    with suppress(OSError):  # the terminal may be closed already
         for line in closing_lines(app.terminal_state.fleet, options):
             print(line, flush=True)
     return leaving.exit_code or app.return_code or 0
@@ -51,13 +51,13 @@ def _check_terminal() -> None:
 
 
 class TerminalFailed(sc.SessionCoreError):
-    """The terminal had to be closed because of a fault of its own."""
+    """The terminal closed because of an internal error."""
 
     code = "internal"
 
 
 def closing_lines(fleet: sc.FleetState | None, options: TerminalOptions) -> list[str]:
-    """Say what goes on without the terminal, and how to come back to it."""
+    """Describe what keeps running without the terminal, and how to come back to it."""
     if fleet is None or options.embedded:
         return []
     busy = [each for each in fleet.sessions.values() if not each.activity.is_at_rest and each.parent_id is None]

@@ -1,9 +1,9 @@
-"""Where something goes that was typed: taken when the key is pressed, and handed on.
+"""The destination of a message, fixed at the key press.
 
 Rules:
-1. Whatever takes time is given its target and looks nowhere else: by then people may look at another session.
-2. All that is typed before there is a session shares one target, so that it begins one session and not several.
-3. Before the list of sessions is there, nobody knows which one is meant: what is typed then waits for that.
+1. Anything slow gets its target passed in and looks nowhere else: the user may view another session by then.
+2. Everything typed before a session exists shares one target, and so begins one session, not several.
+3. Until the list of sessions has loaded, the target is undecided; messages wait for the decision.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from frontends.terminal.options import NewSession
 
 @attrs.define(eq=False)
 class MessageTarget:
-    """A session, or the one that the first words to it begin.
+    """A session, or a new one that its first message creates.
 
     Attributes:
-        new: What it begins with; of a session that is there already, its folder and model.
-        session_id: None while there is none.
-        making: Held by whoever makes the session or changes what it begins with.
-        decision: Set as soon as it is known what this is; none if that is known from the start.
-        refused: Why nothing may go here.
+        new: The settings of the new session; for an existing session, its folder and model.
+        session_id: None until the session exists.
+        creation_lock: Held while the session is created or its initial settings change.
+        decision: Set once the target is known; None if it is known from the start.
+        refused: Why nothing may be sent here.
     """
 
     new: NewSession
@@ -36,11 +36,11 @@ class MessageTarget:
 
     @classmethod
     def create_undecided(cls, new: NewSession) -> MessageTarget:
-        """Return a target of which the list of sessions will tell what it is."""
+        """Return a target that the list of sessions will decide."""
         return cls(new, decision=anyio.Event())
 
     def decide(self, found: sc.SessionSummary | None, refused: str | None = None) -> None:
-        """Say what it is: this session, none yet, or nothing that anything may go to."""
+        """Decide the target: this session, a new one, or none that accepts messages."""
         if found is not None:
             self.session_id = found.session_id
             self.new = NewSession(cwd=found.cwd, model=found.model)
@@ -49,11 +49,11 @@ class MessageTarget:
             self.decision.set()
 
     async def wait_decided(self) -> None:
-        """Wait until it is known what it is.
+        """Wait until the target is decided.
 
         Raises:
             Disconnected: It takes too long.
-            InvalidInput: It is nothing that anything may go to.
+            InvalidInput: The target accepts no messages.
         """
         if self.decision is not None:
             with anyio.move_on_after(PATIENCE_S):
@@ -64,5 +64,5 @@ class MessageTarget:
             raise sc.InvalidInput(self.refused, field="session_id")
 
     def is_same(self, other: MessageTarget) -> bool:
-        """Tell whether both are one session, or the beginning of one."""
+        """Return whether both targets are the same session, existing or new."""
         return self is other or (self.session_id is not None and self.session_id == other.session_id)

@@ -1,11 +1,11 @@
-"""What a terminal knows: all sessions, the one that is viewed, and how it is connected. No widgets here.
+"""The terminal's state: all sessions, the viewed one, and the connection. No widgets here.
 
 Rules:
-1. What is shown is folded from what the feeds bring, and from nothing else.
-2. Whoever shows it is told what has changed, not how; it looks when it is ready to, so that a flood of events costs
-   folding but no drawing.
-3. A feed that is refused is tried again while it is wanted; the reason is kept for the screen.
-4. That something was skipped is kept for the screen too, for a while.
+1. Everything shown is folded from the feeds, and from nothing else.
+2. Observers learn which topics changed, not how, and look when they are ready: a flood of events costs folding but no
+   drawing.
+3. A refused feed is retried while it is wanted; the reason is kept for the screen.
+4. A lag is kept for the screen too, for a while.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Topic = Literal["connection", "fleet", "session"]
 
 NAME: Final = "terminal"
-UI: Final[tuple[sc.UiKind, ...]] = (
+UI: Final[tuple[sc.extensions.UiKind, ...]] = (
     "select",
     "confirm",
     "input",
@@ -42,19 +42,19 @@ UI: Final[tuple[sc.UiKind, ...]] = (
 OLDER_AT_ONCE: Final = 200
 NOT_YET: Final = "the service is not there yet; try again in a moment"
 PATIENCE_S: Final = 30.0
-"""How long what people want waits for a service that is being started."""
+"""How long user actions wait for a service that is starting."""
 LAG_MS: Final = 10_000
-"""How long people are told that something was skipped."""
+"""How long the screen mentions a lag."""
 _PAUSE_S: Final = 1.0
 
 
 @attrs.frozen(kw_only=True)
 class Lag:
-    """That what is shown was behind: events were skipped, or more came at once than may wait.
+    """A lag of the display: events were skipped, or more arrived at once than the buffer holds.
 
     Attributes:
-        at: When that was noticed.
-        missed: How many were skipped; None if that is not known.
+        noticed_at: When the lag was noticed.
+        missed: How many events were skipped; None if unknown.
         waited: Nothing was skipped, but the service had to wait for us.
     """
 
@@ -68,14 +68,14 @@ class ViewedSession:
     """The session on the screen.
 
     Attributes:
-        state: None until the first snapshot is there.
-        refused: Why it cannot be shown.
-        gone: It was deleted.
-        lag: The last time that it was behind.
-        following: Ends the feed.
-        older: The messages from before its window; the blocks are made of them too.
-        older_left: Whether messages older than those may be had.
-        loading: Older ones are on their way.
+        state: None until the first snapshot arrives.
+        refused: Why the session cannot be shown.
+        is_deleted: Whether the session was deleted.
+        lag: The most recent lag.
+        following: Cancelling it ends the feed.
+        older: The messages from before the window; blocks are built from them too.
+        has_older: Whether the service may have messages older than those.
+        loading: Whether older messages are being loaded.
     """
 
     session_id: sc.SessionId
@@ -93,21 +93,21 @@ class ViewedSession:
         self.older = OlderMessages(self.blocks.older)
 
     def recent_lag(self, now: int) -> Lag | None:
-        """Return the lag that people are to be told of at this time."""
+        """Return the lag to show at this time."""
         return self.lag if self.lag is not None and now - self.lag.noticed_at < LAG_MS else None
 
     def keep_moved_messages(self, messages: sc.Vector[sc.Message], earlier: int) -> None:
-        """Keep what has left the window, which was at `earlier` with these messages."""
+        """Keep the messages that left the window, which held these messages and started at `earlier`."""
         if self.state is not None and self.older.take_from_window(messages, earlier, self.state):
             self.has_older = True
 
 
 class TerminalState:
-    """Keeps a client and two feeds: the list of all sessions, and the session that is viewed.
+    """Keeps a client and two feeds: the list of all sessions, and the viewed session.
 
     Attributes:
-        client: None until the service has let us in for the first time.
-        fleet: None until the list is there.
+        client: None until the first connection.
+        fleet: None until the list has loaded.
         viewed: None while nothing is viewed, as before the first message of a new session.
     """
 
@@ -124,7 +124,7 @@ class TerminalState:
         self._client_ready = anyio.Event()
 
     async def wait_connected(self) -> SessionClient:
-        """Wait until the service has let us in for the first time.
+        """Wait for the first connection to the service.
 
         Raises:
             Disconnected: It takes too long.
@@ -136,10 +136,10 @@ class TerminalState:
         return self.client
 
     async def run(self, address: Path) -> None:
-        """Be a client of the service at this socket, until cancelled.
+        """Stay connected to the service at this socket until cancelled.
 
         Raises:
-            SessionCoreError: The service does not let us in, or has ended for good.
+            SessionCoreError: The service refuses the connection, or has ended for good.
         """
         reason = ""
         await anyio.to_thread.run_sync(_import_client)
@@ -160,7 +160,7 @@ class TerminalState:
                     await client.state_change(known)
                 reason = known.reason
                 tasks.cancel_scope.cancel()
-            finally:  # a fault in a feed ends this too, and then nothing can be started here any more
+            finally:  # also reached after a fault in a feed; nothing can be started then
                 self.client, self._tasks = None, None
                 self._client_ready = anyio.Event()
         raise sc.Disconnected(reason)
@@ -178,14 +178,14 @@ class TerminalState:
     def _begin_following(self) -> None:
         viewed = self.viewed
         if viewed is not None and self._tasks is not None and self.client is not None:
-            viewed.following = anyio.CancelScope()  # one can be used once, and this may be another service
+            viewed.following = anyio.CancelScope()  # a scope can be used only once
             self._tasks.start_soon(self._follow, self.client, viewed, viewed.following)
 
     async def load_older(self, viewed: ViewedSession) -> None:
-        """Have more messages from before those that are known; nothing happens while some are on their way.
+        """Load messages from before the oldest known one; does nothing while a load is in progress.
 
         Raises:
-            InvalidInput: There are as many as can be shown.
+            InvalidInput: No more messages can be shown.
         """
         if self.client is None or viewed.state is None or not viewed.has_older or viewed.loading:
             return
@@ -278,5 +278,5 @@ class TerminalState:
 
 
 def _import_client() -> None:
-    """Take the time that it takes in a thread, while there is already something to see."""
+    """Import the client in a thread, as it takes a while; the screen already shows something."""
     import frontends.client.factory  # noqa: F401

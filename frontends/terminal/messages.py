@@ -1,4 +1,4 @@
-"""The words of `session-core terminal`; nothing heavy is imported here."""
+"""The command line texts of `session-core terminal`; imports nothing heavy."""
 
 from frontends.parser import Commands, add_command
 
@@ -35,7 +35,7 @@ def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
         type=lambda typed: typed.replace("-", "_"),
         choices=modes,
         metavar="MODE",
-        help="a new session that asks so: ask-all, ask-writes (the default), auto-edit, full (never), or read-only",
+        help="a new session in this mode: read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)",
     )
     terminal.add_argument("--theme", metavar="NAME", help="the colours (see /theme)")
     terminal.add_argument("--embedded", action="store_true", help="have the service in this process")

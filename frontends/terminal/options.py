@@ -1,4 +1,4 @@
-"""What was asked of the terminal, and what a new session begins with."""
+"""The options of the terminal, and the settings of a new session."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import session_core as sc
 
 @attrs.frozen(kw_only=True)
 class TerminalOptions:
-    """What was asked for on the command line.
+    """The options from the command line.
 
     Attributes:
         home: Where everything is kept.
         cwd: The folder that new sessions work in.
-        session: What session to view first, as people call it; None is the last used one of the folder.
-        new: View none at first, so that the first message begins a new one.
+        session: The session to view first, as the user named it; None is the last used one of the folder.
+        new: View no session at first: the first message begins a new one.
         prompt: A first message.
-        model: What new sessions begin with; None leaves it to the service.
-        permissions: The same for the permission mode.
-        embedded: Have the service in this process.
-        theme: The name of the colours to begin with.
+        model: The model of new sessions; None leaves it to the service.
+        permissions: The permission mode of new sessions; None leaves it to the service.
+        embedded: Run the service in this process.
+        theme: The name of the initial theme.
     """
 
     home: Path
@@ -38,7 +38,7 @@ class TerminalOptions:
 
 @attrs.frozen(kw_only=True)
 class NewSession:
-    """What a session will begin with that is made by its first message; None leaves it to the service."""
+    """The settings of a session that its first message creates; None leaves a setting to the service."""
 
     cwd: str
     model: str | None = None
@@ -48,10 +48,10 @@ class NewSession:
 
 @attrs.frozen(kw_only=True)
 class EditTarget:
-    """What the text in the composer stands for, when it is to replace something.
+    """The message that the text in the composer replaces.
 
     Attributes:
-        files: What stays with a message that waits, whatever is said in its place.
+        files: Files that stay with a queued message, whatever its new text.
     """
 
     message_id: sc.MessageId | None = None

@@ -1,6 +1,6 @@
-"""What the terminal remembers between two times it is open: a small private file in the home.
+"""What the terminal remembers between runs: a small private file in the home.
 
-It is nothing that anybody would miss: what cannot be read counts as empty, and what cannot be written is not kept.
+Losing it does no harm: an unreadable file counts as empty, and a failed write is ignored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MOST_BYTES: Final = 64 * 1024
 
 @attrs.frozen(kw_only=True)
 class TerminalPreferences:
-    """What is kept; None was never chosen."""
+    """The remembered choices; None means never chosen."""
 
     theme: str | None = None
     sidebar: bool | None = None
 
 
 def load_preferences(home: Path) -> TerminalPreferences:
-    """Read it; blocks, but only for a small file."""
+    """Read the preferences; blocks, but only for a small file."""
     try:
         with (home / FILE).open("rb") as file:
             stored = json.loads(file.read(_MOST_BYTES))
@@ -42,10 +42,10 @@ def load_preferences(home: Path) -> TerminalPreferences:
 
 
 def save_preferences(home: Path, remembered: TerminalPreferences) -> None:
-    """Write it, whole or not at all; blocks."""
+    """Write the preferences atomically; blocks."""
     new = home / f".{FILE}.{os.getpid()}"
     try:
-        descriptor = sc.private_open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        descriptor = sc.setup.private_open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(descriptor, "w") as file:
             json.dump(attrs.asdict(remembered), file)
         new.replace(home / FILE)

@@ -1,10 +1,10 @@
-"""Taking the terminal and giving it back: typing ahead, signals, and a terminal that was closed.
+"""Taking over the terminal and restoring it: type-ahead, signals, and a terminal that was closed.
 
 Rules:
-1. What is typed while the program starts is kept for it, and not shown in between.
-2. Asked to end, the process ends at once and leaves the terminal as it was found; work in the background goes on.
-3. Nothing can keep it from that: a terminal that is gone takes no more output, and whoever writes to it may wait for
-   ever. So a thread of its own ends the process after a moment, and restores a terminal that is still there.
+1. Keys typed while the program starts are kept for it and not echoed.
+2. On a signal to end, the process exits at once and restores the terminal; background work goes on.
+3. Nothing can prevent that. A closed terminal accepts no output, and a write to it may block for ever, so a separate
+   thread ends the process after a moment and restores a terminal that is still there.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 GRACE_S: Final = 3.0
-"""How long an orderly end may take."""
+"""How long an orderly exit may take."""
 _AGAIN_S: Final = 0.05
 _EXIT_SIGNAL: Final = 128
 _RESET_SCREEN: Final = b"".join(
@@ -32,12 +32,12 @@ _RESET_SCREEN: Final = b"".join(
     for each in (b"?2026l", b"?1000l", b"?1003l", b"?1015l", b"?1006l", b"?2004l", b"?1004l", b"<u", b"?1049l", b"?25h")
 )
 """What Textual sends on exit: end synchronized output, mouse, bracketed paste and key modes; show the main screen."""
-_INPUT, _LOCAL = 0, 3  # places in what `tcgetattr` returns
+_INPUT, _LOCAL = 0, 3  # indexes into the result of `tcgetattr`
 
 
 @contextmanager
 def acquire_terminal() -> Generator["TerminalGuard"]:
-    """Have the keys of the terminal, and mind signals, for the length of the block; it is given back as it was."""
+    """Take over keyboard and signals for the duration of the block, and restore the terminal afterwards."""
     leaving = TerminalGuard(_settings())
     before = {number: signal.signal(number, leaving.handle_signal) for number in SIGNALS}
     try:
@@ -52,7 +52,7 @@ def acquire_terminal() -> Generator["TerminalGuard"]:
 
 @attrs.define(eq=False)
 class TerminalGuard:
-    """Whether somebody has asked for the end; `number` is the signal, `found` how the terminal was."""
+    """Handles signals to end; `signal_number` is the one received, `saved_settings` the original terminal settings."""
 
     saved_settings: list[Any] | None
     signal_number: int | None = None
@@ -61,15 +61,15 @@ class TerminalGuard:
 
     @property
     def exit_code(self) -> int | None:
-        """What to exit with if somebody has asked for the end, else None."""
+        """The exit code if a signal asked for the end, else None."""
         return None if self.signal_number is None else _EXIT_SIGNAL + self.signal_number
 
     def attach_app(self, app: "App[Any]") -> None:
-        """From now on, whoever asks for the end means this app."""
+        """Direct signals to this app from now on."""
         self._app = app
 
     def handle_signal(self, number: int, _: FrameType | None) -> None:
-        """Have the app end, and the process too if the app does not; without an app there is nothing to wait for."""
+        """End the app, and the process too if the app hangs; without an app, exit at once."""
         if self.signal_number is None:
             self.signal_number = number
             if self._app is None:
@@ -78,14 +78,14 @@ class TerminalGuard:
                 threading.Thread(target=act, args=(self._app,), daemon=True).start()
 
     def restore_terminal(self) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
         self._ended.set()
         if self.saved_settings is not None:
             _apply_settings(self.saved_settings)
 
     def _close(self, app: "App[Any]") -> None:
         while not self._ended.wait(_AGAIN_S):
-            with suppress(RuntimeError):  # it has not begun yet
+            with suppress(RuntimeError):  # the app has not started yet
                 app.call_from_thread(app.exit, return_code=self.exit_code)
                 return
 
@@ -107,7 +107,7 @@ def _settings() -> list[Any] | None:
 
 
 def _without_echo(found: list[Any]) -> list[Any]:
-    """Keys as Textual wants them, as far as that matters before it is there; Ctrl+C still ends the program."""
+    """Return settings close to Textual's, as far as they matter before it starts; Ctrl+C still ends the program."""
     quiet = list(found)
     quiet[_INPUT] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
     quiet[_LOCAL] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
@@ -121,7 +121,7 @@ def _apply_settings(settings: list[Any]) -> None:
 
 def _leave_screen() -> None:
     """Switch back to the main screen without blocking; reopen the terminal, as others share our descriptor."""
-    with suppress(OSError, ValueError):  # the terminal is gone, or takes nothing
+    with suppress(OSError, ValueError):  # the terminal is gone, or accepts no output
         terminal = os.open(os.ttyname(sys.stdin.fileno()), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
         try:
             os.write(terminal, _RESET_SCREEN)

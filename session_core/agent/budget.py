@@ -1,12 +1,13 @@
-"""What a turn and its helpers may use together: tokens and money.
+"""The budget that a turn and its subagents share: tokens and money.
 
 Rules:
-1. The limits of the session it all began with hold for everything that works for its turn, whoever makes the call.
-2. A model call has its share set aside before it starts: what it will read, and the longest answer it may give. What
-   it has really used is counted when it ends. So calls that run side by side never use the same rest twice.
-3. Whoever gets no useful share waits until the call of another has ended. When no call is under way nobody waits, so
-   nobody waits for ever.
-4. Limits are read anew for each call: a change takes effect at the next one, also for those who wait.
+1. The limits of the topmost session apply to everything that works for its turn, whoever makes the call.
+2. A model call reserves its share before it starts: its input, and the longest answer it may give. Its real usage is
+   counted when it ends. So concurrent calls never spend the same remainder twice. Example: with 10,000 tokens left, a
+   call that reserves 8,000 leaves 2,000 for others until it ends.
+3. A call that gets no useful share waits until another call has ended. When no call is in progress none waits, so none
+   waits forever.
+4. Limits are read again for each call: a change takes effect at the next one, also for waiting calls.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -25,14 +26,14 @@ from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary.messages import Usage
 
 USEFUL_OUTPUT_TOKENS: Final = 2_048
-"""With less room for its answer than this, a call rather waits for others to end."""
+"""With less room for its answer than this, a call waits for others to end."""
 FEWEST_OUTPUT_TOKENS: Final = 256
-"""What the last call may answer, however little is left: with less, an answer cannot even say so."""
+"""The answer length that the last call gets, however little is left: with less, an answer could not even say so."""
 
 
 @attrs.frozen(kw_only=True)
 class CallNeeds:
-    """What a model call will use: `input_tokens` as well as can be told, `surely` of them for certain."""
+    """The needs of a model call: `input_tokens` is the best estimate, `surely` the certain part."""
 
     input_tokens: int
     certain_tokens: int = 0
@@ -41,7 +42,7 @@ class CallNeeds:
 
 @attrs.frozen(kw_only=True)
 class BudgetShare:
-    """A call may be made; `max_output_tokens` is the longest answer, if that is less than the model could give."""
+    """A call may be made; `max_output_tokens` is the longest answer, if that is below the model's own limit."""
 
     max_output_tokens: int | None = None
 
@@ -54,9 +55,9 @@ class LimitReached:
 
 
 def estimate_needs(request: ModelRequest, info: ModelInfo | None, *, whole: bool) -> CallNeeds:
-    """Tell what a request will use: what the last answer had used, and a guess at what came after it.
+    """Estimate what a request will use: the usage of the last answer, plus a guess for what came after it.
 
-    `whole` says that the conversation is as it was then; one that was shortened is guessed at altogether.
+    `whole` means that the conversation is unchanged since then; a shortened one is estimated completely.
     """
     newer = 0
     for message in reversed(request.messages) if whole else ():
@@ -68,26 +69,26 @@ def estimate_needs(request: ModelRequest, info: ModelInfo | None, *, whole: bool
 
 
 def estimate_tokens(chars: int) -> int:
-    """Guess how many tokens a text has."""
+    """Estimate how many tokens a text has."""
     return -(-chars // CHARS_PER_TOKEN)
 
 
 def estimate_usage(needs: CallNeeds, answer_chars: int) -> Usage:
-    """Guess what a call has used of which the provider told nothing."""
+    """Estimate the usage of a call whose provider reported none."""
     return Usage(input_tokens=needs.input_tokens, output_tokens=estimate_tokens(answer_chars), estimated=True)
 
 
 def unfinished_usage(needs: CallNeeds, reported: Usage, answer_chars: int) -> Usage:
-    """What a call has used that did not come to its end: what was told, or a guess if it had begun to answer."""
+    """Return the usage of an unfinished call: as reported, or an estimate if it had begun to answer."""
     is_unreported = not reported.tokens and not reported.cost_micros
     return estimate_usage(needs, answer_chars) if is_unreported and answer_chars else reported
 
 
 @asynccontextmanager
 async def reserve_share(desk: TurnHandle, needs: CallNeeds) -> AsyncIterator[BudgetShare | LimitReached]:
-    """Set the share of one model call aside for the length of the block, once there is one.
+    """Reserve the share of one model call within the block, once one is available.
 
-    Count what the call has used inside of the block.
+    Count the usage of the call inside the block.
     """
     work = desk.work
     while (found := _decide_share(desk, needs)) is None:
@@ -103,30 +104,30 @@ async def reserve_share(desk: TurnHandle, needs: CallNeeds) -> AsyncIterator[Bud
 
 
 def turn_usage(session: Session) -> Usage:
-    """Return what a running turn and its helpers have used so far."""
+    """Return what a running turn and its subagents have used so far."""
     used = session.state.turn.usage if session.state.turn is not None else Usage()
-    for helper in _helpers(session):
-        used = used.plus(helper.state.usage)
+    for subagent in _subagents(session):
+        used = used.plus(subagent.state.usage)
     return used
 
 
 def budget_limit_reason(desk: TurnHandle) -> str | None:
-    """Say which limit of tokens or money is used up, if any."""
+    """Describe which limit of tokens or money is used up, if any."""
     return next(
         (why for purse in _list_limits(desk.root_session, Usage()) if (why := purse.exhausted_reason()) is not None),
         None,
     )
 
 
-def _helpers(session: Session) -> Iterator[Session]:
-    for helper in session.work.helpers if session.work is not None else ():
-        yield helper
-        yield from _helpers(helper)
+def _subagents(session: Session) -> Iterator[Session]:
+    for subagent in session.work.subagents if session.work is not None else ():
+        yield subagent
+        yield from _subagents(subagent)
 
 
 @attrs.frozen(kw_only=True)
 class _BudgetLimit:
-    """One limit: how much there is, what is gone, and what is set aside for calls under way."""
+    """One limit: the total, what is used, and what is reserved for calls in progress."""
 
     limit: int
     used: int
@@ -147,7 +148,7 @@ class _BudgetLimit:
         return f"stopped after {self.format_amount(self.used)}{what}; the limit is {self.format_amount(self.limit)}"
 
     def insufficient_reason(self, needs: CallNeeds) -> str | None:
-        """Say so if the next call would for certain use more than there is; a turn may always make its first."""
+        """Return why the next call would certainly exceed the limit, if so; a turn may always make its first."""
         least = _cost(needs.info, Usage(cache_read_tokens=needs.certain_tokens)) if self.money else needs.certain_tokens
         if not self.used or least <= self.room:
             return None
@@ -159,7 +160,7 @@ class _BudgetLimit:
         )
 
     def affordable_output_tokens(self, amount: int, needs: CallNeeds) -> int | None:
-        """Return how long an answer this amount pays for, besides what the call reads; None if any."""
+        """Return the longest answer that this amount pays for, besides the input; None if any length."""
         if not self.money:
             return amount - needs.input_tokens
         prices = needs.info.prices if needs.info is not None else None
@@ -179,14 +180,14 @@ def _list_limits(top: Session, held: Usage) -> list[_BudgetLimit]:
 
 
 def _decide_share(desk: TurnHandle, needs: CallNeeds) -> tuple[BudgetShare | LimitReached, Usage] | None:
-    """Decide about a call, with what is to be set aside for it; None if it should wait."""
+    """Decide about a call and what to reserve for it; None if it should wait."""
     top = desk.root_session
     others = [each for each in _iterate_works(top) if each is not desk.work]
     under_way = [each.reserved for each in others if each.reserved is not None]
     purses = _list_limits(top, _sum_usages(under_way))
     if (why := next((why for purse in purses if (why := purse.exhausted_reason()) is not None), None)) is not None:
         return LimitReached(reason=why), Usage()
-    sharing = 1 + sum(1 for each in others if each.reserved is None and not each.helpers)
+    sharing = 1 + sum(1 for each in others if each.reserved is None and not each.subagents)
     longest = needs.info.max_output_tokens if needs.info is not None else None
     fair = _least([purse.affordable_output_tokens(purse.room // sharing, needs) for purse in purses])
     if fair is None or fair >= min(USEFUL_OUTPUT_TOKENS, longest or USEFUL_OUTPUT_TOKENS):
@@ -210,7 +211,7 @@ def _grant_share(needs: CallNeeds, output: int | None, longest: int | None) -> t
 
 
 def _iterate_works(top: Session) -> Iterator[Work]:
-    for session in (top, *_helpers(top)):
+    for session in (top, *_subagents(top)):
         if session.work is not None:
             yield session.work
 

@@ -1,4 +1,4 @@
-"""Replacing a long conversation by a summary of it: the summary is a message; the full history stays in the tree."""
+"""Compaction: a summary replaces a long conversation. It is a message; the full history stays in the tree."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,7 +22,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, TextPart, Usage
 
 Compactor = Callable[[tuple[Message, ...]], Awaitable[str]]
-"""Turns a conversation into a summary of it."""
+"""Turns a conversation into a summary."""
 
 INSTRUCTION = """\
 Write a summary of this conversation that will take its place: whoever goes on working knows nothing else. Say, under \
@@ -32,7 +32,7 @@ what is open and what comes next. Leave out greetings and detours. Do not use to
 
 
 MAX_REPEATED_CHARS = 20_000
-"""How much of the message being worked on is repeated after a summary."""
+"""How much of the message being answered is repeated after a summary."""
 
 
 class SummaryFailed(Exception):
@@ -41,7 +41,7 @@ class SummaryFailed(Exception):
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """A summary, who wrote it, and what that used."""
+    """A summary, its author, and its usage."""
 
     text: str
     model: str
@@ -49,10 +49,10 @@ class Summary:
 
 
 async def summarise_conversation(desk: TurnHandle, models: Models, *, compactor: Compactor | None = None) -> Summary:
-    """Make a summary of a session's conversation within the limits of its turn, and count what it has used.
+    """Summarise a session's conversation within the limits of its turn, and count the usage.
 
     Raises:
-        SummaryFailed: There is none.
+        SummaryFailed: No summary could be made.
     """
     model, conversation = desk.state.settings.model, await desk.conversation()
     if compactor is not None or desk.state.turn is None:
@@ -85,7 +85,7 @@ async def _summarise_and_count(
 
 @attrs.define(kw_only=True)
 class _SummaryAttempts:
-    """Whom to ask for a summary, and what all attempts have used so far, those that were cancelled too."""
+    """The models to ask for a summary, and the usage of all attempts so far, including cancelled ones."""
 
     models: Models
     model: str
@@ -116,7 +116,7 @@ async def _ask(asking: _SummaryAttempts, messages: tuple[Message, ...]) -> str |
     provider = asking.models.providers.get(asking.model)
     if provider is None:
         return ModelFailed(kind="refused", message=f"there is no model called {asking.model!r} here")
-    # In words, as interfaces refuse conversations with tool calls when no tools are offered.
+    # Tool calls as text: model APIs refuse conversations with tool calls when no tools are offered.
     request = ModelRequest(
         model=asking.model,
         messages=(*render_without_tools(replace_images(messages)), _instruction_message(messages)),
@@ -164,7 +164,7 @@ def _instruction_message(conversation: tuple[Message, ...]) -> Message:
 def build_summary_message(
     summary: Summary, parent_id: MessageId | None, now: int, *, pending_prompt: str = ""
 ) -> Message:
-    """Make the message that takes the conversation's place; `asked` is what the running turn is still to answer."""
+    """Build the message that replaces the conversation; `asked` is what the running turn still has to answer."""
     repeated = (
         f"\n\nThe newest message of the user, word for word:\n{pending_prompt[:MAX_REPEATED_CHARS]}"
         if pending_prompt

@@ -1,4 +1,4 @@
-"""When conversations are summarised, and by whom."""
+"""When conversations are compacted, and by which model."""
 
 import attrs
 
@@ -8,12 +8,12 @@ from session_core.agent.model_call import Models
 from session_core.session.turn_handle import TurnHandle
 
 COMPACT_AT = 0.8
-"""How full a model's context may be before the conversation is summarised."""
+"""How full a model's context may get before the conversation is compacted."""
 
 
 @attrs.frozen(kw_only=True)
 class CompactionPolicy:
-    """How a service makes summaries: by its own means, or else by the session's model."""
+    """How a service makes summaries: with its own compactor, or else with the session's model."""
 
     models: Models
     hooks: Hooks
@@ -21,14 +21,14 @@ class CompactionPolicy:
     compact_at: float = COMPACT_AT
 
     def is_full(self, desk: TurnHandle) -> bool:
-        """Tell whether a conversation fills its model's context."""
+        """Return whether a conversation fills its model's context."""
         info = self.models.with_folder_models(desk.state.settings.cwd).infos.get(desk.state.settings.model)
         return info is not None and desk.state.context_tokens >= self.compact_at * info.context_tokens
 
     async def summarise(self, desk: TurnHandle, *, automatic: bool) -> Summary:
-        """Make a summary of the conversation and count what that uses; raises `SummaryFailed`.
+        """Summarise the conversation and count the usage; raises `SummaryFailed`.
 
-        The caller puts it in place.
+        The caller puts the summary in place.
         """
         if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
             raise SummaryFailed(f"an extension does not want it: {no.reason}")

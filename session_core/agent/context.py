@@ -1,4 +1,4 @@
-"""What a model gets to see of a long conversation: old tool results are shortened before anything else has to go."""
+"""What a model sees of a long conversation: old tool results are shortened before anything else is dropped."""
 
 from collections.abc import Sequence
 
@@ -18,16 +18,16 @@ from session_core.vocabulary.messages import (
 from session_core.wire.codec import encode
 
 CHARS_PER_TOKEN = 3
-"""A careful guess, on the short side: code has fewer characters per token than prose."""
+"""A conservative estimate: code has fewer characters per token than prose."""
 SHORT_RESULT = 2_000
-"""What is left of an old tool result: enough to tell what it was about."""
+"""How much of an old tool result is left: enough to tell what it was about."""
 SHORTEST_RESULT = 200
-_REMARK_CHARS = 200  # more than what is said about that which is left out
-_IMAGE_CHARS = 6_000  # what an image costs a model, whatever the length of its data
+_REMARK_CHARS = 200  # more than the remark about what was left out
+_IMAGE_CHARS = 6_000  # the cost of an image for a model, whatever the length of its data
 
 
 def message_cost(message: Message) -> int:
-    """Return how many characters a message is worth to a model; images cost about the same whatever their size."""
+    """Return the cost of a message for a model in characters; images cost about the same whatever their size."""
     if not any(isinstance(part, ImagePart | ToolResultPart) for part in message.parts):
         return count_message_chars(message)  # most of them
     seen = attrs.evolve(message, parts=tuple(map(_countable_part, message.parts)))
@@ -36,13 +36,13 @@ def message_cost(message: Message) -> int:
 
 
 def request_chars(request: ModelRequest) -> int:
-    """Return how many characters a whole request is worth: what is told first, the tools, and the conversation."""
+    """Return the cost of a whole request in characters: the system prompt, the tools, and the conversation."""
     tools = sum(len(tool.name) + len(tool.description) + len(encode(tool.parameters)) for tool in request.tools)
     return len(request.system) + tools + sum(map(message_cost, request.messages))
 
 
 def _countable_part(part: Part) -> Part:
-    """Leave out what is counted otherwise, or not sent to models at all."""
+    """Leave out what is counted separately, or not sent to models at all."""
     match part:
         case ImagePart():
             return attrs.evolve(part, data="")
@@ -58,7 +58,7 @@ def _flatten_parts(parts: Sequence[Part]) -> list[Part]:
 
 
 def shorten_to_fit(messages: tuple[Message, ...], max_chars: int) -> tuple[Message, ...]:
-    """Shorten tool results, the oldest first, until the conversation fits; returns it as it is when it does.
+    """Shorten tool results, the oldest first, until the conversation fits; returns it unchanged if it already does.
 
     The newest results are shortened last: the model has not seen them yet. Nothing else is touched: a conversation of
     long texts may stay too long.
@@ -96,7 +96,7 @@ def _shorten_part(part: Part, longest: int) -> Part:
 
 
 def replace_images(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Put a remark in the place of every image, for a model that cannot see them."""
+    """Replace every image by a remark, for a model that cannot see images."""
     return tuple(_replace_message_images(message) for message in messages)
 
 
@@ -119,7 +119,7 @@ def _replace_part_images(part: Part) -> Part:
 
 
 def render_without_tools(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Tell a conversation without tool calls, results and thinking as such, for a model that has no tools to call."""
+    """Render tool calls, results and thinking as plain text, for a model that has no tools to call."""
     rendered: list[Message] = []
     for message in messages:
         parts = tuple(rendered_part for part in message.parts if (rendered_part := _render_part(part)) is not None)

@@ -1,11 +1,11 @@
-"""Asking a model beside the conversation, for a protocol: paid for by the turn, counted by its purpose.
+"""Model calls of a protocol outside the conversation: paid for by the turn, counted by purpose.
 
 Rules:
-1. Each question has a key. The same key with the same request is answered once per turn, and paid once. The same key
-   with another request is refused: whoever asks twice by mistake should learn of it.
-2. What a question uses counts against the limits of the turn like everything else, also when it fails. Questions are
-   asked one after the other, so that no two of them use the same rest.
-3. There are so many of them in a turn, as their answers are kept until it ends.
+1. Each question has a key. The same key with the same request is answered and paid for once per turn. The same key with
+   another request is refused: a protocol that reuses a key by mistake should find out.
+2. The usage of a question counts against the limits of the turn like everything else, even if it fails. Questions run
+   one after the other: no two of them spend the same remainder.
+3. Their number per turn is bounded, as their answers are kept until it ends.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ class DirectCompletions:
     async def complete(self, request: DirectRequest, source: str, key: str) -> DirectAnswer:
         """Ask; see `BeforeCallContext.complete`.
 
-        Cancellation: what was used until then is counted, and the key is free again.
+        Cancellation: the usage so far is counted, and the key is free again.
         """
         for name, text in (("source", source), ("key", key)):
             if not is_label(text):
@@ -135,7 +135,7 @@ class DirectCompletions:
                             pieces.append(clean_text(text))
                             size += len(text) or 1
                         case ThinkingChunk(text=text) | ToolCallChunk(text=text):
-                            size += len(text) or 1  # it is paid for, and not kept
+                            size += len(text) or 1  # it is paid for, but not kept
                         case ToolCallOpened():
                             size += 1
                     if size > limits.MAX_ANSWER_CHARS:

@@ -1,10 +1,10 @@
-"""What the folder of a session says about it, for services whose sessions work in many folders.
+"""The settings of a session's folder, for services whose sessions work in many folders.
 
 Rules:
-1. A session obeys the folder that its settings name, from the next call on when they name another.
-2. What a folder says is read before it is needed (`ready`), in the task that needs it. Whoever cannot have it read gets
-   an error, and nothing runs there: never are calls judged without the rules of their folder.
-3. While a turn works in a folder it holds it, so that the folder's own tools stay.
+1. A session obeys the folder that its settings name; after a change of folder, from the next call on.
+2. A folder's settings are loaded before they are needed (`load`), in the task that needs them. If that fails, the task
+   gets an error and nothing runs there: calls are never judged without the rules of their folder.
+3. A turn holds the folder it works in, which keeps the folder's own tools available.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from session_core.tools.base import Tool
 
 
 class FolderUnusable(ConfigInvalid):
-    """What a folder says cannot be used, so nothing may run there; the message names the file and the line."""
+    """The settings of a folder are unusable, so nothing may run there; the message names the file and the line."""
 
     def __init__(self, problems: Sequence[ConfigProblem]) -> None:
         super().__init__(problems)
@@ -31,11 +31,11 @@ class FolderUnusable(ConfigInvalid):
 
 
 class FolderSettings(Protocol):
-    """What one folder says at this moment."""
+    """The current settings of one folder."""
 
     @property
     def path(self) -> str:
-        """Where it really is."""
+        """The real path of the folder."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class FolderSettings(Protocol):
 
     @property
     def rules(self) -> Sequence[PermissionRule]:
-        """The rules of this moment."""
+        """The current rules."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class FolderSettings(Protocol):
 
     @property
     def infos(self) -> Mapping[str, ModelInfo]:
-        """What is known of these models."""
+        """Known facts about these models."""
         ...
 
     def tools(self) -> Sequence[Tool]:
@@ -64,44 +64,44 @@ class FolderSettings(Protocol):
 
 
 class FolderSettingsSource(Protocol):
-    """What all folders say, by the working directories of sessions."""
+    """The settings of all folders, by the working directories of sessions."""
 
     def get_known(self, cwd: str) -> FolderSettings | None:
-        """Return what is known of a folder now, without looking."""
+        """Return the settings of a folder if they are loaded, without checking its files."""
         ...
 
     async def load(self, cwd: str) -> FolderSettings:
-        """Return what a folder says, after reading it if nobody has; raises `FolderUnusable`."""
+        """Return the settings of a folder, and load them first if needed; raises `FolderUnusable`."""
         ...
 
     async def hold(self, cwd: str, *, work: bool = True) -> Callable[[], None]:
-        """Look at a folder anew and keep it until what is returned is called; with `work` its own tools are there.
+        """Check a folder again and hold it until the returned function is called; with `work`, its tools are ready.
 
         Raises:
-            FolderUnusable: What the folder says is wrong.
+            FolderUnusable: The settings of the folder are wrong.
 
-        Cancellation: it is not held.
+        Cancellation: the folder is not held.
         """
         ...
 
     async def wait_for_extensions(self, cwd: str) -> None:
-        """Wait until the extensions of a folder that is known have been started, but not for long."""
+        """Wait, but not for long, until the extensions of a loaded folder have been started."""
         ...
 
     def visit(self, cwd: str) -> None:
-        """Have a folder read if nobody has, as somebody looks at a session there; never waits."""
+        """Load a folder's settings in the background if they are not loaded yet; never blocks."""
         ...
 
 
 def merge_folder_tools(folder: FolderSettings, tools: dict[str, Tool]) -> dict[str, Tool]:
-    """Return these tools and the folder's own, without those that are switched off there."""
+    """Return these tools and the folder's own, without those that are disabled there."""
     for tool in folder.tools():
         tools.setdefault(tool.spec.name, tool)
     return {name: tool for name, tool in tools.items() if not is_disabled(folder.config, name)}
 
 
 class TurnFolder:
-    """The folder that a turn works in, which is another one when the session has gone there."""
+    """The folder that a turn works in; it changes when the session moves to another one."""
 
     def __init__(self, folders: FolderSettingsSource | None, desk: TurnHandle) -> None:
         self._folders = folders
@@ -109,10 +109,10 @@ class TurnFolder:
         self._held: tuple[str, Callable[[], None]] | None = None
 
     async def hold_current(self) -> None:
-        """See that the session's folder is ready, and held.
+        """Load and hold the session's current folder.
 
         Raises:
-            FolderUnusable: What it says is wrong.
+            FolderUnusable: Its settings are wrong.
         """
         while self._folders is not None:
             cwd = self._desk.state.settings.cwd
@@ -123,7 +123,7 @@ class TurnFolder:
             self._held = cwd, release
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the folder."""
         if self._held is not None:
             _, release = self._held
             self._held = None

@@ -1,9 +1,9 @@
-"""The one narrow seam through which extensions take part in turns: ten places, one method.
+"""The narrow interface through which extensions take part in turns: ten hooks, one method.
 
-A place hands over a JSON object and gets back what to go on with, or the word that it must not go on. The functions
-below turn our values into such objects and back, so that no other module knows how a hook sees the world. Whoever
-implements `Hooks` sees to order, time limits and failures: where a place protects something (`tool_call`,
-`user_bash`), a failing hook blocks; elsewhere the turn goes on as if it had not been asked.
+A hook gets a JSON object and returns the object to continue with, or blocks. The functions below convert our values to
+such objects and back; no other module knows the JSON form. Implementations of `Hooks` handle order, time limits and
+failures: where a hook protects something (`tool_call`, `user_bash`), its failure blocks; elsewhere the turn continues
+as if it had not been asked.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen(kw_only=True)
 class Blocked:
-    """A hook said no."""
+    """A hook refused."""
 
     reason: str
 
@@ -33,28 +33,28 @@ class Hooks(Protocol):
     """All extensions together, as a turn sees them."""
 
     def handles(self, hook: HookName) -> bool:
-        """Tell whether anybody wants to be asked; then the value need not be made at all."""
+        """Return whether any extension wants to be asked; if not, the value need not be built."""
         ...
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
-        """Ask everybody in order; returns the value as they leave it."""
+        """Ask all extensions in order; returns the value as they leave it."""
         ...
 
 
 def is_wanted(hooks: Hooks, hook: HookName, session_id: SessionId) -> bool:
-    """Tell whether anybody has to be asked about a session, as far as that is known without waiting.
+    """Return whether any extension must be asked about a session, as far as is known without waiting.
 
-    Hooks of many folders may have a method `handles_in`, which tells it of one session.
+    Hooks of many folders may have a method `handles_in`, which answers this for one session.
     """
     handles_in: Callable[[HookName, SessionId], bool] | None = getattr(hooks, "handles_in", None)
     return hooks.handles(hook) if handles_in is None else handles_in(hook, session_id)
 
 
 class NoHooks:
-    """Nobody takes part."""
+    """No extension takes part."""
 
     def handles(self, hook: HookName) -> bool:
-        """Say no."""
+        """Return False."""
         return False
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
@@ -66,7 +66,7 @@ NO_HOOKS = NoHooks()
 
 
 async def on_input(hooks: Hooks, session_id: SessionId, text: str) -> str | Blocked:
-    """Before a message of the user is taken in."""
+    """Run before a user message is accepted."""
     if not hooks.handles("input"):
         return text
     answer = await hooks.run("input", session_id, JsonObject({"text": text}))
@@ -74,7 +74,7 @@ async def on_input(hooks: Hooks, session_id: SessionId, text: str) -> str | Bloc
 
 
 async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str) -> str:
-    """Before the first model call of a turn: the system prompt may be changed."""
+    """Run before the first model call of a turn: the system prompt may be changed."""
     if not hooks.handles("before_agent_start"):
         return system_prompt
     answer = await hooks.run("before_agent_start", session_id, JsonObject({"system_prompt": system_prompt}))
@@ -82,10 +82,10 @@ async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str
 
 
 async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Before each model call: texts of messages may be changed or left out, for this call only.
+    """Run before each model call: texts of messages may be changed or left out, for this call only.
 
-    A hook sees `{"messages": [{"id", "role", "content"}]}` and keeps entries by their id; what it adds has none and
-    becomes a message of the user.
+    A hook sees `{"messages": [{"id", "role", "content"}]}` and keeps entries by their id; an entry that it adds has no
+    id and becomes a user message.
     """
     if not hooks.handles("context"):
         return messages
@@ -121,7 +121,7 @@ def _rebuild_messages(messages: tuple[Message, ...], entries: tuple[JsonValue, .
 
 
 def _calls_are_answered(messages: tuple[Message, ...]) -> bool:
-    """Tell whether each answer with tool calls is followed by their results, and no results stand alone."""
+    """Return whether each answer with tool calls is followed by their results, and no results stand alone."""
     open_calls: list[str] = []
     for message in messages:
         results = [part.call_id for part in message.parts if isinstance(part, ToolResultPart)]
@@ -142,7 +142,7 @@ def _replace_text(message: Message, text: str) -> Message:
 
 
 async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest) -> ModelRequest:
-    """Right before a model is asked: how much it thinks, how long it may answer and which tools it gets may change."""
+    """Run right before a model is asked: its thinking, maximum answer length and tools may be changed."""
     if not hooks.handles("before_provider_request"):
         return request
     request_fields = JsonObject(
@@ -166,7 +166,7 @@ async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest)
 
 
 async def on_tool_call(hooks: Hooks, session_id: SessionId, call: ToolCallPart) -> JsonObject | Blocked:
-    """Before a tool call is prepared; returns its arguments, or why it must not run."""
+    """Run before a tool call is prepared; returns its arguments, or why it must not run."""
     if not hooks.handles("tool_call"):
         return call.arguments
     answer = await hooks.run(
@@ -181,7 +181,7 @@ async def on_tool_call(hooks: Hooks, session_id: SessionId, call: ToolCallPart) 
 async def on_tool_result(
     hooks: Hooks, session_id: SessionId, call: ToolCallPart, result: ToolResultPart
 ) -> ToolResultPart:
-    """After a tool has run: what the model gets to see may be changed."""
+    """Run after a tool: the result that the model sees may be changed."""
     if not hooks.handles("tool_result"):
         return result
     value = JsonObject(
@@ -210,25 +210,25 @@ async def on_tool_result(
 
 
 async def on_message_end(hooks: Hooks, session_id: SessionId, message: Message) -> None:
-    """After each whole answer of the model; nothing can be changed any more."""
+    """Run after each complete answer of the model; nothing can be changed any more."""
     if hooks.handles("message_end"):
         value = JsonObject({"message_id": message.message_id, "role": message.role, "content": message.text})
         await hooks.run("message_end", session_id, value)
 
 
 async def may_compact(hooks: Hooks, session_id: SessionId, *, automatic: bool) -> Blocked | None:
-    """Before the conversation is summarised."""
+    """Run before the conversation is compacted."""
     return await _ask_hook(hooks, "session_before_compact", session_id, JsonObject({"automatic": automatic}))
 
 
 async def may_change_tree(hooks: Hooks, session_id: SessionId, what: str, message_id: str) -> Blocked | None:
-    """Before another branch of the conversation is shown, or a message is said differently."""
+    """Run before a switch to another branch of the conversation, or the edit of a message."""
     value = JsonObject({"action": what, "message_id": message_id})
     return await _ask_hook(hooks, "session_before_tree", session_id, value)
 
 
 async def may_run_user_command(hooks: Hooks, session_id: SessionId, command: str) -> Blocked | None:
-    """Before a command that the user typed is run."""
+    """Run before a command that the user typed."""
     return await _ask_hook(hooks, "user_bash", session_id, JsonObject({"command": command}))
 
 

@@ -1,7 +1,7 @@
-"""What people wrote for agents: `AGENTS.md` files of the user, of the project, and of folders inside of it.
+"""Instructions for agents: `AGENTS.md` files of the user, of the project, and of folders inside it.
 
-A project's files are a stranger's words until the user trusts the folder: before that they are not read, and people are
-told that they are there. Nothing in them is expanded or included. It all blocks: call it in a worker thread.
+A project's files are untrusted until the user trusts the folder: before that they are not read, and the user is told
+that they exist. Nothing in them is expanded or included. Everything blocks: call it in a worker thread.
 """
 
 import os
@@ -16,11 +16,11 @@ from session_core.sandbox.workspace import Workspace
 
 FILE_NAME: Final = "AGENTS.md"
 MAX_INSTRUCTION_BYTES: Final = 32_000
-"""Of one file; longer ones are cut with a remark, for every model call pays for them."""
+"""The limit of one file; longer ones are cut with a remark, as every model call pays for them."""
 MAX_INSTRUCTIONS: Final = 16
-"""Files at a time: more folders than that do not nest in real projects."""
+"""The limit of files at a time: real projects do not nest more folders."""
 MAX_ALL_INSTRUCTION_CHARS: Final = 100_000
-"""Of all files together."""
+"""The limit of all files together."""
 
 InstructionSource = Literal["user", "project"]
 
@@ -36,7 +36,7 @@ class Instruction:
 
 @attrs.frozen(kw_only=True)
 class Instructions:
-    """What was found, the most general first, so that the nearest has the last word; `remarks` are for people."""
+    """The instructions, the most general first: the nearest has the last word. `remarks` are for people."""
 
     texts: tuple[Instruction, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -50,14 +50,14 @@ def collect_instructions(
     Args:
         folder: The folder that the session works in, absolute.
         trusted: Whether the user trusts it; if not, only the user's own file is read.
-        user_file: The user's own file; left out, `.agents/AGENTS.md` in `home`.
+        user_file: The user's own file; by default `.agents/AGENTS.md` in `home`.
         home: The user's home directory, where the search upwards ends.
     """
     home = os.path.realpath(home or os.path.expanduser("~"))  # noqa: PTH111 - unlike Path.home, it never fails
     found: list[Instruction] = []
     remarks: list[str] = []
     user_file = user_file or os.path.join(home, ".agents", FILE_NAME)  # noqa: PTH118
-    real = os.path.realpath(user_file)  # people keep such files elsewhere and link to them
+    real = os.path.realpath(user_file)  # users keep such files elsewhere and link to them
     _add(found, remarks, _read(os.path.dirname(real), os.path.basename(real)), user_file, "user")  # noqa: PTH119, PTH120
     top = project_root(folder, home=home)
     below = _folders_between(top, os.path.realpath(folder))
@@ -73,7 +73,7 @@ def collect_instructions(
 def nested_instructions(root: str, path: str, *, trusted: bool) -> Instructions:
     """Collect what applies to one file: the instructions in the folders below `root` down to that of `path`.
 
-    `root` is the folder whose own instructions the model has got already. A path that leads out of it has none.
+    `root` is the folder whose own instructions the model has already. A path outside of it has none.
     """
     if not trusted:
         return Instructions()
@@ -93,7 +93,7 @@ def nested_instructions(root: str, path: str, *, trusted: bool) -> Instructions:
 def project_root(folder: str, *, home: str) -> str:
     """Return where a project begins: the nearest folder upwards with a `.git`, or else the highest one below `home`.
 
-    A folder above is only believed if it is ours and closed to others: in a shared place such as /tmp, anybody could
+    A parent folder counts only if it is ours and not writable by others: in a shared place such as /tmp, anybody could
     have put a `.git` and instructions there.
     """
     here = os.path.realpath(folder)
@@ -111,14 +111,14 @@ def project_root(folder: str, *, home: str) -> str:
 
 
 def _folders_between(top: str, folder: str) -> list[str]:
-    """The folders from the project's root down to this one, relative to the root."""
+    """Return the folders from the project's root down to this one, relative to the root."""
     relative = os.path.relpath(folder, top)
     names = [] if relative == "." else relative.split("/")
     return [os.path.join(*names[:depth]) if depth else "" for depth in range(len(names) + 1)]  # noqa: PTH118
 
 
 def _read(root: str, path: str) -> tuple[str, bool] | None:
-    """The text of a file beneath a folder, and whether it was cut; nothing if it cannot be had."""
+    """Return the text of a file beneath a folder, and whether it was cut; None if it cannot be read."""
     try:
         content = Workspace(root, read_only=True).read(path, max_bytes=MAX_INSTRUCTION_BYTES)
     except (WorkspaceRefused, OSError):

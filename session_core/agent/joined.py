@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class JoinedMapping(Mapping[str, T]):
-    """What is configured, and what extensions bring at the moment; what is configured comes first."""
+    """The configured entries, then those that extensions currently provide; configured ones take precedence."""
 
     def __init__(self, configured: Mapping[str, T], brought: Mapping[str, T]) -> None:
         self._configured = configured

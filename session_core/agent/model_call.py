@@ -1,15 +1,15 @@
-"""Asking a model once: with retries, with room made in its context, and with what it has used counted.
+"""One model call: with retries, a conversation shortened to fit the context, and its usage counted.
 
 Rules:
-1. A call that fails in a way worth another try is tried again after a wait; what it had streamed is withdrawn first,
-   so that no text ever appears twice.
-2. A conversation that a model finds too long is asked about again, shortened; before that, old tool results are cut so
-   that it fits what is known of the model.
-3. Settings are read anew for each call: a change takes effect at the next one.
-4. What a provider asks us to wait is waited for, however long, unless it is longer than anybody would: then the call
-   fails at once and says when to try again.
-5. Whatever a call has used is counted, also when it failed, was cancelled or said nothing; what a provider did not tell
-   of a call that had begun to answer is guessed.
+1. A call with a retryable failure is repeated after a wait; its streamed text is withdrawn first, so no text ever
+   appears twice.
+2. If a model finds a conversation too long, the call is repeated with a shortened one. Even before that, old tool
+   results are cut to fit the known context of the model.
+3. Settings are read again for each call: a change takes effect at the next one.
+4. A wait that a provider asks for is honoured, however long, unless it exceeds all patience: then the call fails at
+   once and says when to try again.
+5. The usage of every call is counted, even if it failed, was cancelled or said nothing; if the provider did not report
+   the usage of a call that had begun to answer, it is estimated.
 """
 
 import random
@@ -50,7 +50,7 @@ LONGEST_RETRY_MS = 60_000
 
 @attrs.frozen(kw_only=True)
 class ModelAnswer:
-    """A whole answer, recorded in the conversation."""
+    """A complete answer, recorded in the conversation."""
 
     message: Message
     finished: ModelFinished
@@ -59,14 +59,14 @@ class ModelAnswer:
 
 @attrs.frozen(kw_only=True)
 class Models:
-    """The models of a service: who answers for a name, and what is known of it; `folders` may have others."""
+    """The models of a service: the provider and known facts for each name; `folders` may have others."""
 
     providers: Mapping[str, Provider]
     infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
     folders: FolderSettingsSource | None = None
 
     def with_folder_models(self, cwd: str) -> "Models":
-        """Return the models of sessions that work in a folder, as they are known now."""
+        """Return the models of sessions that work in a folder, as currently known."""
         folder = self.folders.get_known(cwd) if self.folders is not None else None
         if folder is None:
             return self
@@ -75,14 +75,14 @@ class Models:
         )
 
     def add_cost(self, model: str, usage: Usage) -> Usage:
-        """Add what a call has cost, where the price is known; the price of a guess is a guess, and marked as one."""
+        """Add the cost of a call, if the price is known; the cost of an estimate is marked as an estimate."""
         info = self.infos.get(model)
         return usage if info is None or usage.cost_micros else attrs.evolve(usage, cost_micros=cost_micros(info, usage))
 
 
 @attrs.frozen(kw_only=True)
 class ModelCall:
-    """What one call is about."""
+    """The parameters of one call."""
 
     desk: TurnHandle
     models: Models
@@ -102,13 +102,13 @@ class CallDiversion:
 
 
 AskBeforeCall = Callable[[ModelRequest], Awaitable[ModelRequest | CallDiversion]]
-"""Has the last word before a model is asked."""
+"""The hook that runs last before each model call."""
 
 
 async def ask_model(call: ModelCall) -> ModelAnswer | ModelFailed | LimitReached | CallDiversion:
     """Ask the session's model about its conversation; the answer is recorded as it streams in.
 
-    Cancellation: what was streamed stays as a half-finished message, to be closed by whoever started the turn.
+    Cancellation: the streamed text stays as an unfinished message, which the code that started the turn closes.
     """
     desk, attempt, shortened = call.desk, 1, 1
     while True:
@@ -134,11 +134,11 @@ def _record_failure(desk: TurnHandle, failure: ModelFailed, attempt: int) -> Mod
     return failure
 
 
-_MOST_SHORTENED = 8  # a conversation is halved this often before it is given up as too long
+_MOST_SHORTENED = 8  # how often a conversation is halved before the call gives up
 
 
 async def _can_shorten(call: ModelCall, shortened: int) -> bool:
-    """Tell whether asking with less would be another question at all."""
+    """Return whether shortening further would change the request at all."""
     conversation = await call.desk.conversation()
     info = call.models.infos.get(call.desk.state.settings.model)
     chars = call.desk.conversation_chars
@@ -147,7 +147,7 @@ async def _can_shorten(call: ModelCall, shortened: int) -> bool:
 
 
 async def _ask_once(call: ModelCall, shortened: int) -> ModelAnswer | ModelFailed | LimitReached | CallDiversion:
-    # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
+    # An earlier stop costs no model call, and a tool that swallows its cancellation does not gain one.
     await trio.lowlevel.checkpoint_if_cancelled()
     desk = call.desk
     session_id = desk.state.session_id
@@ -225,7 +225,7 @@ async def _stream(
 def _fit_conversation(
     messages: tuple[Message, ...], info: ModelInfo | None, shortened: int, chars: int
 ) -> tuple[Message, ...]:
-    """Make a conversation of so many characters fit; one that does is not looked through, however long it is."""
+    """Make a conversation of so many characters fit; one that already fits is not scanned, however long it is."""
     if info is not None and not info.images:
         messages = replace_images(messages)
     if info is not None:
@@ -249,13 +249,13 @@ def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished
 
 
 def _record_usage(call: ModelCall, model: str, usage: Usage) -> None:
-    """Count what a call has used that leaves no answer."""
+    """Count the usage of a call that leaves no answer."""
     if usage.tokens or usage.cost_micros:
         call.desk.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.add_cost(model, usage)))
 
 
 def withdraw_partial(desk: TurnHandle, reason: str) -> None:
-    """Take back what a failed call had streamed."""
+    """Withdraw what a failed call had streamed."""
     if desk.state.partial is not None:
         desk.record(ev.MessageDiscarded(message_id=desk.state.partial.message_id, reason=reason))
 
@@ -272,7 +272,7 @@ async def _wait_to_retry(desk: TurnHandle, failure: ModelFailed, attempt: int) -
 
 
 def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
-    """Return how long to wait: what the provider asked for, else ever longer, with jitter against stampedes."""
+    """Return how long to wait: what the provider asked for, else exponential backoff with jitter."""
     if failure.retry_after_ms is not None:
         return min(max(0, failure.retry_after_ms), limits.MAX_RETRY_WAIT_MS)
     longest = min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS)
@@ -280,13 +280,13 @@ def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
 
 
 def _patience_ms(desk: TurnHandle) -> int:
-    """Return how long a provider may have us wait: not beyond the time of the turn, if that has an end."""
+    """Return how long a provider may make us wait: not beyond the turn's time limit, if it has one."""
     remaining_ms = desk.remaining_ms
     return limits.MAX_RETRY_WAIT_MS if remaining_ms is None else min(remaining_ms, limits.MAX_RETRY_WAIT_MS)
 
 
 def _explain_retry_time(failure: ModelFailed, wait_ms: int, now: int) -> ModelFailed:
-    """Say when to try again, where that is too far away to wait for."""
+    """Add the time of the next possible try to a failure, if that is too far away to wait for."""
     retry_time = datetime.fromtimestamp((now + wait_ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     message = f"{failure.message} It asks to wait {_format_duration(wait_ms)}, which is too long for this turn"
     return attrs.evolve(failure, message=f"{message}; try again at {retry_time}.")

@@ -1,8 +1,8 @@
-"""Which files a tool that comes across many of them must leave out, because rules are about those files.
+"""Files that a tool which visits many must leave out, because of rules about those files.
 
-A call is judged by the paths that it names: to search a folder is to name the folder. Rules about files in it would
-be gone around that way. So the tool asks about each file, and leaves out those that would be refused, or would have to
-be asked for, if the call had named them.
+A call is judged by the paths that it names: a search of a folder names only the folder, and would bypass rules about
+files in it. So the tool asks about each file, and leaves out those that would be refused, or would need approval, if
+the call had named them. Example: with a rule that denies `.env`, a search of the folder skips that file.
 """
 
 import posixpath
@@ -17,12 +17,12 @@ _MAX_CACHED: Final = 10_000
 
 
 def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequence[str]) -> WithholdRule:
-    """Return what the rules of this moment say about files that a call of this tool did not name.
+    """Return the filter that the current rules imply for files that a call of this tool did not name.
 
     Args:
         rules: The rules.
         tool: The tool's name.
-        named: The paths that the call names. Rules that fit those have had their say about the call as a whole.
+        named: The paths that the call names. Rules that match those have already judged the call as a whole.
     """
     about_files = [
         rule
@@ -37,7 +37,7 @@ def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequenc
     by_name = [rule for rule in about_files if "/" not in _pattern(rule)]
     by_path = [rule for rule in about_files if "/" in _pattern(rule)]
 
-    # There are many files, few folders, and fewer rules that look at more than the last name of a path.
+    # There are many files, few folders, and even fewer rules that look at more than the last name of a path.
     @lru_cache(maxsize=_MAX_CACHED)
     def decide_name(name: str) -> RuleDecision | None:
         return decide(by_name, tool=tool, paths=(name,))
@@ -61,7 +61,7 @@ def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequenc
 
 
 def _pattern(rule: PermissionRule) -> str:
-    """The pattern as rules read it, where a slash says that it is about more than a name."""
+    """Return the pattern as rules read it, where a slash means that it matches more than a name."""
     assert rule.path is not None
     wanted = rule.path.removeprefix("./")
     return wanted.rstrip("/") or wanted

@@ -1,7 +1,7 @@
-"""Which tool calls run, which need a person's yes, and which are refused: a table, rules, and a pure function.
+"""Which tool calls run, which need approval, and which are refused: a table, rules, and a pure function.
 
-Order, first match wins: a rule that denies; the read-only mode; a standing yes for exactly this call, as it was shown;
-what must always be asked; a rule that asks; a rule that allows; a yes for the session; the mode's table.
+Order, first match wins: a rule that denies; the read-only mode; a standing grant for exactly this call, as it was
+shown; what must always be asked; a rule that asks; a rule that allows; a grant for the session; the mode's table.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ from session_core.wire.codec import encode
 _CHANGES: frozenset[Effect] = frozenset({"write", "execute", "network"})
 
 ASKS: dict[PermissionMode, frozenset[Effect]] = {
-    "read_only": frozenset(),  # what changes anything is refused before
+    "read_only": frozenset(),  # calls that change anything are refused earlier
     "ask_all": frozenset({"read", "write", "execute", "network"}),
     "ask_writes": _CHANGES,
     "auto_edit": frozenset({"execute", "network"}),
@@ -42,10 +42,10 @@ class CallFacts:
         tool: The tool's name.
         effects: What the call can do.
         paths: The files it touches.
-        command: What it would run, if that is what it does.
-        grant: What a yes for the whole session covers.
+        command: The command it would run, if any.
+        grant: What a grant for the whole session covers.
         always_ask: Why a person must be asked in any case.
-        fingerprint: Stands for exactly this call.
+        fingerprint: Identifies exactly this call.
     """
 
     tool: str
@@ -80,12 +80,12 @@ def decide(
     """Decide about one call.
 
     Args:
-        mode: The session's.
-        call: What is known of the call.
-        rules: What people have said in the configuration.
-        grants: Yeses for this session.
-        standing: Fingerprints of calls that always may run.
-        by_person: A person has made the call themselves: that is the yes that a rule or the mode would ask for.
+        mode: The session's permission mode.
+        call: The known facts about the call.
+        rules: The rules of the configuration.
+        grants: Grants for this session.
+        standing: Fingerprints of calls that may always run.
+        by_person: A person made the call themselves, which is the approval that a rule or the mode would ask for.
     """
     by_rule = rules_decide(rules, tool=call.tool, paths=call.paths, command=call.command)
     if by_rule == "deny":
@@ -114,5 +114,5 @@ def _describe_effects(call: CallFacts) -> str:
 
 
 def compute_fingerprint(tool: str, arguments: JsonObject, cwd: str, preview_text: str) -> str:
-    """Return what stands for exactly this call: an answer to an approval is bound to it."""
+    """Return the fingerprint of exactly this call: the answer to an approval is bound to it."""
     return sha256(encode((tool, arguments, cwd, preview_text))).hexdigest()

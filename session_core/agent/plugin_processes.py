@@ -1,11 +1,11 @@
-"""Programs that a protocol starts within a turn: confined like commands of the model, and gone when the turn is.
+"""Programs that a protocol starts within a turn: sandboxed like the model's commands, and ended with the turn.
 
 Rules:
-1. A program runs in the session's folder and sandbox as they are when it starts, with a cleaned environment. Where the
-   policy asks for a sandbox and there is none, and in a read-only session, none is started: nobody is asked.
-2. What is added to the environment is set inside the sandbox. Outside it could change what makes the sandbox.
-3. Whatever becomes of a program, the turn goes on. Leaving the block ends all of them, with all that they have started.
-4. A turn without programs pays nothing: a nursery is opened with the first, by a task beside that of the turn.
+1. A program runs in the session's folder and sandbox as they are when it starts, with a cleaned environment. If the
+   policy asks for a sandbox and there is none, or the session is read-only, it is not started: nobody is asked.
+2. Additions to the environment are set inside the sandbox. Outside, they could change how the sandbox is made.
+3. Whatever happens to a program, the turn continues. Leaving the block ends all of them, with all that they started.
+4. A turn without programs pays nothing: the first program opens a nursery, in a task beside that of the turn.
 """
 
 import logging
@@ -34,13 +34,13 @@ from session_core.tools.shell import MAX_COMMAND_CHARS
 log = logging.getLogger(__name__)
 
 MAX_WAITING_SIGNALS: Final = 16
-"""Signals to one program that were not sent yet; sending one takes milliseconds."""
+"""The limit of unsent signals to one program; sending one takes milliseconds."""
 ENDING_S: Final = 4 * limits.KILL_GRACE_MS / 1000 + NOTING_S + 20
-"""What ending all programs may take, with much room for a slow disk; more means that it hangs."""
+"""How long ending all programs may take, with a large margin for a slow disk; longer means that it hangs."""
 
 
 class _OutputTail:
-    """The end of what a program says, as much as may be kept."""
+    """The end of a program's output, as much as may be kept."""
 
     def __init__(self) -> None:
         self._pieces: deque[str] = deque()
@@ -60,7 +60,7 @@ class _OutputTail:
 
 @attrs.define(eq=False, kw_only=True)
 class _PluginProgram:
-    """One program; it has a `group` from its start on."""
+    """One program; it has a `group` once it has started."""
 
     process_id: str
     argv: tuple[str, ...]
@@ -70,7 +70,7 @@ class _PluginProgram:
     tail: _OutputTail = attrs.field(factory=_OutputTail)
     group: RunningGroup | None = None
     signals: deque[int] = attrs.field(factory=deque)
-    """Not sent yet; while there are any, a task sends them."""
+    """The unsent signals; while there are any, a task sends them."""
 
     @property
     def info(self) -> ProcessInfo:
@@ -80,7 +80,7 @@ class _PluginProgram:
             process_id=self.process_id,
             argv=self.argv,
             running=not ended,
-            # A sandbox tells a signal as a shell does, so it is told that way without one too.
+            # A sandbox reports a signal as a shell does; without one, report it the same way.
             exit_code=128 - code if code is not None and code < 0 else code,
             output=self.tail.text,
         )
@@ -96,7 +96,7 @@ class _NurseryHolder:
         self._scope = trio.CancelScope()
 
     async def hold_open(self) -> None:
-        """Hold it open until `end`."""
+        """Hold the nursery open until `end`."""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -107,7 +107,7 @@ class _NurseryHolder:
             self.gone.set()
 
     def end(self) -> None:
-        """Begin to end everything in it."""
+        """Begin to end everything in the nursery."""
         self._scope.cancel(reason="the turn has ended")
 
 
@@ -119,14 +119,14 @@ class TurnProcesses:
         self._setting = setting
         self._shell = shell
         self._turn_nursery: trio.Nursery | None = None
-        """The nursery that the turn itself runs in; none outside of the block."""
+        """The nursery that the turn itself runs in; None outside the block."""
         self._holder: _NurseryHolder | None = None
         self._programs: dict[str, _PluginProgram] = {}
         self._started = 0
 
     async def __aenter__(self) -> Self:
-        """Begin; there is nothing to wait for."""
-        # A nursery of our own would cost each turn more than all else here, and be used by few.
+        """Enter the block; nothing is awaited."""
+        # Our own nursery would cost each turn more than everything else here, and few turns would use it.
         self._turn_nursery = trio.lowlevel.current_task().parent_nursery
         return self
 
@@ -135,7 +135,7 @@ class TurnProcesses:
     ) -> None:
         """End all programs.
 
-        Cancellation: they have ended when this returns, all the same; it takes a few times `KILL_GRACE_MS`.
+        Cancellation: they have still ended when this returns; it takes a few times `KILL_GRACE_MS`.
         """
         self._turn_nursery = None
         if self._holder is None:
@@ -151,25 +151,25 @@ class TurnProcesses:
     async def start(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
         """Start a program in the session's folder, or in one beneath it, and return its id.
 
-        One that is not there is started all the same, and ends with 127 and a word about it, as in a shell.
+        A missing program is started anyway, and ends with 127 and a message, as in a shell.
 
         Args:
-            argv: The program and its arguments; no shell has a part in what they mean.
+            argv: The program and its arguments; no shell interprets them.
             cwd: The folder, relative to the session's.
             env: Added to its environment. Other users of the machine can read it: it is no place for secrets.
 
         Raises:
-            ToolFailed: It cannot be started, may not be, or too many run.
-            ContextExpired: The turn has ended.
+            ToolFailed: It cannot or may not be started, or too many run.
+            CallbackContextExpired: The turn has ended.
 
-        Cancellation: before the program runs it is ended; from then on it is one like any other.
+        Cancellation: a program that does not run yet is ended; afterwards it is one like any other.
         """
         self._check_turn_runs()
         line = _build_command_line(argv, env or {})
         self._check_may_start()
         self._started += 1
         program = _PluginProgram(process_id=f"process_{self._started}", argv=tuple(argv), line=line)
-        self._programs[program.process_id] = program  # it counts from now on
+        self._programs[program.process_id] = program  # it counts towards the limit from now on
         try:
             await self._begin(program, "." if cwd is None else cwd)
         except OSError as error:
@@ -185,16 +185,16 @@ class TurnProcesses:
         return tuple(program.info for program in self._programs.values() if program.group is not None)
 
     async def wait(self, process_id: str) -> ProcessInfo:
-        """Wait until a program has ended, with all that it started; raises `KeyError` if there is none of this id."""
+        """Wait until a program and all it started have ended; raises `KeyError` if none has this id."""
         program = self._program(process_id)
         await program.ended.wait()
         return program.info
 
     def signal(self, process_id: str, number: int) -> None:
-        """Send a signal to a program and all it has started, in a moment and in order; one that has ended gets none.
+        """Send a signal to a program and all it has started, in the background and in order; an ended one gets none.
 
         Raises:
-            KeyError: There is no program of this id.
+            KeyError: No program has this id.
             ToolFailed: There is no such signal, or too many wait to be sent.
         """
         program = self._program(process_id)
@@ -210,9 +210,9 @@ class TurnProcesses:
             nursery.start_soon(_send_signals, program)
 
     async def cancel(self, process_id: str) -> ProcessInfo:
-        """End a program and all it has started, and wait for that; raises `KeyError` if there is none of this id.
+        """End a program and all it has started, and wait for that; raises `KeyError` if none has this id.
 
-        Cancellation: it is being ended all the same.
+        Cancellation: it is still being ended.
         """
         program = self._program(process_id)
         program.scope.cancel(reason="the protocol has cancelled it")
@@ -249,7 +249,7 @@ class TurnProcesses:
         if confinement.unconfined is not None:
             raise ToolFailed(f"no program was started, because there is no sandbox here: {confinement.unconfined}")
         nursery = await self._open_nursery()
-        self._check_turn_runs()  # somebody may have kept this, and begun within the turn
+        self._check_turn_runs()  # a plugin may have kept this object beyond the turn
         await nursery.start(run_program, program, confinement, context.host, self._forget_old)
 
     async def _open_nursery(self) -> trio.Nursery:
@@ -282,7 +282,7 @@ async def run_program(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a program to its end; it has started when it has a group."""
+    """Run a program to its end; it has started once it has a group."""
 
     def on_started(group: RunningGroup) -> None:
         program.group = group
@@ -304,18 +304,18 @@ async def run_program(
                 )
     except Exception as error:
         if program.group is None:
-            raise  # to whoever wants to start it
+            raise  # to the caller of `start`
         log.exception("a program of a protocol was lost")
         program.tail.add(f"[the program was lost: {error}]\n")
     finally:
         with trio.move_on_after(NOTING_S, shield=True):
-            await _record_file_changes(record_changes)  # before anybody learns that it has ended
+            await _record_file_changes(record_changes)  # before its end becomes visible
         program.ended.set()
         on_end()
 
 
 async def _record_file_changes(record_changes: Callable[[], Awaitable[None]]) -> None:
-    """Have it noted how a program has left the files; that it cannot be is no reason to end anything."""
+    """Record the files as a program left them; a failure to record ends nothing."""
     try:
         await record_changes()
     except Exception:
@@ -323,7 +323,7 @@ async def _record_file_changes(record_changes: Callable[[], Awaitable[None]]) ->
 
 
 async def _send_signals(program: _PluginProgram) -> None:
-    """Send what waits, one after the other."""
+    """Send the waiting signals, one after the other."""
     while program.signals:
         assert program.group is not None
         try:
@@ -334,7 +334,7 @@ async def _send_signals(program: _PluginProgram) -> None:
 
 
 def _build_command_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
-    """Return the command line that runs a program; a shell reads it, and finds each argument as it is."""
+    """Return the command line that runs a program; it is quoted, so a shell passes each argument unchanged."""
     if isinstance(argv, str) or not all(isinstance(each, str) for each in argv):
         raise ToolFailed("a program is given as a list of texts: its name and its arguments, each on its own")
     if not argv or not argv[0]:

@@ -1,6 +1,6 @@
-"""The system prompt: put together from its parts, the same bytes for the same parts, so that providers' caches hit.
+"""The system prompt, built from its parts: the same parts give the same bytes, so providers' caches hit.
 
-What changes least comes first. Times finer than a day have no place here.
+What changes least comes first. Times finer than a day do not belong here.
 """
 
 import os
@@ -18,9 +18,9 @@ from session_core.tools.skills import Skill
 from session_core.vocabulary.tools import ToolSpec
 
 MAX_FACT_CHARS: Final = 500
-"""A fact is one line: a path, a branch, a date."""
+"""The limit of a fact, which is one line: a path, a branch, a date."""
 _BRANCH: Final = re.compile(r"[\w./+#@-]{1,200}")
-"""What is a name; git allows more, but the file may hold whole sentences, and the prompt is no place for them."""
+"""A branch name; git allows more, but the file may hold whole sentences, which do not belong in the prompt."""
 
 BASE_PROMPT: Final = """\
 You are a coding agent. You work in a person's project, on their machine, with the tools you are given.
@@ -76,7 +76,7 @@ def build_system_prompt(
     skills: Sequence[Skill] = (),
     tools: Sequence[ToolSpec] = (),
 ) -> str:
-    """Put the prompt together; pure, and independent of the order of tools."""
+    """Build the prompt; pure, and independent of the order of tools."""
     parts = [base.strip()]
     names = {tool.name for tool in tools}
     if advice := [f"- {line}" for name, line in _ADVICE if name in names and (name != "skill" or skills)]:
@@ -94,13 +94,13 @@ def build_system_prompt(
 
 
 def read_git_branch(folder: str) -> str | None:
-    """Return the branch that is checked out, or the first digits of a commit; nothing if git's files do not say.
+    """Return the checked-out branch, or the first digits of a commit; None if git's files do not say.
 
-    A further working tree is believed only if git's folder names it too: else a stranger's `.git` could point anywhere.
+    A linked worktree counts only if git's folder names it too: otherwise an untrusted `.git` could point anywhere.
     """
     head = _first_line(folder, ".git/HEAD")
     if head is None:
-        # In a further working tree `.git` is a file that names the folder.
+        # In a linked worktree `.git` is a file that names the folder.
         pointer = _first_line(folder, ".git")
         if pointer is None or not pointer.startswith("gitdir: "):
             return None
@@ -147,6 +147,6 @@ def _render_facts(environment: Environment) -> str:
 
 
 def _one_line(value: str) -> str:
-    """Names on a disk may hold line breaks and worse; here each stays on its line and inside its quotes."""
+    """Keep a value on one line and inside its quotes: file names may contain line breaks and worse."""
     plain = "".join(each if each.isprintable() and each != '"' else "?" for each in value)
     return plain if len(plain) <= MAX_FACT_CHARS else plain[:MAX_FACT_CHARS] + "..."

@@ -1,15 +1,15 @@
-"""What a protocol has done in a turn beside model and tool calls: cells of code, frames, and keeping what code leaves.
+"""A protocol's work in a turn besides model and tool calls: cells of code, frames, and saving the state of code.
 
 Rules:
-1. A cell is a live call, durable before it runs. Calls of tools within it go through the same gate and hooks as those
-   of a model. Its end is one step: the result, and the message that tells the model. Where cells should be confined and
-   cannot be, a person is asked about each of them first, as for a command.
-2. A frame is opened with the message that hands over to it, in one step, so a crash finds either both or neither.
-3. What an executor has is written with the end of the turn, in one step with it, and only if there is anything new.
-   When the store did not take it, the executor offers it again; what cannot be written down at all is gone. A turn that
-   is stopped, or fails, has an end too: what its cells have done is in the conversation.
-4. An executor has what belongs to where the conversation is. Where that is not kept any more, it begins anew, and the
-   next cell tells the model.
+1. A cell is a live call, durable before it runs. Its tool calls go through the same gate and hooks as those of a model.
+   Its end is one step: the result, and the message that tells the model. If cells should be sandboxed and cannot be,
+   each needs approval first, like a command.
+2. A frame is opened together with the message that hands over to it, in one step: a crash finds both or neither.
+3. The executor's state is saved in one step with the end of the turn, and only if it has changed. If the store did not
+   take it, the executor offers it again; what cannot be serialised at all is lost. A stopped or failed turn has an end
+   too: the work of its cells is in the conversation.
+4. The executor's state belongs to the current point of the conversation. If that state is no longer stored, the
+   executor starts empty, and the next cell tells the model.
 """
 
 import logging
@@ -71,7 +71,7 @@ _NOT_WAITED_FOR: Final = "The cell ended before this was done. It may have had s
 
 
 class ProtocolWork:
-    """A protocol at work at one turn's desk."""
+    """The work of a protocol in one turn."""
 
     def __init__(self, desk: TurnHandle, protocol: SessionProtocol, setting: ToolSetting) -> None:
         self._desk = desk
@@ -90,14 +90,14 @@ class ProtocolWork:
     # --- code ---------------------------------------------------------------------------------------------------------
 
     async def run_cell(self, action: ExecuteCode, tools: dict[str, Tool]) -> CellResult:
-        """Run a cell and put what became of it into the conversation.
+        """Run a cell and add its result to the conversation.
 
         Raises:
-            ProtocolFault: There is no executor for it, or that has failed.
-            FolderUnusable: What the session's folder says is wrong.
+            ProtocolFault: There is no executor for it, or the executor has failed.
+            FolderUnusable: The settings of the session's folder are wrong.
 
-        Cancellation: a cell that runs is ended, and gets its result when the turn's work is closed. One that was only
-            asked about has not begun.
+        Cancellation: a running cell is ended, and gets its result when the turn's work is closed. One that still
+            waits for approval has not begun.
         """
         desk, protocol = self._desk, self._protocol
         lost = await self._restore_executor()
@@ -143,7 +143,7 @@ class ProtocolWork:
         return result
 
     async def _execute(self, cell: Cell, execution: Execution, call_id: CallId) -> CellResult:
-        """Run a cell. If nothing confines it, record its changes so that they can be undone, however it ends."""
+        """Run a cell. If it has no sandbox, record its changes for an undo, however it ends."""
         if execution.sandbox.mode != "full_access" and not execution.unconfined:
             return await self._protocol.execute(cell, execution)
         host = self._setting.make_host(self._desk, call_id)
@@ -158,14 +158,14 @@ class ProtocolWork:
                 await host.after_call()
 
     def _answer_inner_calls(self) -> None:
-        """Give a result to every call that the cell has not waited for, which was cancelled with it."""
+        """Give a result to every call that the cell did not wait for; those were cancelled with it."""
         for live in inner_calls(self._desk.state):
             if live.result is None:
                 call = ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments)
                 self._desk.record(ev.ToolCallFinished(result=build_result(call, "cancelled", _NOT_WAITED_FOR)))
 
     async def _restore_executor(self) -> str:
-        """Let the executor have what belongs here; returns what the model must be told about that."""
+        """Restore the executor to the state of this point; returns what the model must be told about that."""
         protocol, state = self._protocol, self._desk.state.executor
         if protocol.executor is None or protocol.executor_current:
             return ""
@@ -192,10 +192,10 @@ class ProtocolWork:
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def switch_frame(self, action: SwitchFrame) -> bool:
-        """Go on in another frame; returns whether it is another one.
+        """Continue in another frame; returns whether it differs from the current one.
 
         Raises:
-            ProtocolFault: The key is none, or the turn has switched too often.
+            ProtocolFault: The key is invalid, or the turn has switched too often.
         """
         desk, name = self._desk, self._protocol.record.name
         here = self.frame
@@ -210,7 +210,7 @@ class ProtocolWork:
             )
         except FrameKeyInvalid as error:
             raise ProtocolFault(name, "driver", str(error)) from error
-        self._switches += 1  # staying counts as well: who asks for that for ever goes round in circles
+        self._switches += 1  # staying counts as well: a driver that keeps asking for it is in a loop
         if self._switches > limits.MAX_FRAME_SWITCHES:
             raise ProtocolFault(name, "driver", f"it has switched {limits.MAX_FRAME_SWITCHES} times in one turn")
         if isinstance(switch, StayInFrame):
@@ -228,7 +228,7 @@ class ProtocolWork:
         return True
 
     def _build_task_message(self, action: SwitchFrame, parent_id: MessageId | None) -> Message:
-        """Make the message that hands over; one that begins a frame hides what came before it, like a summary."""
+        """Build the message that hands over; one that begins a frame hides what came before it, like a summary."""
         desk = self._desk
         return Message(
             message_id=MessageId(new_id("msg")),
@@ -240,10 +240,10 @@ class ProtocolWork:
             source=self._protocol.record.name,
         )
 
-    # --- keeping ------------------------------------------------------------------------------------------------------
+    # --- saving state -------------------------------------------------------------------------------------------------
 
     async def capture(self) -> tuple[StateCapture | None, str | None]:
-        """Return what has to be kept with the end of the turn, and why it cannot be, if so."""
+        """Return the state to save with the end of the turn, or why it cannot be saved."""
         try:
             saved_state = self._desk.state.executor
             stored_digests = (
@@ -251,13 +251,13 @@ class ProtocolWork:
             )
             return await self._protocol.capture(stored_digests), None
         except StateNotKeepable as reason:
-            self._protocol.executor_current = False  # it goes on from what was kept before
+            self._protocol.executor_current = False  # it continues from the last saved state
             return None, f"what the code has left behind cannot be kept: {reason}"
 
     async def save_unfinished(self) -> None:
-        """Have the store keep what the cells of a turn have done that ends before it has come to its end.
+        """Save the state that cells have left in a turn that ends early.
 
-        Cancellation: it is done all the same, unless it takes longer than whoever stops the turn would wait.
+        Cancellation: it is still saved, unless that takes longer than a stop waits.
         """
         if not self._protocol.dirty:
             return
@@ -279,9 +279,9 @@ class ProtocolWork:
             self._protocol.executor_base = capture.state
 
     async def settle(self, capture: StateCapture | None) -> None:
-        """Tell the executor whether the store has what it offered.
+        """Tell the executor whether the store has the offered state.
 
-        Cancellation: waits all the same; a store answers or fails.
+        Cancellation: still waits; a store answers or fails.
         """
         if capture is None:
             return
@@ -295,7 +295,7 @@ class ProtocolWork:
 
 
 class _CellToolCaller:
-    """Runs the tool calls of a cell, one after the other: each is judged by what those before it have done."""
+    """Runs the tool calls of a cell one after the other: each is judged after the effects of those before it."""
 
     def __init__(self, runner: ToolRunner) -> None:
         self._runner = runner
@@ -335,12 +335,12 @@ class _UnconfinedCell:
 
 
 def _may_read(mode: PermissionMode, rules: Iterable[PermissionRule]) -> bool:
-    """Tell whether code may open files by itself: reading is free, and no rule is about single files."""
+    """Return whether code may open files directly: reading needs no approval, and no rule is about single files."""
     return mode != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
 
 
 def _render_result(result: CellResult, lost: str) -> str:
-    """Say what became of a cell, as the model reads it, and what it could not find any more."""
+    """Describe the result of a cell for the model, and the state that was lost."""
     parts = [each for each in (lost, result.output) if each]
     if result.error is not None:
         parts.append(result.error)

@@ -1,8 +1,8 @@
-"""Find skills: folders with a `SKILL.md` in the project, in the user's `~/.agents/skills`, and those that come with us.
+"""Finds skills: folders with a `SKILL.md` in the project, in the user's `~/.agents/skills`, and the built-in ones.
 
-A project's skill hides one of the user's with the same name, and both hide a built-in one; people are told. The head
-of a `SKILL.md` looks like YAML, but only `key: value` is understood, because no more is needed and a full parser of a
-stranger's file is a risk of its own.
+A project's skill hides the user's skill of the same name, and both hide a built-in one; the user is told. The head of a
+`SKILL.md` looks like YAML, but only `key: value` is supported: no more is needed, and a full parser for untrusted files
+is a risk of its own.
 """
 
 import os
@@ -21,11 +21,11 @@ BUILT_IN_SKILLS: Final = str(Path(__file__).resolve().parents[1] / "skills")
 PROJECT_SKILLS: Final = ".agents/skills"
 
 MAX_SKILLS: Final = 100
-"""Of one place; each costs a line in every prompt."""
+"""The limit per place; each skill costs a line in every prompt."""
 MAX_SKILL_NAME_CHARS: Final = 64
 MAX_DESCRIPTION_CHARS: Final = 1_024
 MAX_CATALOGUE_CHARS: Final = 20_000
-"""The lines of all skills together in the prompt."""
+"""The limit for the lines of all skills in the prompt."""
 
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _FENCE: Final = re.compile(r"-{3,}[ \t]*")
@@ -35,14 +35,14 @@ _PLACES: Final[dict[SkillSource, str]] = {"project": "the project", "user": "you
 
 @attrs.frozen(kw_only=True)
 class FoundSkills:
-    """The skills that can be used, by name, and for people what is wrong with others or hides them."""
+    """The usable skills by name, and remarks for people about faulty or hidden ones."""
 
     skills: tuple[Skill, ...]
     problems: tuple[str, ...] = ()
 
 
 class _BadHead(ValueError):
-    """What is wrong with the head of a `SKILL.md`, in words."""
+    """The head of a `SKILL.md` is invalid; the message says why."""
 
 
 def discover_skills(
@@ -53,14 +53,14 @@ def discover_skills(
     more_folders: Sequence[str] = (),
     built_in_folder: str | None = BUILT_IN_SKILLS,
 ) -> FoundSkills:
-    """Find all skills; it blocks.
+    """Find all skills; blocks.
 
     Args:
         project: The project's root folder, in whose `.agents/skills` to look.
         trusted: Whether the user trusts the project; if not, its skills are not even read.
-        user_folder: Where the user's skills are; left out, `~/.agents/skills`.
-        more_folders: Further folders with skills of the user's.
-        built_in_folder: Where those that come with us are; none to leave them out.
+        user_folder: The folder of the user's skills; by default `~/.agents/skills`.
+        more_folders: Further folders with the user's skills.
+        built_in_folder: The folder of the built-in skills; None leaves them out.
     """
     found: dict[str, Skill] = {}
     problems: list[str] = []
@@ -89,7 +89,7 @@ def discover_skills(
 
 
 def skills_catalogue(skills: Sequence[Skill]) -> str:
-    """One line per skill for the prompt, the same bytes for the same skills; empty if there are none."""
+    """Return one line per skill for the prompt, the same bytes for the same skills; empty if there are none."""
     lines: list[str] = []
     room = MAX_CATALOGUE_CHARS
     for number, skill in enumerate(skills):
@@ -105,11 +105,11 @@ def skills_catalogue(skills: Sequence[Skill]) -> str:
 def parse_head(text: str) -> dict[str, str]:
     """Read the head of a `SKILL.md`: lines of `key: value` between two lines of dashes.
 
-    A value may stand in quotes, or be a block of indented lines after `>` or `|`. Indented lines after other keys are
-    passed over: they are meant for programs that know more.
+    A value may be quoted, or be a block of indented lines after `>` or `|`. Indented lines after other keys are
+    skipped: they are meant for programs that support more.
 
     Raises:
-        ValueError: It is not such a head; the message says why.
+        ValueError: The head is invalid; the message says why.
     """
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or not _FENCE.fullmatch(lines[0]):
@@ -158,7 +158,7 @@ def _has_skills(project: str) -> bool:
 
 
 def _skills_of_project(project: str) -> Iterator[Skill | str]:
-    """Everything is opened beneath the project, so that no link in it can show the model other files."""
+    """Find the project's skills; all files are opened beneath it, so no link can show the model other files."""
     workspace = Workspace(project, read_only=True)
     for entry in _folders(workspace, PROJECT_SKILLS):
         folder = f"{PROJECT_SKILLS}/{entry.name}"
@@ -166,7 +166,7 @@ def _skills_of_project(project: str) -> Iterator[Skill | str]:
 
 
 def _skills_in(place: str, source: SkillSource) -> Iterator[Skill | str]:
-    """The user's own folders may be links to wherever the user keeps them; inside of each, nothing leads out."""
+    """Find the skills of a folder. The user's own folders may be links; inside each, no link leads out."""
     for entry in _folders(Workspace(place, read_only=True), "."):
         root = os.path.realpath(os.path.join(place, entry.name))  # noqa: PTH118
         yield _load(Skill(name=entry.name, description="", source=source, root=root))
@@ -182,7 +182,7 @@ def _folders(workspace: Workspace, path: str) -> list[FolderEntry]:
 
 
 def _load(skill: Skill) -> Skill | str:
-    """Read the head of a skill; a text says what is wrong with it."""
+    """Read the head of a skill; returns a text that says what is wrong if it is invalid."""
     label = f"the skill in {_format_place(skill)}"
     if not _NAME.fullmatch(skill.name) or len(skill.name) > MAX_SKILL_NAME_CHARS:
         return f"{label} is not used: a name has small letters and digits with single dashes between, at most 64"

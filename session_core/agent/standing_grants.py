@@ -1,4 +1,4 @@
-"""Calls that people have allowed for good: each one exactly as it was shown, by its fingerprint, kept in the home."""
+"""Standing grants: calls that are always allowed, exactly as shown, by their fingerprints; stored in the home."""
 
 import json
 import logging
@@ -11,13 +11,13 @@ import trio
 log = logging.getLogger(__name__)
 
 MAX_STANDING = 1_000
-"""More could not be looked through by anybody; the oldest are forgotten."""
+"""Nobody could review more than this; the oldest are dropped."""
 
 
 class StandingGrants(Collection[str]):
-    """Fingerprints of calls that need no further yes; without a file they last as long as the service.
+    """Fingerprints of calls that need no further approval; without a file they last as long as the service.
 
-    A file that cannot be read grants nothing, and is written anew with the next grant.
+    An unreadable file grants nothing, and the next grant rewrites it.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -37,7 +37,7 @@ class StandingGrants(Collection[str]):
         return len(self._entries)
 
     async def add(self, fingerprint: str, *, tool: str, summary: str) -> None:
-        """Allow a call for good. One that cannot be written down is allowed as long as the service runs."""
+        """Allow a call permanently. If it cannot be saved, it is allowed as long as the service runs."""
         self._entries[fingerprint] = {"tool": tool, "summary": summary}
         while len(self._entries) > MAX_STANDING:
             del self._entries[next(iter(self._entries))]

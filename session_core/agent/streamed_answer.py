@@ -1,7 +1,7 @@
-"""The model's answer as it streams in: chunks become part events, and in the end one whole message.
+"""The model's answer as it streams in: chunks become part events, and finally one complete message.
 
-Everything a provider says is cleaned here, at the border: text that cannot be encoded is replaced, tool calls get ids
-of our own, and arguments that are not a JSON object are noted rather than trusted.
+All provider output is cleaned here, at the boundary: text that cannot be encoded is replaced, tool calls get our own
+ids, and arguments that are not a JSON object are marked rather than trusted.
 """
 
 import json
@@ -27,7 +27,7 @@ from session_core.vocabulary.messages import (
 )
 from session_core.wire.strict_json import find_fault
 
-TOOL_CALL_COST = 1_000  # characters that a tool call counts for: a thousand calls in one answer are a fault
+TOOL_CALL_COST = 1_000  # the size of a tool call in characters: a thousand calls in one answer are a fault
 
 
 @attrs.define
@@ -61,10 +61,10 @@ class AnswerInProgress:
         self._parts: list[_OpenPart] = []
 
     def has_room_for(self, chunk: ProviderEvent) -> bool:
-        """Count a chunk in and tell whether the answer is still of a sensible length."""
+        """Count a chunk and return whether the answer still has a sensible length."""
         match chunk:
             case TextChunk(text=text) | ToolCallChunk(text=text):
-                self.size += len(text) or 1  # endless nothing ends too
+                self.size += len(text) or 1  # an endless stream of empty chunks ends too
             case ThinkingChunk(text=text, signature=signature):
                 self.size += len(text) + len(signature or "") or 1
             case ToolCallOpened(name=name):
@@ -74,7 +74,7 @@ class AnswerInProgress:
         return self.size <= limits.MAX_ANSWER_CHARS
 
     def add_chunk(self, chunk: ProviderEvent) -> Iterator[ev.Event]:
-        """Take one chunk in; yields the events that tell readers about it."""
+        """Add one chunk; yields the events that report it to readers."""
         match chunk:
             case TextChunk(text=text):
                 yield from self._write((("text", text),) if self._prose is None else self._prose.feed(text))
@@ -89,7 +89,7 @@ class AnswerInProgress:
                 yield from self._append_text(text)
 
     def flush_prose(self) -> Iterator[ev.Event]:
-        """Tell readers what was held back, as no more chunks come."""
+        """Yield the events for text that was held back, as no more chunks come."""
         if self._prose is not None:
             yield from self._write(self._prose.close())
             self._prose = None
@@ -100,7 +100,7 @@ class AnswerInProgress:
             yield from self._append_text(text)
 
     def _open(self, kind: PartKind) -> Iterator[ev.Event]:
-        """Go on with the last part, or begin one; what is signed is finished, so more thinking is another part."""
+        """Continue the last part, or begin one; a signed part is finished, so more thinking is another part."""
         if not self._parts or self._parts[-1].kind != kind or self._parts[-1].signature is not None:
             yield from self._begin(kind)
 
@@ -116,7 +116,7 @@ class AnswerInProgress:
             yield ev.PartDelta(message_id=self.message_id, text=text)
 
     def build_message(self, *, usage: Usage, now: int, cut: bool = False) -> Message:
-        """Return the whole answer; one that was `cut` may end with a tool call whose arguments never came."""
+        """Return the complete answer; one that was `cut` may end with a tool call whose arguments never came."""
         if cut and self._parts and self._parts[-1].kind == "tool_call":
             self._parts[-1].cut = True
         return Message(
@@ -158,7 +158,7 @@ def read_arguments(text: str) -> JsonObject | None:
         arguments = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    # What no reader could be sent is not taken in either: half characters, endless numbers, bottomless nesting.
+    # Refuse what could not be sent to readers either: half characters, infinite numbers, excessive nesting.
     if not isinstance(arguments, dict) or find_fault(arguments, limits.MAX_OPEN_JSON_DEPTH) is not None:
         return None
     return JsonObject(arguments)

@@ -1,4 +1,4 @@
-"""What a call would do and whether it may: the same for calls of a model, lines of a person, programs of extensions."""
+"""What a call would do and whether it may run: the same for model calls, typed shell lines and extension programs."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -20,18 +20,17 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen(kw_only=True)
 class CallJudgement:
-    """A call, as far as permission depends on it, and what is to be done with it."""
+    """The facts about a call that permission depends on, and the verdict."""
 
     facts: CallFacts
     verdict: PermissionVerdict
 
 
 async def build_preview(tool: Tool, call: ToolCallPart, context: ToolContext) -> CallPreview:
-    """Find out what a call would do; a tool that has no preview is shown by its name and arguments.
+    """Return what a call would do; a tool without a preview is shown by its name and arguments.
 
     Raises:
-        ToolFailed: It cannot be told. Then the call must not run: no rule about files or commands could be held
-            against it.
+        ToolFailed: The tool cannot tell. The call must not run, as rules about files or commands cannot be applied.
     """
     if not isinstance(tool, PreviewingTool):
         return CallPreview(summary=f"{call.name} ({', '.join(sorted(tool.effects))})")
@@ -61,7 +60,7 @@ def judge_call(
     standing: Collection[str],
     by_person: bool = False,
 ) -> CallJudgement:
-    """Decide about a call by what it would do, in a session with these settings; see `permissions.decide`."""
+    """Judge a call by what it would do, in a session with these settings; see `permissions.decide`."""
     facts = CallFacts(
         tool=call.name,
         effects=tool.effects if preview.effects is None else preview.effects & tool.effects,
@@ -78,7 +77,7 @@ def judge_call(
 
 
 def fingerprint_call(call: ToolCallPart, preview: CallPreview, cwd: str) -> str:
-    """Return what stands for a call as people are shown it: another preview, another fingerprint."""
+    """Return the fingerprint of a call as it is shown: another preview gives another fingerprint."""
     preview_text = (
         f"{preview.always_ask}\n{preview.displayed_text}" if preview.always_ask is not None else preview.displayed_text
     )

@@ -1,4 +1,4 @@
-"""What tools say, while they run and at their end: checked, cleaned and cut, as tools come from outside."""
+"""The output of tools, while they run and at their end: checked, cleaned and cut, as tools are foreign code."""
 
 import math
 
@@ -20,7 +20,7 @@ from session_core.wire.strict_json import find_fault
 
 @attrs.frozen
 class Reporter:
-    """Shows a running tool's output; what comes after its result is of no interest any more."""
+    """Shows a running tool's output; ignores what comes after its result."""
 
     desk: TurnHandle
     call_id: CallId
@@ -32,7 +32,7 @@ class Reporter:
             )
 
     def tell_progress(self, progress: ToolProgress) -> None:
-        """Show how far the tool is; what could not be sent to anybody is left out."""
+        """Show the progress of the tool; leaves out what cannot be encoded."""
         if not self._is_live("progress, how_far"):
             return
         message, share, details = progress.message, progress.progress, progress.details
@@ -60,7 +60,7 @@ def _is_sendable(details: JsonValue) -> bool:
 
 
 def check_output(output: ToolOutput) -> None:
-    """Refuse what could not be sent to anybody; tools come from outside and are not all type-checked."""
+    """Refuse output that cannot be sent; tools are foreign code and not all are type-checked."""
     if not build_check(ToolOutput)(output):
         msg = "it did not return a ToolOutput"
         raise TypeError(msg)
@@ -76,14 +76,14 @@ def check_output(output: ToolOutput) -> None:
 
 
 def check_preview(preview: CallPreview) -> None:
-    """Refuse what is none."""
+    """Refuse an invalid preview."""
     if not build_check(CallPreview)(preview):
         msg = "it did not return a CallPreview"
         raise TypeError(msg)
 
 
 def build_result(call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None) -> ToolResultPart:
-    """Make the result of a call."""
+    """Build the result of a call."""
     return ToolResultPart(
         call_id=call.call_id,
         name=call.name,
@@ -94,7 +94,7 @@ def build_result(call: ToolCallPart, status: ToolStatus, text: str, output: Tool
     )
 
 
-_REMARK_CHARS = 100  # room for the remark below, so that what was cut once is not cut again
+_REMARK_CHARS = 100  # room for the remark below: a text that was cut once is not cut again
 
 
 def limit_text(text: str) -> str:

@@ -1,15 +1,16 @@
-"""Running the tool calls of one step.
+"""Runs the tool calls of one step.
 
 Rules:
-1. A call is prepared when those before it that change something have ended, so that it is shown as it will be: looked
-   up, shown to the hooks, checked against its schema, judged by the permissions, and asked for where those say so.
-   What cannot run gets its result at once.
-2. Neighbouring calls that only read run side by side; a call with other effects runs alone, in its place.
+1. A call is prepared after earlier calls that change something have ended, so it is shown as it will run: looked up,
+   passed to the hooks, checked against its schema, judged by the permissions, and approved where those require it.
+   A call that cannot run gets its result at once.
+2. Neighbouring calls that only read run concurrently; a call with other effects runs alone, in its place. Example: of
+   read, read, write, read, the first two run together, then the write, then the last read.
 3. A call's start is durable before it runs, and every call gets exactly one result. Results join the conversation
    together, in the order of the calls.
-4. What a person has agreed to is what runs: if a call would now do something else, it is refused.
-5. A call is judged and run in one and the same folder: if the session goes to another meanwhile, it is refused.
-6. Whatever a tool does, raise included, ends as a result; only cancellation passes through.
+4. Only what a person has approved runs: if a call would now do something else, it is refused.
+5. A call is judged and run in the same folder: if the session moves to another meanwhile, it is refused.
+6. Whatever a tool does, raising included, ends as a result; only cancellation passes through.
 """
 
 import logging
@@ -54,15 +55,15 @@ class _PreparedCall:
     tool: Tool
     effects: frozenset[str]
     cwd: str
-    """The folder whose rules have let it through."""
+    """The folder whose rules have admitted the call."""
     agreed: str | None = None
-    """The fingerprint of what a person has agreed to."""
+    """The fingerprint of what a person has approved."""
     approved: bool = False
-    """Whether they have agreed to something that must always be asked for."""
+    """Whether they have approved something that must always be asked."""
     paths: tuple[str, ...] = ()
     """The files that the call names."""
     state: str | None = None
-    """How what it changes was when a person agreed."""
+    """The state of what it changes at the time of the approval."""
 
     @property
     def only_reads(self) -> bool:
@@ -79,7 +80,7 @@ class _RefusedCall:
 
 @attrs.frozen(kw_only=True)
 class ToolSetting:
-    """What all tool calls of a service share besides the tools; each folder may add rules of its own."""
+    """What all tool calls of a service share besides the tools; each folder may add its own rules."""
 
     rules: Sequence[PermissionRule] = ()
     folders: FolderSettingsSource | None = None
@@ -90,10 +91,10 @@ class ToolSetting:
     make_host: MakeHost = lambda _desk, _call_id: NoHost()
 
     async def load_rules(self, cwd: str) -> Sequence[PermissionRule]:
-        """Return the rules of this moment for calls in a folder.
+        """Return the current rules for calls in a folder.
 
         Raises:
-            FolderUnusable: What the folder says is wrong, so nothing may run there.
+            FolderUnusable: The settings of the folder are wrong, so nothing may run there.
         """
         if self.folders is None:
             return self.rules
@@ -102,7 +103,7 @@ class ToolSetting:
 
 
 class ToolRunner:
-    """Runs tool calls at one turn's desk."""
+    """Runs the tool calls of one turn."""
 
     def __init__(self, desk: TurnHandle, tools: Mapping[str, Tool], setting: ToolSetting | None = None) -> None:
         self._desk = desk
@@ -136,7 +137,7 @@ class ToolRunner:
         )
 
     async def run_for_person(self, call: ToolCallPart) -> None:
-        """Run a call that a person has made themselves; its result stays with the live call, nothing is committed.
+        """Run a call that a person has made; its result stays with the live call, nothing is committed.
 
         Cancellation: the tool is cancelled, and the call is left without a result.
         """
@@ -151,7 +152,7 @@ class ToolRunner:
             await self._run_group([prepared])
 
     async def run_inner(self, call: ToolCallPart) -> ToolResultPart:
-        """Run a call that code of the model has made, and return its result, which stays with the live call too.
+        """Run a call made by the model's code, and return its result, which stays with the live call too.
 
         Cancellation: the tool is cancelled, and the call is left without a result.
         """
@@ -170,7 +171,7 @@ class ToolRunner:
 
         Returns the result to record if the call must not run; None if it may.
 
-        Cancellation: nobody has agreed to anything.
+        Cancellation: nothing has been approved.
         """
         arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
         prepared: _PreparedCall | _RefusedCall
@@ -236,7 +237,7 @@ class ToolRunner:
         if verdict.decision == "deny":
             return _RefusedCall("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
         if verdict.decision == "ask":
-            await trio.lowlevel.checkpoint_if_cancelled()  # and nobody is asked
+            await trio.lowlevel.checkpoint_if_cancelled()  # then nobody is asked
             approval_request = ApprovalPrompt(
                 call=call,
                 summary=preview.summary,
@@ -327,7 +328,7 @@ class ToolRunner:
         )
 
     async def _check_agreed(self, ready: _PreparedCall) -> None:
-        """See that the call would still do what a person has agreed to."""
+        """Check that the call would still do what a person has approved."""
         if ready.agreed is not None:
             now = await self._preview(ready.tool, ready.call)
             if fingerprint_call(ready.call, now, self._desk.state.settings.cwd) != ready.agreed:
@@ -338,7 +339,7 @@ class ToolRunner:
 
 
 async def _run_undoable(ready: _PreparedCall, context: ToolContext) -> ToolOutput:
-    """Run a call so that what it changes can be undone, however it ends."""
+    """Run a call; its changes can be undone, however it ends."""
     if ready.only_reads:
         return await ready.tool.run(ready.call.arguments, context)
     if "execute" in ready.effects:

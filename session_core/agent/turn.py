@@ -1,14 +1,14 @@
 """The turn loop: the interpreter of a protocol (`session_core.protocols`).
 
-The driver decides what comes next; everything that happens, happens here: models are asked, tools and code run,
-messages of people delivered, limits kept, and the conversation is summarised before it outgrows the model.
+The driver decides what comes next; the turn loop does it: it asks models, runs tools and code, delivers messages of
+people, enforces limits, and compacts the conversation before it outgrows the model.
 
 Rules:
-1. Between two steps, messages sent to steer the turn are read. When the driver wants to end, waiting follow-ups are
-   read; only when there are none the turn ends, in the same step (`TurnHandle.finish_unless_more`).
-2. Settings are read anew for each model call and each tool call: a change takes effect at the next one.
+1. Between two steps, the turn reads messages sent to steer it. When the driver wants to end, the turn reads queued
+   follow-ups; only if there are none does it end, in the same step (`TurnHandle.finish_unless_more`).
+2. Settings are read again for each model call and each tool call: a change takes effect at the next one.
 3. A limit ends the turn with an outcome that names it. So does a fault of the protocol.
-4. Cancellation passes through; whoever started the turn closes what is open.
+4. Cancellation passes through; the code that started the turn closes what is open.
 """
 
 import logging
@@ -85,9 +85,9 @@ from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
 from session_core.vocabulary.tools import ToolSpec
 
 
-# --- the word that a protocol has before a model is asked -------------------------------------------------------------
+# --- the hook that runs before each model call ------------------------------------------------------------------------
 def has_before_call_hook(protocol: SessionProtocol) -> bool:
-    """Tell whether a protocol wants to be asked at all; most do not, and pay nothing for it."""
+    """Return whether a protocol wants to be asked at all; most do not, and pay nothing for it."""
     return type(protocol.bundle.session).before_model_call is not ProtocolSession.before_model_call
 
 
@@ -102,10 +102,10 @@ class BeforeCallHook:
     processes: Callable[[], Processes]
 
     async def ask(self, request: ModelRequest) -> ModelRequest | CallDiversion:
-        """Return what the model is to be asked, or what is to be done instead.
+        """Return the request for the model, or what to do instead.
 
         Raises:
-            ProtocolFault: The protocol failed, or asks for a model that there is not.
+            ProtocolFault: The protocol failed, or asks for a model that does not exist.
         """
         state, turn = self.desk.state, self.desk.state.turn
         assert turn is not None
@@ -148,12 +148,12 @@ class BeforeCallHook:
 
 # --- turn -------------------------------------------------------------------------------------------------------------
 
-# --- summarising a conversation that fills its model's context, in the middle of a turn -------------------------------
+# --- automatic compaction in the middle of a turn ---------------------------------------------------------------------
 log = logging.getLogger(__name__)
 
 
 class AutoCompaction:
-    """Makes room at one turn's desk: at most one summary at a time, and no second one if the first was of no help."""
+    """Compacts during one turn: at most one compaction at a time, and no second one if the first did not help."""
 
     def __init__(self, summarising: CompactionPolicy, desk: TurnHandle) -> None:
         self._summarising = summarising
@@ -161,13 +161,13 @@ class AutoCompaction:
         self._done = False
 
     def note_answer(self) -> None:
-        """The model has answered, so that it is known anew how full its context is."""
+        """Note that the model has answered: the fill level of its context is known again."""
         self._done = self._done and self._is_full()
 
     async def make_room(self, *, forced: bool = False) -> bool:
-        """Summarise the conversation when it fills the model's context; returns whether that was done.
+        """Compact the conversation when it fills the model's context; returns whether it did.
 
-        Failing that, the turn goes on with the conversation as it is.
+        If compaction fails, the turn continues with the conversation as it is.
         """
         desk = self._desk
         if self._done or not (forced or self._is_full()):
@@ -201,18 +201,18 @@ class AutoCompaction:
 
 # --- turn -------------------------------------------------------------------------------------------------------------
 
-# --- which of its tools a session's model is shown, when somebody has narrowed that -----------------------------------
-_MOST_SESSIONS = 4_096  # the longest unchanged are forgotten first, and are shown all their tools again
+# --- the tools that a session's model sees, when an extension has narrowed them ---------------------------------------
+_MOST_SESSIONS = 4_096  # the longest unchanged are dropped first, and get all their tools again
 
 
 class ActiveTools:
-    """A choice per session; it can only leave tools out, and lasts as long as the service."""
+    """A choice of tools per session; it can only leave tools out, and lasts as long as the service."""
 
     def __init__(self) -> None:
         self._chosen: dict[SessionId, frozenset[str]] = {}
 
     def choose(self, session_id: SessionId, names: Collection[str]) -> None:
-        """Show a session's model no other tools than these, from its next call on."""
+        """Show a session's model only these tools, from its next call on."""
         self._chosen.pop(session_id, None)
         self._chosen[session_id] = frozenset(names)
         if len(self._chosen) > _MOST_SESSIONS:
@@ -223,7 +223,7 @@ class ActiveTools:
         self._chosen.pop(session_id, None)
 
     def filter_tools(self, session_id: SessionId, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """Return those of a session's tools that its model is shown."""
+        """Return those of a session's tools that its model sees."""
         chosen = self._chosen.get(session_id)
         return dict(tools) if chosen is None else {name: tool for name, tool in tools.items() if name in chosen}
 
@@ -231,23 +231,23 @@ class ActiveTools:
 # --- turn -------------------------------------------------------------------------------------------------------------
 
 MOST_CHECKPOINTS = 16
-"""Checkpoints in a row after which a driver is taken to go round in circles."""
+"""Checkpoints in a row after which a driver is considered to be in a loop."""
 
 DELIVERED_AT_CHECKPOINT: dict[CheckpointKind, tuple[DeliverAs, ...]] = {
     "after_work": ("steer",),
     "before_completion": ("steer", "follow_up"),
 }
-"""Which waiting messages are read at a checkpoint."""
+"""The queued messages that are read at each kind of checkpoint."""
 
 MakePrompt = Callable[[Settings, tuple[ToolSpec, ...]], Awaitable[str]]
-"""Makes what a model is told first; asked once per turn."""
+"""Builds the system prompt; called once per turn."""
 
 
 class ToolSource(Protocol):
     """Tools that come and go while the service runs."""
 
     def tools(self, session_id: SessionId) -> Sequence[Tool]:
-        """Return those that a session has right now."""
+        """Return the tools that a session has right now."""
         ...
 
 
@@ -265,7 +265,7 @@ class Agent:
     active: ActiveTools = attrs.field(factory=ActiveTools)
 
     async def run_turn(self, desk: TurnHandle, protocol: SessionProtocol) -> None:
-        """Work until the turn has ended and is recorded as ended.
+        """Run the turn until it has ended and its end is recorded.
 
         Cancellation: leaves the turn open; the caller closes it.
         """
@@ -285,7 +285,7 @@ class Agent:
             desk.finish_unless_more("limit_reached", error=f"stopped after {seconds:g} seconds, the time it had")
 
     def tools_for(self, state: SessionState) -> dict[str, Tool]:
-        """Return the tools that a session's model is shown now."""
+        """Return the tools that a session's model sees now."""
         return self.active.filter_tools(state.session_id, self.allowed_tools(state))
 
     def allowed_tools(self, state: SessionState) -> dict[str, Tool]:
@@ -303,7 +303,7 @@ class Agent:
 
 
 class _Turn:
-    """One turn being driven; `_view` is what the driver knows of it."""
+    """One running turn; `_view` is what the driver knows about it."""
 
     def __init__(self, agent: Agent, desk: TurnHandle, protocol: SessionProtocol) -> None:
         self._agent = agent
@@ -330,7 +330,7 @@ class _Turn:
         self._checkpoints = 0
 
     async def run(self) -> None:
-        """Do what the driver says until it has ended the turn."""
+        """Perform the driver's actions until it has ended the turn."""
         async with self._processes:
             try:
                 await self._begin()
@@ -350,7 +350,7 @@ class _Turn:
                 self._protocol.note_turn_end(self._desk.state.head)
 
     async def _begin(self) -> None:
-        """Let the protocol become what the session is, and look at what came with the message."""
+        """Bring the protocol to the session's state, and check the extension that came with the message."""
         desk, protocol = self._desk, self._protocol
         await self._folder.hold_current()
         await protocol.prepare(self._work.frame, desk.conversation)
@@ -370,7 +370,7 @@ class _Turn:
         return ProtocolFault(self._protocol.record.name, "driver", reason)
 
     async def _perform(self, first: tuple[Tell | Remember, ...], last: LeadingAction) -> CheckedActions | None:
-        """Do what was asked for; returns what the driver asks for next, or None at the end of the turn."""
+        """Perform actions; returns the driver's next actions, or None at the end of the turn."""
         tells = any(isinstance(action, Tell) for action in first)
         gives_up = isinstance(last, Finish) and last.status != "completed"
         if self._owes_results() and (tells or not (gives_up or isinstance(last, RunTools))):
@@ -416,7 +416,7 @@ class _Turn:
         desk.record(ev.MessageAdded(message=message))
 
     def _owes_results(self) -> bool:
-        """Whether the conversation ends with tool calls that have no results."""
+        """Return whether the conversation ends with tool calls that have no results."""
         state = self._desk.state
         head = state.find_message(state.head) if state.head is not None else None
         return head is not None and head.role == "assistant" and bool(head.tool_calls)
@@ -431,7 +431,7 @@ class _Turn:
         return self._ask_driver("on_checkpoint", "before_completion", more=True)
 
     async def _end(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
-        """End the turn, with what code has left behind, or go on with messages that have come meanwhile."""
+        """End the turn and save the state of code, or continue with messages that have arrived meanwhile."""
         capture, problem = await self._work.capture()
         if problem is not None:
             status, error, output = "failed", clean_error(problem), None
@@ -499,7 +499,7 @@ class _Turn:
         return self._ask_driver("on_answer")
 
     async def _divert(self, diverted: CallDiversion) -> CheckedActions | None:
-        """Do what the protocol wants instead of a model call."""
+        """Perform what the protocol wants instead of a model call."""
         match diverted.instead:
             case SwitchTo(key=key, task=task, reason=reason):
                 return await self._switch(SwitchFrame(key=key, task=task, reason=reason))
@@ -511,7 +511,7 @@ class _Turn:
                 return await self._finish(Finish(status="failed", error=reason or "the protocol refuses this turn"))
 
     async def _system_prompt(self, tools: tuple[ToolSpec, ...]) -> str:
-        """Make the prompt once per turn: as long as it stays the same, providers need not read it again."""
+        """Build the prompt once per turn: while it stays the same, providers' caches hit."""
         if self._prompt is None:
             given, desk = self._agent.system_prompt, self._desk
             prompt = given if isinstance(given, str) else await given(desk.state.settings, tools)
@@ -542,7 +542,7 @@ class _Turn:
         answer = self._view.answer
         if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
             raise self._build_fault("the driver wants tools run that nobody has called")
-        # What no model is shown, none can call.
+        # A model can only call tools that it sees.
         tools = await self._tools() if self._protocol.bundle.native_tools else {}
         runner = ToolRunner(self._desk, tools, self._agent.setting)
         await runner.run(answer, self._view.unreadable)
@@ -558,5 +558,5 @@ class _Turn:
 
 
 def _limit_reason(desk: TurnHandle) -> str | None:
-    """Say which limit the running turn has reached, if any."""
+    """Describe which limit the running turn has reached, if any."""
     return step_limit_reason(desk.state) or budget_limit_reason(desk)

@@ -1,8 +1,8 @@
-"""Following the configuration while a service runs: what can be taken over is, the rest is told.
+"""Follows the configuration while a service runs: applies what it can and reports the rest.
 
-Permission rules count from the next tool call on, in every session. The model, the mode, the sandbox, thinking and
-limits are those of sessions created from then on. A file that cannot be used changes nothing. Where sessions work in
-many folders this is about the user's own file, and `folders` follows those of each folder.
+Permission rules count from the next tool call on, in every session. The model, permission mode, sandbox, thinking and
+limits apply to sessions created from then on. An unusable file changes nothing. Where sessions work in many folders
+this is about the user's own file, and `folders` follows those of each folder.
 """
 
 import logging
@@ -32,7 +32,7 @@ _LIMITS: Final = {
     "limits.cost": "cost_micros",
     "limits.seconds": "time_ms",
 }
-"""Settings and the fields of `TurnLimits` that they are."""
+"""Settings and their fields of `TurnLimits`."""
 
 
 def log_change(change: ConfigChange) -> None:
@@ -54,14 +54,14 @@ async def follow_config(
     every_s: float = LOOK_EVERY_S,
     tell: Callable[[ConfigChange], None] = log_change,
 ) -> None:
-    """Take over changes of the configuration until cancelled.
+    """Apply configuration changes until cancelled.
 
     Args:
-        setup: What the service was opened with.
+        setup: The setup that the service was opened with.
         service: The service.
-        every_s: How often to look.
-        tell: Gets each change after it was taken over, and what is wrong with those that were not. Whoever follows the
-            list of sessions gets it too, as `ConfigurationChanged`.
+        every_s: How often to check.
+        tell: Gets each change after it was applied, and the problems of those that were not. Followers of the session
+            list get it too, as `ConfigurationChanged`.
     """
     read = SettingsReader(setup.place, setup.flags, setup.settings)
     files = watched_files(setup.place)
@@ -101,7 +101,7 @@ async def _take_over(setup: Setup, service: SessionService, change: ConfigChange
 
 
 def _with_defaults(now: ServiceConfig, config: Config, changed: Collection[str], model: str | None) -> ServiceConfig:
-    """Take over what has changed, and only that: the rest may come from whoever opened the service."""
+    """Apply only what has changed: the rest may come from the code that opened the service."""
     limits = {field: getattr(config.limits, field) for key, field in _LIMITS.items() if key in changed}
     sandbox = {key.partition(".")[2] for key in changed if key.startswith("sandbox.")}
     return attrs.evolve(

@@ -1,6 +1,6 @@
-"""Models that are not there yet: an extension may bring them once it runs.
+"""Models that do not exist yet: an extension may provide them once it runs.
 
-Such a model can be chosen before, in `config.toml` too. Whether it came is known when every extension has started.
+Such a model can be chosen earlier, also in `config.toml`. Whether it exists is known when every extension has started.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from session_core.sep.host.catalogue.search_paths import build_search_paths, has
 
 
 def extension_may_bring(model: str, config: Config, home: Path, folder: Path, environ: Mapping[str, str]) -> bool:
-    """Tell whether a model could come from an extension: nobody else has its provider, and there are extensions.
+    """Return whether a model could come from an extension: its provider is unknown otherwise, and extensions exist.
 
-    It blocks, and starts nothing.
+    Blocks, and starts nothing.
     """
     provider, slash, name = model.partition("/")
     if not (slash and provider and name and config.extensions) or provider in {each.name for each in config.providers}:
@@ -26,10 +26,10 @@ def extension_may_bring(model: str, config: Config, home: Path, folder: Path, en
 
 
 def pick_extension_model(config: Config, place: AgentEnvironment, refused: InvalidInput) -> PickedModel:
-    """Return the chosen model if an extension may bring it; it blocks.
+    """Return the chosen model if an extension may provide it; blocks.
 
     Raises:
-        InvalidInput: It cannot come from anywhere; the error says where it was chosen.
+        InvalidInput: Nothing can provide it; the error says where it was chosen.
     """
     model = config.model
     if model is None or not extension_may_bring(model, config, place.home, Path(place.folder), place.environ):
@@ -38,7 +38,7 @@ def pick_extension_model(config: Config, place: AgentEnvironment, refused: Inval
 
 
 def build_choice_error(config: Config, refused: InvalidInput) -> InvalidInput:
-    """Say of a model that cannot be used where it was chosen."""
+    """Return an error that says where an unusable model was chosen."""
     source = config.source("model")
     if not source.place:
         return refused
@@ -46,7 +46,7 @@ def build_choice_error(config: Config, refused: InvalidInput) -> InvalidInput:
 
 
 async def resolve_configured_model(known: Mapping[str, object], config: Config, place: AgentEnvironment) -> str:
-    """Return the model that is configured by now, which may be one that an extension has brought.
+    """Return the currently configured model, which may be provided by an extension.
 
     Raises:
         InvalidInput: It is not known, or cannot be used.

@@ -1,4 +1,4 @@
-"""The extensions of a setup: where they are looked for, how they start, and when they are reloaded by themselves."""
+"""The extensions of a setup: where they are searched, how they start, and when they reload automatically."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -38,19 +38,19 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 class EnabledExtensionTools:
-    """The tools of extensions that nobody has switched off."""
+    """The enabled tools of extensions."""
 
     def __init__(self, source: ExtensionToolSource, config: Config) -> None:
         self._source = source
         self._config = config
 
     def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
-        """Return those that a session's model is shown."""
+        """Return the tools that a session's model sees."""
         return tuple(tool for tool in self._source.tools(session_id) if not is_disabled(self._config, tool.spec.name))
 
 
 async def join_extensions(service: ServiceConfig, place: AgentEnvironment, config: Config, mode: Mode) -> ServiceConfig:
-    """Let extensions take part in a service: with hooks, tools, models and commands."""
+    """Add extensions to a service: hooks, tools, models and commands."""
     host = await trio.to_thread.run_sync(make_host, place, config, mode)
     joined = join_host(service, host, config)
     return attrs.evolve(
@@ -62,7 +62,7 @@ async def join_extensions(service: ServiceConfig, place: AgentEnvironment, confi
 
 
 def join_host(service: ServiceConfig, host: ExtensionHost, config: Config) -> ServiceConfig:
-    """Let the models of extensions join those of a service, and run them beside it."""
+    """Add the models of extensions to a service, and run the extensions beside it."""
     return attrs.evolve(
         service,
         models=JoinedMapping(service.models, host.models.providers),
@@ -77,14 +77,14 @@ def make_host(
     mode: Mode = "headless",
     takes_part: ParticipationRule = participates_everywhere,
 ) -> ExtensionHost:
-    """Put the host of a service's extensions together; it blocks. Nothing is started yet."""
+    """Build the host of a service's extensions; blocks. Starts nothing yet."""
     return _host(place, config, mode, takes_part, extension_places, trusted=_is_trusted(place))
 
 
 def make_folder_host(
     place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule
 ) -> ExtensionHost:
-    """Put the host of the extensions that come with one trusted folder among many together. Nothing is started yet."""
+    """Build the host for the extensions of one trusted folder among many. Starts nothing yet."""
     return _host(place, config, mode, takes_part, project_places, trusted=True, serves=place.folder)
 
 
@@ -140,7 +140,7 @@ def _discover_extensions(
 
 
 def _is_developed(skipped: SkippedExtension, consents: Consents, watched: frozenset[str]) -> bool:
-    """Tell whether somebody works on an extension of their own, to which they have agreed once."""
+    """Return whether the user is developing an extension that they have consented to once."""
     known = consents.find(skipped.name, skipped.folder)
     agreed_once = known is not None and known.digest is not None
     return skipped.scope == "user" and skipped.name in watched and skipped.digest is not None and agreed_once
@@ -167,7 +167,7 @@ def flags_of(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         try:
-            plain = json.loads(value, parse_constant=str) if equals else True  # no NaN: nobody could be told of it
+            plain = json.loads(value, parse_constant=str) if equals else True  # no NaN: it cannot be sent
         except ValueError:
             plain = value
         flags[name.strip().lstrip("-")] = plain if isinstance(plain, str | int | float | bool) else value
@@ -175,7 +175,7 @@ def flags_of(texts: Iterable[str]) -> dict[str, Any]:
 
 
 async def run_extensions(host: ExtensionHost, watched: Iterable[str], service: "SessionService") -> None:
-    """Run the extensions beside a service, and reload those that somebody works on when their files change."""
+    """Run the extensions beside a service, and reload those under development when their files change."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(accompany, host, service)
         for name in watched:

@@ -1,8 +1,8 @@
-"""A coding agent as people have configured it: models with their keys, tools, MCP servers, checkpoints, instructions.
+"""A coding agent as the user has configured it: models with their keys, tools, MCP servers, checkpoints, instructions.
 
-`open_setup` puts together, from the home and the working folder, what a `ServiceConfig` needs, and holds whatever has
-to be closed again at the end; `open_home_setup` does so for sessions of any number of folders. What a project's files
-say counts only if a person has trusted them as they are.
+`open_setup` builds a `ServiceConfig` from the home and the working folder, and closes at the end whatever it has
+opened; `open_home_setup` does so for sessions of any number of folders. A project's files count only if a person has
+trusted them as they are.
 """
 
 import os
@@ -76,18 +76,18 @@ ALLOWED_FILE: Final = "allowed.json"
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """What was set up, and what people should know about it.
+    """A finished setup, with remarks for people.
 
     Attributes:
-        service: What to open the service with.
+        service: The configuration to open the service with.
         settings: The whole configuration.
         picked: The model of new sessions, and why it is that one.
-        remarks: Sentences for people.
+        remarks: Remarks for people.
         mcp: The MCP servers.
-        offered: Their tools, without those that are switched off.
+        offered: Their tools, without the disabled ones.
         extensions: The extensions; None if they are not to be used, or if there are none. Where sessions work in many
             folders these are the user's own.
-        place, flags: What it was made from, to be read again when it changes (`follow_config`).
+        place, flags: The inputs of the setup, read again when they change (`follow_config`).
         folders: The folders that sessions work in, if each has its own settings and MCP servers.
     """
 
@@ -112,16 +112,16 @@ async def open_setup(
     wait_for_mcp: bool = False,
     mode: Mode = "headless",
 ) -> AsyncGenerator[Setup]:
-    """Set an agent up for the length of the block.
+    """Set up an agent within the block.
 
-    A service that is opened with it takes over changes of the configuration by itself.
+    A service that is opened with it applies configuration changes automatically.
 
     Args:
         place: Where it works.
-        flags: Settings that come before those of any file.
+        flags: Settings that override those of any file.
         store: Where sessions are kept.
-        wait_for_mcp: Wait until every MCP server is ready or has failed; else their tools come when they come.
-        mode: What kind of frontend there is, as extensions are told.
+        wait_for_mcp: Wait until every MCP server is ready or has failed; otherwise their tools appear later.
+        mode: The kind of frontend, as reported to extensions.
 
     Raises:
         ConfigInvalid: Something in the configuration is wrong.
@@ -166,18 +166,18 @@ async def open_home_setup(
     mode: Mode = "headless",
     keeps: bool = True,
 ) -> AsyncGenerator[Setup]:
-    """Set an agent up whose sessions work in any number of folders, for the length of the block.
+    """Set up an agent whose sessions work in any number of folders, within the block.
 
-    The user's own files count for all sessions; what a folder says (rules, tools that are switched off, defaults of new
-    sessions, MCP servers, extensions) counts for those that work in it, and is read when the first of them does.
+    The user's own files count for all sessions. A folder's settings (rules, disabled tools, defaults of new sessions,
+    MCP servers, extensions) count for sessions that work in it, and are read when the first of them does.
 
     Args:
-        home: What belongs to the user.
-        environ: The variables; left out, those of this process.
+        home: The user's home of sessions, settings and keys.
+        environ: The environment variables; by default those of this process.
         folder: The working folder of sessions that name none; the user's home directory by default.
-        flags: Settings that come before those of any file.
+        flags: Settings that override those of any file.
         store: Where sessions are kept.
-        mode: What kind of frontend there is, as extensions are told.
+        mode: The kind of frontend, as reported to extensions.
         keeps: Whether anything is written to the home.
 
     Raises:
@@ -214,7 +214,7 @@ async def open_home_setup(
 async def _build_service_config(
     stack: AsyncExitStack, place: AgentEnvironment, config: Config, picked: PickedModel, store: SessionStore | None
 ) -> ServiceConfig:
-    """Make what does not depend on whether there is one folder or many; all tools are on offer."""
+    """Build the parts that are the same for one folder or many; with all tools."""
     models, infos, endpoints = _models(config, picked, place.environ)
     for endpoint in endpoints:
         stack.push_async_callback(endpoint.aclose)
@@ -247,7 +247,7 @@ async def _build_service_config(
 
 
 async def _with_extensions(setup: Setup, mode: Mode) -> Setup:
-    """Let extensions take part, if there are any, and let the service follow its configuration."""
+    """Add extensions, if there are any, and let the service follow its configuration."""
     service = setup.service
     service = attrs.evolve(service, companions=(*service.companions, partial(_follow, setup)))
     if not setup.settings.extensions or not await trio.to_thread.run_sync(_has_extensions, setup.place):
@@ -261,7 +261,7 @@ async def _with_extensions(setup: Setup, mode: Mode) -> Setup:
 
 
 async def _with_folder_extensions(setup: Setup, folders: "Folders", mode: Mode) -> Setup:
-    """Let the user's own extensions take part in all sessions, and those of each folder in the sessions there."""
+    """Add the user's own extensions to all sessions, and those of each folder to the sessions there."""
     from session_core.assembly.folders.extension_hosts import FolderHosts
     from session_core.assembly.folders.extensions import FolderHooks, FolderTools, HomeExtensions, takes_own_part
 
@@ -298,7 +298,7 @@ async def _follow(setup: Setup, service: "SessionService") -> None:
 
 
 def _has_extensions(place: AgentEnvironment) -> bool:
-    """Tell whether any could be started; all that runs them is imported only then."""
+    """Return whether any extension could be started; the code that runs them is imported only then."""
     return has_extensions(extension_places(place, trusted=False))
 
 
@@ -317,7 +317,7 @@ async def _pick_model(config: Config, place: AgentEnvironment) -> PickedModel:
 def _models(
     config: Config, picked: PickedModel, environ: Mapping[str, str]
 ) -> tuple[dict[str, Provider], dict[str, ModelInfo], list[Endpoint]]:
-    """Make every model that has a key, those of one provider sharing its connections; the demo is always there."""
+    """Build every model that has a key; models of one provider share its connections. The demo always exists."""
     usable = [choice.info for choice in available_models(config, environ) if choice.available]
     if picked.info is not None and picked.info.name not in {info.name for info in usable}:
         usable.append(picked.info)
@@ -347,14 +347,14 @@ def _tools(
 
 
 class McpToolSource:
-    """The tools of MCP servers that are not switched off; which ones those are can change."""
+    """The enabled tools of MCP servers; which ones are enabled can change."""
 
     def __init__(self, mcp: "McpServers", config: Config) -> None:
         self._mcp = mcp
         self.config = config
 
     def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
-        """Return those there are right now."""
+        """Return the tools that exist right now."""
         return tuple(tool for tool in self._mcp.tools() if not is_disabled(self.config, tool.spec.name))
 
 
@@ -379,7 +379,7 @@ class _HomeStorage:
 
 
 def _prepare_home_storage(place: AgentEnvironment) -> _HomeStorage:
-    """Prepare what is kept in the home beside the sessions."""
+    """Prepare what the home stores besides the sessions."""
     if not place.keeps:
         return _HomeStorage()
     prepare_home(place.home)

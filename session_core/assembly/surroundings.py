@@ -14,35 +14,35 @@ class AgentEnvironment:
     """Where an agent works.
 
     Attributes:
-        home: What belongs to the user.
+        home: The user's home of sessions, settings and keys.
         folder: The working folder of sessions that name none.
-        environ: The variables.
-        keeps: Whether anything is written there.
-        whole_home: Whether sessions of any folder are served: then the files of `folder` count for nobody else.
+        environ: The environment variables.
+        keeps: Whether anything is written to the home.
+        whole_home: Whether sessions of any folder are served: then the files of `folder` count only there.
     """
 
     home: Path
     folder: str
-    environ: Mapping[str, str] = attrs.field(repr=False)  # keys are in there
+    environ: Mapping[str, str] = attrs.field(repr=False)  # it contains keys
     keeps: bool = True
     whole_home: bool = False
 
     def with_folder(self, folder: str) -> "AgentEnvironment":
-        """Return the place of sessions that work in a folder."""
+        """Return the environment of sessions that work in a folder."""
         return attrs.evolve(self, folder=folder, whole_home=False)
 
 
 def current_environment(home: Path, folder: str, *, keeps: bool = True) -> AgentEnvironment:
-    """Return a place in the environment of this process."""
+    """Return the environment of this process at a place."""
     return AgentEnvironment(home=home, folder=folder, environ=dict(os.environ), keeps=keeps)
 
 
 def project_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:
-    """Return where the extensions of a project are looked for, without the user's own."""
+    """Return where to search for the extensions of a project, without the user's own."""
     return attrs.evolve(build_search_paths(place.home, Path(place.folder), place.environ, trusted=trusted), user=())
 
 
 def extension_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:
-    """Return where extensions of a place are looked for; for many folders those of each are looked for apart."""
+    """Return where to search for the extensions of a place; with many folders, each is searched separately."""
     places = build_search_paths(place.home, Path(place.folder), place.environ, trusted=trusted)
     return attrs.evolve(places, project=(), trusted=False) if place.whole_home else places

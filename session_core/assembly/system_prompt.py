@@ -1,4 +1,4 @@
-"""What the model is told before a conversation: made for each turn from the files as they are then."""
+"""The system prompt, built for each turn from the files as they are then."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ from session_core.vocabulary.tools import ToolSpec
 
 @attrs.frozen(kw_only=True)
 class SystemPromptBuilder:
-    """Makes the system prompt of each turn, from the files as they are then."""
+    """Builds the system prompt of each turn from the files as they are then."""
 
     place: AgentEnvironment
     config: Config
@@ -34,7 +34,7 @@ class SystemPromptBuilder:
         return Path(self.place.environ.get("HOME") or Path.home())
 
     def skills_in(self, folder: str) -> tuple[Skill, ...]:
-        """The skills of sessions that work in a folder: those of its project only if it is trusted as it is now."""
+        """Return the skills for sessions in a folder; those of its project only if it is trusted as it is now."""
         trust = find_trusted_fingerprint(self.place.home, Path(os.path.realpath(folder)))
         return self._skills(folder, trusted=trust is not None)
 
@@ -50,12 +50,12 @@ class SystemPromptBuilder:
         trust = self._trusted_folders(folder, user)
         prompt = self._from_files(settings, tools, user, trust)
         if trust and trust != self._trusted_folders(folder, user):
-            # Something changed between the look at the files and their reading: who knows what was read.
+            # A file changed between the check and the read: what was read cannot be trusted.
             return self._from_files(settings, tools, user, {})
         return prompt
 
     def _trusted_folders(self, folder: str, user: Path) -> dict[str, Fingerprint]:
-        """This folder and those above it in the same project, as far as a person has trusted each as it is now."""
+        """Return this folder and those above it in the same project, if a person has trusted each as it is now."""
         here, top = Path(os.path.realpath(folder)), Path(project_root(folder, home=str(user)))
         within = [each for each in (here, *here.parents) if each.is_relative_to(top)]
         return {

@@ -1,4 +1,4 @@
-"""Contents of files, each kept once under its SHA-256."""
+"""Contents of files, each stored once under its SHA-256."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ def digest(data: bytes) -> str:
 
 
 class BlobLost(Exception):
-    """A kept content is gone or is not what was kept; the message says which."""
+    """A stored content is missing or damaged; the message says which."""
 
 
 class Blobs:
@@ -32,7 +32,7 @@ class Blobs:
         self._checked: set[str] = set()  # names whose content this process has written or read
 
     def put(self, data: bytes, *, durable: bool) -> str:
-        """Keep a content and return its name; `durable` means that it survives even the loss of power."""
+        """Store a content and return its name; `durable` means that it survives even a power loss."""
         name = digest(data)
         if name in self._checked and not durable:
             return name
@@ -49,7 +49,7 @@ class Blobs:
         """Return a content.
 
         Raises:
-            BlobLost: It is not there, or damaged.
+            BlobLost: It is missing or damaged.
         """
         try:
             data = _read(self._place(name))
@@ -66,7 +66,7 @@ class Blobs:
             self._place(name).unlink()
 
     def names(self) -> Iterator[str]:
-        """All contents that are kept; what a crash left unfinished is removed on the way."""
+        """Yield the names of all stored contents; removes unfinished files left by a crash."""
         for folder in sorted(self._folder.glob("??")):
             for file in sorted(folder.iterdir()):
                 if NAME.fullmatch(file.name):
@@ -80,7 +80,7 @@ class Blobs:
 
     def _holds(self, place: Path, data: bytes) -> bool:
         try:
-            return _read(place) == data  # what a power cut left half written is written again
+            return _read(place) == data  # content half written at a power loss is written again
         except OSError:
             return False
 
@@ -111,7 +111,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Have a folder that only we may enter, in one that is there or made the same way."""
+    """Ensure a folder that only we may enter, creating its parent the same way if needed."""
     if not folder.is_dir():
         make_private_folder(folder.parent)
         with suppress(FileExistsError):

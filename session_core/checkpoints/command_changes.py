@@ -1,13 +1,14 @@
-"""What commands change while they run, side by side or on in the background.
+"""Changes by commands that run side by side or in the background.
 
-Before the first of them the folder is remembered, and that state stands until the last of them has ended: a newer one
-could take for old what another command has just made. Each look compares the folder with it and records what differs.
+The folder is recorded before the first command, and that snapshot stays until the last command has ended: a newer one
+could mistake a change that another command has just made for old content. Each check compares the folder with the
+snapshot and records the differences.
 
-When a later turn begins to change files while a command of an earlier one still runs, the watch is handed over: what
-differs until then belongs to the earlier turn, what comes afterwards to the later one, and nothing falls in between.
+When a later turn begins to change files while a command of an earlier turn still runs, the watch is handed over:
+differences up to then belong to the earlier turn, later ones to the later turn, and none is lost in between.
 
-While a turn runs, what changes counts as its work. Afterwards a person may be at work too, beside a command that runs
-on: then only the state before is recorded, so that an undo asks instead of overwriting.
+While a turn runs, all changes count as its work. Afterwards a person may be working next to a background command, so
+only the state before is recorded, and an undo asks instead of overwriting.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from session_core.sandbox.workspace import Workspace
 
 @attrs.define
 class RunningCommands:
-    """The commands that run in one folder for one session, and what they were seen to have changed."""
+    """The commands that run in one folder for one session, and their observed changes."""
 
     commands: set[str] = attrs.field(factory=set)
     changed: set[str] = attrs.field(factory=set)
@@ -42,7 +43,7 @@ class RunningCommands:
 
 @attrs.define(kw_only=True)
 class CommandWatch:
-    """The watch over one folder, for the length of one call of the store."""
+    """The watch over one folder, for the duration of one call of the store."""
 
     session_folder: SessionFolder
     workspace: Workspace
@@ -54,12 +55,12 @@ class CommandWatch:
 
     @property
     def index(self) -> TreeIndex | None:
-        """The state before the commands, if any of them is not over and recorded."""
+        """The state before the commands, unless all of them have ended and are recorded."""
         index = self.session_folder.trees.get(self.workspace.root)
         return None if index is None or index.settled else index
 
     def begin(self, turn_id: TurnId, command: str) -> TreeSnapshot:
-        """Remember the folder before a command, unless one of this turn runs already."""
+        """Record the folder before a command, unless a command of this turn is already running."""
         index, live = self.index, bool(self.running.commands)
         if index is not None and live and index.turn_id == turn_id:
             self.running.commands.add(command)
@@ -77,7 +78,7 @@ class CommandWatch:
         return TreeSnapshot(files=len(taken.files), saved_bytes=spent, complete=taken.complete, why=why)
 
     def hand_over(self, turn_id: TurnId) -> None:
-        """Let a later turn have the watch while a command of an earlier one still runs."""
+        """Hand the watch over to a later turn while a command of an earlier one still runs."""
         index = self.index
         if index is not None and index.turn_id != turn_id and self.running.commands:
             taken, _, _ = self._take(turn_id)
@@ -86,7 +87,7 @@ class CommandWatch:
             self.running.changed.clear()
 
     def state_before(self, turn_id: TurnId, path: str, present: FileState) -> FileState | None:
-        """How a file was before the running commands of this turn, if they have changed it; a tool is about to."""
+        """Return a file's state before this turn's running commands changed it, if they did; a tool is about to."""
         index = self.index
         if index is None or index.turn_id != turn_id:
             return None
@@ -100,7 +101,7 @@ class CommandWatch:
         return None if change is None else change.before
 
     def record_changes(self, turn_id: TurnId | None, *, certain: bool) -> None:
-        """Record what differs; how it was left only if it is `certain` that it is this turn's work."""
+        """Record the differences; the state afterwards only if the change is `certain` to be this turn's work."""
         index = self.index
         if index is None:
             return
@@ -118,7 +119,7 @@ class CommandWatch:
         self.running.changed.clear()
 
     def rebase(self, paths: list[str]) -> None:
-        """Take what an undo did out of the comparison: it is nobody's change."""
+        """Exclude the changes of an undo from the comparison: they are nobody's work."""
         if (index := self.index) is None:
             return
         files, times = dict(index.files), dict(index.times)
@@ -149,7 +150,7 @@ class CommandWatch:
         return index, spent, walker.why
 
     def _leave_to(self, earlier: TreeIndex, later: TreeIndex) -> None:
-        """Record for the earlier turn what differs between both states: one and the same look serves both turns."""
+        """Record the differences between both states for the earlier turn: one walk serves both turns."""
         changes = changes_between(earlier, later, self.workspace, self.limits)
         self._record(earlier, changes, "", certain=False)
 
@@ -175,7 +176,7 @@ class CommandWatch:
             folder.add_remark(record, f"a command may have made files that are not here: {why}")
 
     def _note_returned(self, index: TreeIndex, changes: list[FolderChange]) -> None:
-        """A file that a command has changed and then put back must not be remembered as changed."""
+        """Make sure that a file which a command changed and then restored is not recorded as changed."""
         record = self.session_folder.turns.get(index.turn_id)
         returned = self.running.changed - {each.path for each in changes}
         if record is not None and returned:
@@ -191,7 +192,7 @@ class CommandWatch:
 
 
 def present_state(workspace: Workspace, path: str, limits: CheckpointLimits) -> FileState:
-    """How a file is now, whatever it is."""
+    """Return the current state of a file of any kind."""
     try:
         return read_file_state(workspace, path, limit=limits.file_bytes)[0]
     except OutsideWorkspace as error:

@@ -1,8 +1,8 @@
-"""How a file is at this moment, and the one name under which it is remembered.
+"""The current state of a file, and the one name under which it is recorded.
 
-A tool may reach one file by several names: through a link, with `..`, or written out from the root. The name kept here
-is the one with all links resolved, so that each file is saved once per turn. Resolving only chooses the name; whether
-the file may be touched is decided by the workspace, each time it is opened.
+A tool may reach one file by several names: through a link, with `..`, or by its absolute path. The recorded name has
+all links resolved, so each file is saved once per turn. Resolving only chooses the name; the workspace decides whether
+the file may be touched, each time it is opened.
 """
 
 import os
@@ -14,14 +14,14 @@ from session_core.sandbox.file_values import OutsideWorkspace
 from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 from session_core.sandbox.workspace import Workspace
 
-PERMISSIONS = 0o777  # no more is ever given back: a file that was set-uid must not become so again by an undo
+PERMISSIONS = 0o777  # nothing more is ever restored: an undo must not make a file set-uid again
 
 
 def remembered_name(workspace: Workspace, path: str) -> str:
-    """Return the name of a file in the records: relative to the workspace's root if it lies there, else absolute.
+    """Return the name of a file in the records: relative to the workspace's root if it is inside, else absolute.
 
     Raises:
-        OutsideWorkspace: No root of the workspace holds it.
+        OutsideWorkspace: It is in no root of the workspace.
     """
     location = workspace.locate(path)
     root = os.path.realpath(location.root)
@@ -35,7 +35,7 @@ def remembered_name(workspace: Workspace, path: str) -> str:
 
 
 def read_file_state(workspace: Workspace, path: str, *, limit: int) -> tuple[FileState, bytes | None]:
-    """Return how a file is now, with its content if it is an ordinary file of at most `limit` bytes.
+    """Return the current state of a file, with its content if it is a regular file of at most `limit` bytes.
 
     Raises:
         OutsideWorkspace: The path leads out of the workspace now.
@@ -66,7 +66,7 @@ def read_file_state(workspace: Workspace, path: str, *, limit: int) -> tuple[Fil
 
 
 def set_mode(workspace: Workspace, path: str, mode: int) -> None:
-    """Give an ordinary file back its permissions; only for a file that the workspace has just let us write."""
+    """Restore the permissions of a regular file; only for a file that the workspace has just let us write."""
     location = workspace.locate(path)
     folder = os.open(location.root, FOLDER_ONLY | os.O_CLOEXEC)
     try:

@@ -1,9 +1,9 @@
 """What a command may have changed.
 
-A command names no files, so the whole folder is looked at before it runs: size and time of every file that is not
-ignored, and the content of those that are text and not large. Afterwards what differs is recorded as if a tool had
-changed it. Between the two, the state is in a file, `tree-*.jsonl`, so that it survives the death of this process; the
-next look at the session then records the difference, without claiming to know what the command itself left behind.
+A command names no files, so the whole folder is recorded before it runs: size and time of every file that is not
+ignored, and the content of small text files. Afterwards the differences are recorded as if a tool had made them. In
+between, the snapshot is in a file, `tree-*.jsonl`, so it survives the death of this process; the next access to the
+session then records the differences, without claiming to know the state in which the command itself left the files.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
 from session_core.sandbox.workspace import Workspace
 
 _CLOCK_BLUR_NS: Final = 2_000_000_000
-"""Some file systems count time in steps of two seconds: a file as young as that may change and keep its time."""
+"""Some file systems have a time resolution of two seconds: a file that young may change and keep its time."""
 _TEXT_BEGINS: Final = 8_192
 _UNKNOWN_NEW: Final = FileState(
     kind="not_saved", why="the ignore rules changed in this turn, so it is not known whether the file is new"
@@ -38,9 +38,9 @@ class TreeIndex:
     Attributes:
         root: The folder.
         turn_id: The turn to which changes since then belong.
-        settled: Whether all commands have ended and what they changed is recorded.
-        complete: Whether every file that is not ignored is here, so that any other one is new.
-        taken_ns: When it was taken; what is younger than that is compared by content.
+        settled: Whether all commands have ended and their changes are recorded.
+        complete: Whether every file that is not ignored is included, so any other file is new.
+        taken_ns: When it was taken; younger files are compared by content.
         times: When each file was last written.
     """
 
@@ -53,7 +53,7 @@ class TreeIndex:
     times: dict[str, int]
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """The index as it is written."""
+        """Yield the index in its stored form."""
         yield {
             "line": "tree",
             "root": self.root,
@@ -69,7 +69,7 @@ class TreeIndex:
 
 @attrs.frozen(kw_only=True)
 class FolderChange:
-    """A file that differs: how it was, and how it is."""
+    """A file that differs: its states before and now."""
 
     path: str
     before: FileState
@@ -77,7 +77,7 @@ class FolderChange:
 
 
 def read_index(path: Path) -> TreeIndex | None:
-    """Read the index; one that is missing or damaged in any way is none, for half of it would claim too much."""
+    """Read the index; None if it is missing or damaged in any way, because half an index would claim too much."""
     try:
         header, *rest = list(manifest.decode(manifest.read_private(path)))
         if header is None or header["line"] != "tree" or len(rest) != header["files"]:
@@ -103,7 +103,7 @@ def read_index(path: Path) -> TreeIndex | None:
 
 
 class FolderWalker:
-    """One look at a folder, within its bounds; `why` says what was left out."""
+    """One walk through a folder, within its bounds; `why` says what was left out."""
 
     def __init__(
         self, workspace: Workspace, ignore: IgnoreRules | None, limits: CheckpointLimits, clock: Clock
@@ -116,7 +116,7 @@ class FolderWalker:
         self.why = ""
 
     def files(self) -> Iterator[str]:
-        """The files that are not ignored, until a bound is met."""
+        """Yield the files that are not ignored, until a bound is reached."""
         entries = files = 0
         limit = self._limits.tree_entries
         try:
@@ -137,7 +137,7 @@ class FolderWalker:
             self.why = f"only {limit:,} names are looked at"
 
     def is_out_of_time(self) -> bool:
-        """Tell whether the command has been held up for long enough."""
+        """Return whether the command has been delayed for long enough."""
         if self._clock() < self._end:
             return False
         self.why = f"there was no more time after {self._limits.tree_seconds:g} s"
@@ -155,7 +155,7 @@ def take_index(
     room: int,
     keep: Keep,
 ) -> tuple[TreeIndex, int]:
-    """Look at a folder before a command, keep its texts, and return the index and how many bytes it needs."""
+    """Record a folder before a command, store its texts, and return the index and how many bytes it needs."""
     files: dict[str, FileState] = {}
     times: dict[str, int] = {}
     spent = 0
@@ -202,7 +202,7 @@ def take_index(
 def changes_since(
     index: TreeIndex, workspace: Workspace, walker: FolderWalker, limits: CheckpointLimits
 ) -> list[FolderChange]:
-    """Compare a folder with how it was; the walker says whether all of it was seen."""
+    """Compare a folder with its index; the walker says whether all of it was seen."""
     found = [change for path in index.files if (change := find_change(index, path, workspace, limits)) is not None]
     if not index.complete:
         return found
@@ -211,7 +211,7 @@ def changes_since(
             continue
         try:
             status = workspace.stat(path)
-            # An older file was here before: it was ignored until now, or somebody moved it here.
+            # An older file is not new: it was ignored until now, or somebody moved it here.
             if status is None or status.mtime_ns < index.taken_ns - _CLOCK_BLUR_NS:
                 continue
             after, _ = read_file_state(workspace, path, limit=limits.file_bytes)
@@ -224,7 +224,7 @@ def changes_since(
 def changes_between(
     earlier: TreeIndex, later: TreeIndex, workspace: Workspace, limits: CheckpointLimits
 ) -> list[FolderChange]:
-    """Compare two states of a folder; what the later one does not hold is looked up."""
+    """Compare two states of a folder; files missing in the later one are looked up."""
     found: list[FolderChange] = []
     for path, before in earlier.files.items():
         after = later.files.get(path)
@@ -276,6 +276,6 @@ def _untouched(index: TreeIndex, path: str, size: int, mode: int, mtime_ns: int)
     return (
         known is not None
         and (known.size, known.mode, index.times[path]) == (size, mode & PERMISSIONS, mtime_ns)
-        # A file that has no hash can only be compared by its time.
+        # A file without a hash can only be compared by its time.
         and (known.sha256 is None or mtime_ns < index.taken_ns - _CLOCK_BLUR_NS)
     )

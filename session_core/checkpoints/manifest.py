@@ -1,7 +1,7 @@
 """The record of one turn: JSON lines, each with a checksum, appended and made durable before a file is changed.
 
-A line that is torn or damaged is left out and counted; the lines around it still count. Since a write waits for its
-line, a torn last line means that the write never began.
+A torn or damaged line is skipped and counted; the lines around it stay valid. Since a write waits for its line, a torn
+last line means that the write never began.
 """
 
 import json
@@ -29,7 +29,7 @@ _FILE_NAME: Final = re.compile(r"(\d{8})\.([A-Za-z0-9_-]{1,100})\.jsonl", re.ASC
 
 @attrs.define(kw_only=True)
 class TurnRecord:
-    """What is known of one turn, in the order in which it was saved."""
+    """The record of one turn, in the order in which it was saved."""
 
     turn_id: TurnId
     number: int
@@ -44,14 +44,14 @@ class TurnRecord:
     finished: bool = False
 
     def files(self) -> tuple[SavedFile, ...]:
-        """The files of this turn."""
+        """Return the files of this turn."""
         return tuple(
             SavedFile(path=path, before=state, after=self.after.get(path), origin=origin)
             for path, (state, origin) in self.before.items()
         )
 
     def apply_line(self, fields: dict[str, Any]) -> None:
-        """Fold one line into what is known; raises `ValueError` or `KeyError` for a line that nobody here wrote."""
+        """Fold one line into the record; raise `ValueError` or `KeyError` for a line that we did not write."""
         match fields["line"]:
             case "turn":
                 self.saved_at = _whole(fields["at"])
@@ -59,7 +59,7 @@ class TurnRecord:
                 self.dropped = fields["dropped"] is True
             case "before":
                 origin: Origin = fields["origin"] if fields["origin"] in _ORIGINS else "tool"
-                # The first line of a path counts: later ones can only come from damage or tampering.
+                # Only the first line of a path counts: later ones can only come from damage or tampering.
                 self.before.setdefault(_text(fields["path"]), (parse_state(fields["state"]), origin))
             case "after":
                 self.after[_text(fields["path"])] = parse_state(fields["state"])
@@ -75,37 +75,37 @@ class TurnRecord:
 
 
 def turn_line(*, saved_at: int, undo: bool, dropped: bool = False) -> dict[str, Any]:
-    """The first line of a record."""
+    """Return the first line of a record."""
     return {"line": "turn", "at": saved_at, "undo": undo, "dropped": dropped}
 
 
 def before_line(path: str, state: FileState, origin: Origin) -> dict[str, Any]:
-    """How a file was before the turn changed it."""
+    """Return the line for the state of a file before the turn changed it."""
     return {"line": "before", "path": path, "state": state_fields(state), "origin": origin}
 
 
 def after_line(path: str, state: FileState) -> dict[str, Any]:
-    """How the turn left a file."""
+    """Return the line for the state in which the turn left a file."""
     return {"line": "after", "path": path, "state": state_fields(state)}
 
 
 def remark_line(text: str) -> dict[str, Any]:
-    """What people should know about the record."""
+    """Return the line for a remark to people about the record."""
     return {"line": "remark", "text": text}
 
 
 def undoes_line(undoing: UndoDescription) -> dict[str, Any]:
-    """What an undo takes back."""
+    """Return the line that says what an undo reverts."""
     return {"line": "undoes", **attrs.asdict(undoing)}
 
 
 def finished_line() -> dict[str, Any]:
-    """That an undo came to its end."""
+    """Return the line that says that an undo is finished."""
     return {"line": "finished"}
 
 
 def file_name(record: TurnRecord) -> str:
-    """Where a turn is recorded: the number keeps the order, whatever the clock says."""
+    """Return the file name of a turn's record: its number keeps the order, whatever the clock says."""
     return f"{record.number:08}.{record.turn_id}.jsonl"
 
 
@@ -115,7 +115,7 @@ def encode(lines: Iterable[dict[str, Any]]) -> bytes:
 
 
 def decode(data: bytes) -> Iterator[dict[str, Any] | None]:
-    """Read lines; `None` stands for a damaged one. A last line without its end never counted and is left out."""
+    """Read lines; `None` stands for a damaged one. A last line without its end is not valid and is left out."""
     *whole, torn = data.split(b"\n")
     del torn
     for line in whole:
@@ -124,7 +124,7 @@ def decode(data: bytes) -> Iterator[dict[str, Any] | None]:
 
 
 def read_turn(path: Path) -> TurnRecord | None:
-    """Read the record of a turn; none if the file is something else."""
+    """Read the record of a turn; None if the file is something else."""
     named = _FILE_NAME.fullmatch(path.name)
     if named is None:
         return None
@@ -145,7 +145,7 @@ def read_turn(path: Path) -> TurnRecord | None:
 
 
 def _cut_torn_line(descriptor: int) -> None:
-    """Take away what a crash tore: it never counted, must not come to count, and must not swallow the next line."""
+    """Remove a line torn by a crash: it was never valid, must not become so, and must not swallow the next line."""
     size = os.fstat(descriptor).st_size
     if not size or os.pread(descriptor, 1, size - 1) == b"\n":
         return
@@ -178,7 +178,7 @@ def append(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Write a file anew, whole or not at all, and wait until it is durable."""
+    """Rewrite a file atomically and wait until it is durable."""
     make_private_folder(path.parent)
     unfinished = path.with_name(f".new-{path.name}")
     descriptor = private_open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -192,18 +192,18 @@ def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """Read a file of ours; links and things that would block are refused."""
+    """Read one of our files; links and files that would block are refused."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read()
 
 
 def state_fields(state: FileState) -> dict[str, Any]:
-    """A state as it is written."""
+    """Return a state in its stored form."""
     return attrs.asdict(state)
 
 
 def parse_state(fields: object) -> FileState:
-    """Read a state; raises `ValueError` for one that nobody here wrote."""
+    """Read a state; raise `ValueError` for one that we did not write."""
     if not isinstance(fields, dict) or set(fields) != set(attrs.fields_dict(FileState)):
         raise ValueError("not a state")
     if fields["kind"] not in _KINDS:

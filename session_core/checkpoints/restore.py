@@ -1,6 +1,6 @@
-"""What an undo would do, file by file, and doing it.
+"""Plan an undo, file by file, and carry it out.
 
-A file is brought back only if it is exactly as the undone turns left it. Anything else is a conflict: somebody's work.
+A file is restored only if it is exactly as the undone turns left it. Anything else is a conflict: somebody's work.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from session_core.sandbox.workspace import Workspace
 
 @attrs.frozen
 class _RecordedChange:
-    """What one record says of a file; the number gives the order."""
+    """What one record says about a file; the number gives the order."""
 
     number: int
     before: FileState
@@ -45,7 +45,7 @@ def build_plan(
     workspace: Workspace,
     limits: CheckpointLimits,
 ) -> RestorePlan:
-    """Compare what is there with what the turns left, and say what can be brought back."""
+    """Compare the current files with how the turns left them, and plan what can be restored."""
     chosen = [record for record in folder.turns.values() if record.turn_id in set(turn_ids)]
     steps: dict[str, list[_RecordedChange]] = {}
     for record in chosen:
@@ -62,9 +62,9 @@ def build_plan(
 
 @attrs.define(kw_only=True)
 class UndoRun:
-    """Carrying out a plan: for each file save what is there, then write or delete, then note how it was left.
+    """Carries out a plan: for each file, saves the current content, writes or deletes it, and notes the result.
 
-    `interrupted_record` is its record, if it is being gone on with.
+    `interrupted_record` is the record of the undo if it is being resumed.
     """
 
     session_folder: SessionFolder
@@ -77,12 +77,12 @@ class UndoRun:
     _record: TurnRecord | None = attrs.field(default=None, alias="interrupted_record")
 
     def run(self) -> UndoReport:
-        """Do it; files that must be left alone are told."""
+        """Run the undo; the report names files that had to be left alone."""
         if self.undoing is not None:
             self._record = self._find_interrupted_record() or self._begin_record()
         done: dict[str, list[str]] = {"restored": [], "recreated": [], "deleted": []}
         skipped: list[SkippedFile] = []
-        # What is to go makes way first: a file may stand where a folder belongs.
+        # Delete first: a file may be where a folder belongs.
         for planned in sorted(self.plan.files, key=lambda each: each.target.kind != "missing"):
             if planned.action == "unchanged":
                 self._note_done(planned)
@@ -101,9 +101,9 @@ class UndoRun:
         )
 
     def roll_back(self) -> tuple[SkippedFile, ...]:
-        """Leave nothing half done: give each file what the undo found there, and name those where that failed.
+        """Leave nothing half done: restore what the undo found in each file, and return the files where that failed.
 
-        Nothing is recorded on the way, because the disk may be full: what is there is what the undo has written.
+        Nothing is recorded meanwhile, because the disk may be full: the current content is what the undo has written.
         """
         record, failed_files = self._record, list[SkippedFile]()
         if record is None:
@@ -117,7 +117,7 @@ class UndoRun:
             except OSError as error:
                 failed_files.append(SkippedFile(path=path, why=f"it cannot be changed: {error.strerror or error}"))
         if not failed_files:
-            with suppress(OSError):  # then it stays listed, and taking it back changes nothing
+            with suppress(OSError):  # then it stays listed, and reverting it changes nothing
                 self.session_folder.discard(record)
         return tuple(failed_files)
 
@@ -126,7 +126,7 @@ class UndoRun:
         present, _ = read_file_state(self.workspace, path, limit=self.limits.file_bytes)
         if present.same_as(found):
             return
-        # The mode does not count: a file is written first and given its mode then.
+        # The mode is ignored, because a file is written first and gets its mode afterwards.
         if brought is None or (present.kind, present.sha256) != (brought.kind, brought.sha256):
             raise _FileSkipped("somebody else changed it meanwhile")
         content = self.session_folder.blobs.get(found.sha256 or "") if found.kind == "content" else None
@@ -138,7 +138,7 @@ class UndoRun:
         )
 
     def _find_interrupted_record(self) -> TurnRecord | None:
-        """The same undo, if it ended in the middle and each file is where it left it, or put back."""
+        """Return the record of the same undo if it was interrupted and each file is as it left it, or put back."""
         newest = next(reversed(self.session_folder.turns.values()), None)
         if newest is None or newest.finished or newest.dropped or newest.undoes != self.undoing:
             return None
@@ -151,7 +151,7 @@ class UndoRun:
         return newest if all(fits) else None
 
     def _note_done(self, planned: PlannedFile) -> None:
-        """A file that was written just before the service died is noted now, or nobody could take it back."""
+        """Note a file that was written just before the service died, or it could not be reverted."""
         record = self._record
         if record is not None and planned.path in record.before and planned.path not in record.after:
             self.session_folder.add_after(record, [(planned.path, planned.present)])
@@ -185,7 +185,7 @@ class UndoRun:
 
 
 def _was_interrupted(record: TurnRecord, path: str, target: FileState, present: FileState) -> bool:
-    """Tell whether an undo died before it had written a file, or between writing it and giving it its mode."""
+    """Return whether an undo died before it wrote a file, or between writing it and setting its mode."""
     if path not in record.before or path in record.after:
         return False
     written = present.kind == "content" and present.sha256 == target.sha256
@@ -247,7 +247,7 @@ def _is_undo_in(record: TurnRecord, root: str) -> bool:
 
 
 def _conflict(steps: list[_RecordedChange], undos: list[_RecordedChange], present: FileState) -> str | None:
-    # An undo may have brought back by force what somebody else had made: only what the turns knew is nobody's work.
+    # A forced undo may have restored somebody else's work: only states known to the turns are safe to overwrite.
     known = [steps[0].before, *(each.after for each in steps if each.after is not None)]
     undos = [each for each in undos if each.after is not None and any(each.after.same_as(state) for state in known)]
     for step, later in pairwise(steps):
@@ -267,7 +267,7 @@ def _conflict(steps: list[_RecordedChange], undos: list[_RecordedChange], presen
 
 
 def _leads_to(state: FileState, undos: list[_RecordedChange], end: FileState) -> bool:
-    """Tell whether a file came from one state to another by nothing but undos."""
+    """Return whether only undos brought a file from one state to another."""
     if state.same_as(end):
         return True
     for undo in undos:

@@ -1,7 +1,7 @@
-"""What is kept of one session: its turns, the contents they need, and the state of the folder before a command.
+"""The stored data of one session: its turns, the contents they need, and the state of the folder before a command.
 
-Contents are shared by all turns of the session and counted: dropping a turn deletes those that no other turn needs.
-Each session has contents of its own, so forgetting one can never take something from another.
+All turns of the session share contents by reference count: dropping a turn deletes those that no other turn needs.
+Each session has its own contents, so forgetting one session never affects another.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class SessionFolder:
     def begin_turn(
         self, turn_id: TurnId, *, saved_at: int, undo: bool = False, undoes: UndoDescription | None = None
     ) -> TurnRecord:
-        """Return the record of a turn, begun if need be."""
+        """Return the record of a turn, creating it if needed."""
         record = self.turns.get(turn_id)
         if record is None:
             number = max((each.number for each in self.turns.values()), default=0) + 1
@@ -64,7 +64,7 @@ class SessionFolder:
         return record
 
     def discard(self, record: TurnRecord) -> None:
-        """Forget an undo of which nothing is left to take back."""
+        """Forget an undo that has nothing left to revert."""
         self._file(record).unlink(missing_ok=True)
         del self.turns[record.turn_id]
         self._let_go(record)
@@ -72,9 +72,9 @@ class SessionFolder:
     def save(
         self, record: TurnRecord, path: str, state: FileState, data: bytes | None, *, keep: Collection[TurnId] = ()
     ) -> tuple[FileState, tuple[TurnId, ...]]:
-        """Save how a file was, make it durable, and return what could be saved and which turns made room.
+        """Save the state of a file durably; return what could be saved and which turns were dropped to make room.
 
-        The turns to `keep` never make room: an undo must not lose what it is about to bring back.
+        The turns to `keep` are never dropped: an undo must not lose what it is about to restore.
         """
         new_bytes = len(data) if data is not None and state.sha256 not in self._sizes else 0
         dropped = self._make_room({record.turn_id, *keep}, new_bytes)
@@ -91,7 +91,7 @@ class SessionFolder:
         return state, dropped
 
     def add_before(self, record: TurnRecord, files: Iterable[tuple[str, FileState]], origin: Origin) -> None:
-        """Record files whose contents are kept already."""
+        """Record files whose contents are already stored."""
         files = [(path, state) for path, state in files if path not in record.before]
         self._append(record, [manifest.before_line(path, state, origin) for path, state in files])
         for path, state in files:
@@ -99,30 +99,30 @@ class SessionFolder:
             self._count(state)
 
     def add_after(self, record: TurnRecord, files: Iterable[tuple[str, FileState]]) -> None:
-        """Record how a turn left files, where that is news."""
+        """Record how a turn left files, if that is new information."""
         news = [(path, state) for path, state in files if record.after.get(path) != state]
         self._append(record, [manifest.after_line(path, state) for path, state in news])
         record.after.update(news)
 
     def add_remark(self, record: TurnRecord, text: str) -> None:
-        """Record what people should know about a turn."""
+        """Record a remark to people about a turn."""
         if text not in record.remarks:
             self._append(record, [manifest.remark_line(text)])
             record.remarks.append(text)
 
     def finish(self, record: TurnRecord) -> None:
-        """Record that an undo came to its end."""
+        """Record that an undo is finished."""
         if not record.finished:
             self._append(record, [manifest.finished_line()])
             record.finished = True
 
     def tree_contents(self) -> dict[str, int]:
-        """The contents, with their sizes, that the states of folders need."""
+        """Return the contents that folder snapshots need, with their sizes."""
         files = (each for tree in self.trees.values() for each in tree.files.values())
         return {each.sha256: each.size for each in files if each.kind == "content" and each.sha256 is not None}
 
     def set_tree(self, tree: TreeIndex) -> None:
-        """Replace the state of a folder; contents that nobody needs any longer are deleted."""
+        """Replace the state of a folder; contents no longer needed are deleted."""
         gone = self.tree_contents().keys()
         manifest.replace(self._tree_file(tree.root), tree.lines())
         self.trees.pop(tree.root, None)
@@ -135,12 +135,12 @@ class SessionFolder:
         self._release(gone)
 
     def room_for_tree(self, turn_id: TurnId) -> int:
-        """Make room for what a walk may find, and return for how many bytes there is."""
+        """Make room for the result of a walk; return the number of bytes available."""
         self._make_room({turn_id}, self._limits.tree_bytes)
         return max(0, min(self._limits.tree_bytes, self._limits.session_bytes - self.stored_bytes))
 
     def room_for_files(self, turn_id: TurnId, count: int) -> int:
-        """Make room for more lines, and return for how many there is."""
+        """Make room for more lines; return the number of lines available."""
         while self.noted_files + count > self._limits.session_files and self._drop_oldest({turn_id}) is not None:
             pass
         return max(0, self._limits.session_files - self.noted_files)
@@ -180,11 +180,11 @@ class SessionFolder:
         return tuple(dropped)
 
     def _drop_oldest(self, keep: Collection[TurnId]) -> TurnId | None:
-        """Give up the oldest turn but these, and say in its record that it was given up."""
+        """Drop the oldest turn except these, and note that in its record."""
         for record in self.turns.values():
             if record.turn_id not in keep and record.before:
                 lines = [manifest.turn_line(saved_at=record.saved_at, undo=record.undo, dropped=True)]
-                # Which undo was taken back by which must be known as long as they are listed.
+                # As long as undos are listed, it must be known which one reverted which.
                 lines += [] if record.undoes is None else [manifest.undoes_line(record.undoes)]
                 lines += [manifest.finished_line()] if record.finished else []
                 manifest.replace(self._file(record), lines)
@@ -204,9 +204,9 @@ class SessionFolder:
         self._release(names)
 
     def _forget_bare(self, keep: Collection[TurnId]) -> None:
-        """Keep the list short: of records without files, dropped or never with any, the oldest go."""
+        """Keep the list short: forget the oldest records without files, whether dropped or always empty."""
         empty = (each for each in self.turns.values() if not each.before and each.turn_id not in keep)
-        bare = [each for each in empty if each.dropped or not each.damaged]  # what is damaged may be read one day
+        bare = [each for each in empty if each.dropped or not each.damaged]  # a damaged one may become readable one day
         for record in bare[: max(0, len(bare) - self._limits.dropped_turns)]:
             self._file(record).unlink(missing_ok=True)
             del self.turns[record.turn_id]
@@ -219,7 +219,7 @@ class SessionFolder:
                 self._sizes.pop(name, None)
 
     def _sweep(self) -> None:
-        """Delete what a crash left: contents that no line names."""
+        """Delete contents that no line names, left by a crash."""
         held = self.tree_contents().keys()
         for name in list(self.blobs.names()):
             if name not in held and self._needed[name] <= 0:
@@ -227,7 +227,7 @@ class SessionFolder:
 
 
 def out_of_room_state(state: FileState) -> FileState:
-    """A state that could not be kept for want of room."""
+    """Return the state of a file that could not be saved for lack of room."""
     return FileState(
         kind="not_saved",
         sha256=state.sha256,

@@ -1,4 +1,4 @@
-"""`CheckpointStore`: the door to what is kept of files before the agent changes them.
+"""`CheckpointStore`: the API for files saved before the agent changes them.
 
 Everything here blocks; call it in a worker thread. Calls for one session wait for each other, those for different
 sessions do not (but for a few that share a lock by chance).
@@ -48,7 +48,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 
 
 class CheckpointStore:
-    """Saves files before they change and brings them back; one process at a time uses a folder."""
+    """Saves files before they change and restores them; one process at a time uses a folder."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class CheckpointStore:
         self._prepared = False
 
     def save_before(self, session_id: SessionId, turn_id: TurnId, workspace: Workspace, path: str) -> FileSaveResult:
-        """Save a file as it is, unless this turn has done so already; when it returns, the write may go ahead.
+        """Save a file as it is, unless this turn has already done so; when it returns, the write may go ahead.
 
         Raises:
             OutsideWorkspace: The path leads out of the workspace.
@@ -103,10 +103,10 @@ class CheckpointStore:
         *,
         command: str = "",
     ) -> TreeSnapshot:
-        """Remember the files of the workspace before a command that may change any of them.
+        """Record the files of the workspace before a command that may change any of them.
 
-        Bounded in files, bytes and time; the answer says whether all of it is remembered. Ignored files are left out.
-        `command` names it among those that run side by side, until `note_after` says that it has ended.
+        Bounded in files, bytes and time; the result says whether everything was recorded. Ignored files are left out.
+        `command` identifies it among commands that run side by side, until `note_after` reports its end.
 
         Raises:
             CheckpointFailed: Nothing could be saved.
@@ -130,15 +130,15 @@ class CheckpointStore:
         runs_on: bool = False,
         certain: bool = True,
     ) -> None:
-        """Note how the turn left its files, so that later changes by others are told apart.
+        """Record how the turn left its files, to distinguish later changes by others.
 
         Without `paths`, all files of the turn are noted: for the end of a turn. With the paths of one call, right after
-        it, less of what others do meanwhile is mistaken for the turn's work, and a crash later on does no harm.
-        What commands changed is always noted. What is not noted counts as changed by others.
+        it, fewer changes by others are mistaken for the turn's work, and a later crash does no harm. Changes by
+        commands are always noted. Changes that are not noted count as made by others.
 
-        `command` has ended, if it was running, unless it `runs_on` in the background: then this is called again when it
-        has ended. If that is after its turn, others may have been at work beside it: without `certain` its changes are
-        noted, but an undo asks before it overwrites them.
+        `command` has ended, if it was running, unless it `runs_on` in the background: then call this again when it has
+        ended. If that is after its turn, others may have been working at the same time: without `certain` its changes
+        are noted, but an undo asks before it overwrites them.
 
         Raises:
             CheckpointFailed: It could not be noted.
@@ -161,12 +161,12 @@ class CheckpointStore:
                 )
 
     def turns(self, session_id: SessionId) -> list[TurnCheckpoint]:
-        """All turns of a session that saved something, the oldest first."""
+        """Return all turns of a session that saved something, oldest first."""
         with self._session(session_id, "the checkpoints cannot be read") as folder:
             return [_checkpoint(record) for record in folder.turns.values()]
 
     def plan_restore(self, session_id: SessionId, turn_ids: Sequence[TurnId], workspace: Workspace) -> RestorePlan:
-        """Say what undoing these turns would do with each file; nothing of the user's is changed.
+        """Plan what undoing these turns would do with each file; changes none of the user's files.
 
         Raises:
             CheckpointFailed: The checkpoints cannot be read.
@@ -186,14 +186,14 @@ class CheckpointStore:
     def restore(
         self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: UndoDescription | None = None
     ) -> UndoReport:
-        """Carry out a plan; what is there is saved first, as a turn of its own.
+        """Carry out a plan; the current contents are saved first, as a separate turn.
 
         Files that changed since the plan was made, and conflicts, are left alone unless `force` is given. With
-        `undoing` there is such a turn even if no file changes, and an undo that was cut short is gone on with.
+        `undoing` there is such a turn even if no file changes, and an interrupted undo is resumed.
 
         Raises:
-            CheckpointFailed: The present contents could not be saved. All files are as they were, but those it names
-                as `left`: the same undo again goes on with them.
+            CheckpointFailed: The current contents could not be saved. All files are as they were, except for those in
+                its `unrestored`: repeating the same undo resumes with them.
         """
         with self._session(plan.session_id, "the present files could not be saved, so the undo stopped") as folder:
             undo = restore.UndoRun(
@@ -217,7 +217,7 @@ class CheckpointStore:
             return report
 
     def abandon_undo(self, plan: RestorePlan, workspace: Workspace, undo_turn_id: TurnId) -> tuple[SkippedFile, ...]:
-        """Put back what an undo has just done by this plan, as if it had not been; return the files that refused.
+        """Roll back what an undo has just done by this plan; return the files where that failed.
 
         Raises:
             CheckpointFailed: The checkpoints cannot be read.
@@ -240,7 +240,7 @@ class CheckpointStore:
             return unrestored
 
     def note_undo(self, session_id: SessionId, undoing: UndoDescription) -> TurnId:
-        """Note an undo that brings no files back, so that it can be taken back all the same.
+        """Record an undo that restores no files, so it can still be reverted.
 
         Raises:
             CheckpointFailed: It could not be noted.
@@ -249,7 +249,7 @@ class CheckpointStore:
             return folder.begin_turn(TurnId(new_id("undo")), saved_at=self._now(), undo=True, undoes=undoing).turn_id
 
     def finish_undo(self, session_id: SessionId, undo_turn_id: TurnId) -> None:
-        """Note that an undo is complete, the conversation included, so that it is not gone on with.
+        """Record that an undo is complete, including the conversation, so it is not resumed.
 
         Raises:
             CheckpointFailed: It could not be noted.
@@ -260,7 +260,7 @@ class CheckpointStore:
                 folder.finish(record)
 
     def forget(self, session_id: SessionId) -> None:
-        """Delete all that is kept of a session.
+        """Delete all stored data of a session.
 
         Raises:
             CheckpointFailed: It could not be deleted.
@@ -273,7 +273,7 @@ class CheckpointStore:
                     self._remembered.pop(session_id, None)
                     for each in [key for key in self._running if key[0] == session_id]:
                         del self._running[each]
-                # The new name hides it at once; a crash leaves a name that the next start removes.
+                # The new name hides it at once; if we crash, the next start removes what has that name.
                 gone = self._folder / (_GONE + secrets.token_hex(8))
                 try:
                     (self._folder / session_id).rename(gone)
@@ -337,7 +337,7 @@ class CheckpointStore:
         return folder
 
     def _discard_cached_folder(self, session_id: SessionId) -> None:
-        """After a failure the disk knows better than we do: read it again next time."""
+        """Forget the cached folder after a failure, so it is read from disk again next time."""
         with self._remembering:
             self._remembered.pop(session_id, None)
 

@@ -1,4 +1,4 @@
-"""What callers of the checkpoint store get to see, and its bounds."""
+"""The public values of the checkpoint store, and its bounds."""
 
 from typing import Final, Literal
 
@@ -10,13 +10,13 @@ from session_core.ids import SessionId, TurnId
 StateKind = Literal["content", "missing", "too_large", "not_saved"]
 Action = Literal["restore", "delete", "unchanged", "conflict", "not_saved", "too_large"]
 Origin = Literal["tool", "command", "background"]
-"""Who changed the file: a tool that names it, a command that may change anything, or one that ran on after its call."""
+"""What changed the file: a tool that names it, a command that may change anything, or a background command."""
 
 
 class CheckpointFailed(SessionCoreError):
     """A file could not be saved before a change; the change must not go ahead.
 
-    `left` is empty unless an undo failed in the middle: then it names the files that could not be put back, and why.
+    `unrestored` is empty unless an undo failed midway: then it has the files that could not be put back, and why.
     """
 
     code = "checkpoint_failed"
@@ -28,18 +28,18 @@ class CheckpointFailed(SessionCoreError):
 
 @attrs.frozen(kw_only=True)
 class CheckpointLimits:
-    """The bounds of what is kept, each with its reason.
+    """The bounds of checkpoints, each with its reason.
 
     Attributes:
-        file_bytes: Larger files are data rather than source; they are noted, not kept.
-        session_bytes: All contents kept for one session; the oldest turns make room.
-        session_files: Files noted in all turns of one session; the oldest turns make room.
-        dropped_turns: How many records without files are listed: turns that made room, undos of the conversation alone.
-        tree_files: Files remembered before a command runs.
-        tree_bytes: Their contents together.
-        tree_file_bytes: Larger files are only noted before a command, not kept.
-        tree_entries: Names looked at in one walk, folders included.
-        tree_seconds: How long a command may be held up.
+        file_bytes: Larger files are data rather than source; they are noted, not stored.
+        session_bytes: Total size of contents stored for one session; the oldest turns are dropped to make room.
+        session_files: Files noted in all turns of one session; the oldest turns are dropped to make room.
+        dropped_turns: How many records without files are listed: dropped turns, undos of the conversation alone.
+        tree_files: Files recorded before a command runs.
+        tree_bytes: Their total size.
+        tree_file_bytes: Larger files are only noted before a command, not stored.
+        tree_entries: Names visited in one walk, including folders.
+        tree_seconds: How long a command may be delayed.
     """
 
     file_bytes: int = 10_000_000
@@ -55,10 +55,10 @@ class CheckpointLimits:
 
 @attrs.frozen(kw_only=True)
 class FileState:
-    """How a file was at one moment.
+    """The state of a file at one moment.
 
-    `content` means an ordinary file whose bytes are known by their hash; `not_saved` comes with a reason. The hash of a
-    file that is too large is not known, its size and time stand for it.
+    `content` means a regular file whose bytes are known by their hash; `not_saved` comes with a reason. The hash of a
+    file that is too large is unknown; its size and time stand in for it.
     """
 
     kind: StateKind
@@ -69,7 +69,7 @@ class FileState:
     why: str = ""
 
     def same_as(self, other: "FileState") -> bool:
-        """Tell whether both are certainly the same file contents with the same mode."""
+        """Return whether both certainly have the same content and the same mode."""
         if self.kind == "missing" or other.kind == "missing":
             return self.kind == other.kind
         if self.mode != other.mode or self.size != other.size:
@@ -87,10 +87,10 @@ class FileSaveResult:
     """What was done before a write.
 
     Attributes:
-        path: The name under which the file is remembered.
-        state: How the file was before the first change of this turn.
-        first: Whether this call saved it; false when the turn had saved it before.
-        dropped: Turns that had to make room and can no longer be undone.
+        path: The name under which the file is recorded.
+        state: The state of the file before the first change of this turn.
+        first: Whether this call saved it; false if the turn had saved it before.
+        dropped: Turns that were dropped to make room and can no longer be undone.
     """
 
     path: str
@@ -111,12 +111,12 @@ class SavedFile:
 
 @attrs.frozen(kw_only=True)
 class UndoDescription:
-    """What an undo takes back, kept with it so that it can be taken back itself.
+    """What an undo reverts, stored with it so the undo can be reverted itself.
 
     Attributes:
-        turn_ids: The turns whose files it brings back.
-        root: The folder to which its names of files are relative.
-        takes_back: The undo that is taken back, if this is none of turns.
+        turn_ids: The turns whose files it restores.
+        root: The folder to which its file names are relative.
+        takes_back: The undo that it reverts, if it does not undo turns.
         conversation: Whether the conversation moved too: from `head_before` to `head_after`.
     """
 
@@ -134,11 +134,11 @@ class TurnCheckpoint:
 
     Attributes:
         undo: Whether it was made by an undo rather than by a turn of the agent.
-        undoes: What that undo took back.
-        finished: Whether that undo came to its end, the conversation included.
-        dropped: It had to make room for later turns, so nothing of it can be brought back.
+        undoes: What that undo reverted.
+        finished: Whether that undo is finished, including the conversation.
+        dropped: It was dropped to make room for later turns, so nothing of it can be restored.
         damaged: Lines of its record that could not be read.
-        remarks: What people should know, such as that a command's changes may not all be here.
+        remarks: Remarks for people, such as that not all changes of a command may be included.
     """
 
     turn_id: TurnId
@@ -154,7 +154,7 @@ class TurnCheckpoint:
 
 @attrs.frozen(kw_only=True)
 class TreeSnapshot:
-    """What is remembered of the folder before a command runs; when not `complete`, `why` says what is missing."""
+    """What was recorded of the folder before a command runs; if not `complete`, `why` says what is missing."""
 
     files: int
     saved_bytes: int
@@ -167,11 +167,11 @@ class PlannedFile:
     """What an undo would do with one file.
 
     Attributes:
-        action: For a conflict, what `target` asks for is done only when the caller insists, and `stuck` not even then.
-        target: How the file was before the turns to undo.
-        present: How it was when the plan was made; it must still be so when the plan is carried out.
-        why: For people, when the file cannot simply be brought back.
-        stuck: Nothing can be done about this file, because what is there now could not be saved.
+        action: For a conflict, `target` is restored only if the caller insists, and if `stuck` not even then.
+        target: The state of the file before the turns to undo.
+        present: Its state when the plan was made, which must be unchanged when the plan is carried out.
+        why: For people, if the file cannot simply be restored.
+        stuck: Nothing can be done about this file, because its current content could not be saved.
     """
 
     path: str
@@ -184,7 +184,7 @@ class PlannedFile:
 
 @attrs.frozen(kw_only=True)
 class RestorePlan:
-    """What an undo of some turns would do, file by file; making it changes nothing of the user's."""
+    """What an undo of some turns would do, file by file; making it changes none of the user's files."""
 
     session_id: SessionId
     turn_ids: tuple[TurnId, ...]
@@ -207,9 +207,9 @@ class SkippedFile:
 
 @attrs.frozen(kw_only=True)
 class UndoReport:
-    """What an undo did; to take it back, restore the turn `undo_turn_id`, which is none if nothing was kept of it.
+    """What an undo did; to revert it, restore the turn `undo_turn_id`, which is None if nothing was stored for it.
 
-    `restored` files were there and have their old content again, `recreated` ones had been gone.
+    `restored` files existed and have their old content again, `recreated` ones had been gone.
     """
 
     undo_turn_id: TurnId | None

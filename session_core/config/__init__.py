@@ -1,29 +1,29 @@
-"""What people may set, from which places, and sentences about everything that is wrong.
+"""Settings: where they come from, and clear messages about everything that is wrong.
 
-- `values`: `Config` and its parts: what the rest of the program gets to see
+- `values`: `Config` and its parts: what the rest of the program sees
 - `settings`: the table of all settings: type, default, variable, and whether a project may make it stricter
 - `kinds`: types and bounds of single values
 - `rules`, `globs`: permission rules, which of them decides about a call, and their patterns; `LiveRules` can change
-- `command_lines`, `shell_words`, `starters`: which commands a command line runs, read as a shell would, also behind
-  programs that start others
-- `tool_names`: names of tools that no tool has, and which tools are switched off
+- `command_lines`, `shell_words`, `starters`: the commands that a command line runs, parsed like a shell, including
+  those started by other programs
+- `tool_names`: unknown tool names, and which tools are disabled
 - `tables`: the parts of the file that are more than single values: rules, providers, models
-- `toml_files`, `positions`: reading a file with care, and in which line each key stands
-- `layers`: what one file, the environment or the flags say
-- `load`: `load_config`, which puts the layers on top of each other
+- `toml_files`, `positions`: safe reading of a file, and the line of each key
+- `layers`: the values of one file, the environment or the flags
+- `load`: `load_config`, which merges the layers
 - `problems`: `ConfigProblem` and the one error that holds all of them
 - `origins`: each value with the place it came from, keys masked
 - `watch`: `ConfigWatcher`, which notices that a file was changed
 
-What comes in: two files, the environment and flags. What goes out: one frozen `Config`, or `ConfigInvalid` with every
-problem at once. Layers, each on top of those before: defaults, the user's `config.toml` in the home, the project's
+Input: two files, the environment and flags. Output: one frozen `Config`, or `ConfigInvalid` with every problem at once.
+Layers, each on top of those before: defaults, the user's `config.toml` in the home, the project's
 `.session-core/config.toml`, variables, flags.
 
-A project's file is somebody else's text: it is read only in a trusted folder, and it can only make things stricter;
-what goes further is passed over with a warning (`Config.ignored`).
+A project's file was written by others: it is read only in a trusted folder, and it can only make things stricter;
+anything else is ignored with a warning (`Config.ignored`).
 Keys are `Secret`s from the moment they are read, and no problem ever repeats a value that could be one.
 
-Not its business: who trusts a folder (`confine`), the MCP servers' own file, and what is done with the values.
+Out of scope: who trusts a folder (`sandbox`), the MCP servers' own file, and what is done with the values.
 
 To add a setting: a row in `settings`, a field in `values.Config`, a line in `docs/configuration.md`.
 """

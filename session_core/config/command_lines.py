@@ -1,7 +1,7 @@
-"""Which commands a command line runs: those in it, and those behind programs that start others.
+"""The commands that a command line runs: those in it, and those behind programs that start others.
 
-`sudo`, `timeout 5`, `env -i`, `xargs`, `find -exec`, `bash -c '...'` and their like are seen through. What cannot be
-known from the text (a variable as a program, a shell that reads what another program writes) is said to be unseen.
+It sees through `sudo`, `timeout 5`, `env -i`, `xargs`, `find -exec`, `bash -c '...'` and the like. Commands that the
+text does not show (a variable as a program, a shell that reads another program's output) are reported as unseen.
 """
 
 import posixpath
@@ -16,16 +16,16 @@ from session_core.config.shell_words import SimpleCommand, Word, read_script
 from session_core.config.starters import ASSIGNMENT, TAKES_MORE, find_scripts, find_started_commands, join_words
 
 MAX_BEHIND: Final = 32
-"""Programs that start each other, in one command; more are not looked through."""
+"""How many programs that start each other are followed in one command."""
 _MAX_LOOKS: Final = 200
-"""Commands behind others in a whole line: each may be read in several ways, and so may those behind it."""
+"""Commands behind others in a whole line: each may be parsed in several ways, and so may those behind it."""
 _MAX_SCRIPTS: Final = 8
 """Scripts within scripts, as in `bash -c "bash -c ..."`."""
 
 _MAX_CHARS: Final = 150_000
-"""Characters of a line's commands and scripts, all together: each way to read a line repeats most of it."""
+"""Total characters of a line's commands and scripts: each way to parse a line repeats most of it."""
 _MAX_ASSIGNMENTS: Final = 16
-"""Words before a program that are taken off one by one; more of them are taken off all at once."""
+"""How many words before a program are removed one by one; the rest is removed at once."""
 
 _KEYWORDS: Final = frozenset(
     "! { } if then elif else fi while until do done for select case in esac function coproc".split()  # noqa: SIM905
@@ -43,8 +43,8 @@ class ShellCommand:
 
     Attributes:
         text: Its words without quotes, separated by single blanks.
-        known: The beginning of the text that is certain; None when all of it is.
-        only_names: Whether the rest can only become names of files.
+        known: The certain beginning of the text; None if all of it is certain.
+        only_names: Whether the rest can only expand to file names.
     """
 
     text: str
@@ -54,13 +54,13 @@ class ShellCommand:
 
 @attrs.frozen
 class CommandLine:
-    """What a line runs.
+    """The commands of a line.
 
     Attributes:
-        commands: Every command found, also without what only changes how it is run.
-        programs: The programs in their order, those behind others included.
-        whole: Whether the line was understood from its beginning to its end.
-        unseen: Whether something runs that cannot be seen in the line.
+        commands: Every command found, also without prefixes that only change how it runs.
+        programs: The programs in order, including those behind others.
+        whole: Whether the whole line was understood.
+        unseen: Whether the line runs something that it does not show.
         behind: Whether a program of the line starts another one.
     """
 
@@ -71,7 +71,7 @@ class CommandLine:
     has_nested_commands: bool
 
 
-@lru_cache(maxsize=8)  # for the rules that look at one and the same line
+@lru_cache(maxsize=8)  # several rules check the same line
 def parse_command_line(text: str) -> CommandLine:
     """Find the commands of a line; never raises."""
     looking = _CommandFinder()
@@ -137,7 +137,7 @@ class _CommandFinder:
         return True
 
     def _find_program(self, words: Sequence[Word], *, more: bool) -> int:
-        """Note the command, also without words that only stand before a program; returns where that one is."""
+        """Record the command, also without words that only precede a program; return the program's position."""
         position, assignments = 0, [0]
         while position < len(words):
             word = words[position]
@@ -172,7 +172,7 @@ class _CommandFinder:
             self.commands.append(ShellCommand(base + blank + tail, shorter, only_names))
 
     def _shell(self, name: str, words: Sequence[Word], simple: SimpleCommand, depth: int) -> None:
-        """Look into what a shell is given: by `-c`, or to read."""
+        """Parse the scripts of a shell: given by `-c`, or as input."""
         given = reads = False
         position = 0
         while position < len(words) and words[position].text[:1] in {"-", "+"} and len(words[position].text) > 1:
@@ -187,7 +187,7 @@ class _CommandFinder:
                 self._run(
                     Word(text=attached[1], certain_chars=None if words[position].certain_chars is None else 0), depth
                 )
-            # Each `o` in a row of letters takes a word, as in `-euo pipefail`.
+            # Each `o` in combined letters takes a word, as in `-euo pipefail`.
             position += 1 + (option.count("o") + option.count("O") if short else option in _SHELL_VALUED)
         if any(each.certain_chars is not None for each in words[: position + 1]):
             self.unseen = True
@@ -203,7 +203,7 @@ class _CommandFinder:
                 self._run(text, depth)
         else:
             self.has_nested_commands = True
-            self._note(words[position:], more=False)  # a file with a script, which is looked for like a program
+            self._note(words[position:], more=False)  # a script file, which is looked up like a program
 
     def _run(self, script: Word, depth: int) -> None:
         self.unseen = self.unseen or script.certain_chars is not None or self._chars > _MAX_CHARS

@@ -1,6 +1,6 @@
 """Patterns for names, paths and command lines, in a time that grows with their lengths and no faster.
 
-Regular expressions are no good here: with a few stars in a pattern, a long command can keep them busy for hours.
+Regular expressions are unsuitable: with a few stars in a pattern, a long command can keep them busy for hours.
 """
 
 import re
@@ -13,7 +13,7 @@ _STARS: Final = re.compile(r"\*+")
 
 
 def match_gaps(pattern: str, text: str) -> list[str] | None:
-    """Return what the stars of a pattern stand for in a text, or None if it does not fit; a star fits anything."""
+    """Return what the stars of a pattern match in a text, or None if it does not match; a star matches anything."""
     first, *rest = _STARS.split(pattern)
     if not rest:
         return [] if pattern == text else None
@@ -34,9 +34,9 @@ def match_gaps(pattern: str, text: str) -> list[str] | None:
 
 
 def fits_path(pattern: str, path: str, *, or_beneath: bool) -> bool:
-    """Tell whether a pattern fits a path: `*` and `?` stay within a folder, `**` does not.
+    """Return whether a pattern matches a path: `*` and `?` stay within a folder, `**` does not.
 
-    With `or_beneath`, it is enough that it fits a folder on the way to it.
+    With `or_beneath`, it is enough to match a folder above the path.
     """
     tokens = _tokens(pattern)
     states = _expand_states({0}, tokens)
@@ -55,7 +55,7 @@ def _tokens(pattern: str) -> Sequence[str]:
 
 
 def _next_states(state: int, character: str, tokens: Sequence[str]) -> Iterator[int]:
-    """Where a character leads to; a negative state is inside of the token `**/` before it."""
+    """Yield the states after a character; a negative state is inside the token `**/` before it."""
     if state < 0:
         yield state
         if character == "/":
@@ -81,7 +81,7 @@ def _next_states(state: int, character: str, tokens: Sequence[str]) -> Iterator[
 
 
 def _expand_states(states: set[int], tokens: Sequence[str]) -> set[int]:
-    """Add what is reached without a character: stars may stand for nothing."""
+    """Add the states reached without a character: stars may match nothing."""
     reached = set(states)
     for state in states:
         reachable = state

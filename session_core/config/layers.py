@@ -1,4 +1,4 @@
-"""What one layer says: a file, the environment, or flags. Each value is checked alone; nothing is merged here."""
+"""The values of one layer: a file, the environment, or flags. Each value is checked alone; nothing is merged here."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,12 +32,12 @@ from session_core.providers.secrets import redact
 VARIABLE_PREFIX: Final = "SESSION_CORE_"
 NOT_FOR_PROJECTS: Final = "this is ignored: a project's file cannot set it, only your own config.toml can"
 _BEYOND_A_PROJECT: Final = frozenset({"hooks", "extensions", "trust", "trusted", "mcp_servers"})
-"""Words that a project may try, although no file has them."""
+"""Keys that a project may try to set, although no file has them."""
 
 
 @attrs.define(kw_only=True)
 class Layer:
-    """What a layer says, with the place of each value."""
+    """The values of a layer, with the place of each."""
 
     name: LayerName
     values: dict[str, Any] = attrs.field(factory=dict)
@@ -49,7 +49,7 @@ class Layer:
 
 
 class FileReader:
-    """Reads the tables of one file into a layer, and collects what is wrong with them."""
+    """Reads the tables of one file into a layer, and collects the problems."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class FileReader:
             self.layer.sources[setting.key] = self.source(path)
 
     def _open_to_projects(self, key: str) -> bool:
-        """Tell whether a project may say anything about this at all; else say that it may not."""
+        """Return whether a project may set this at all; if not, report it."""
         settings = [each for each in BY_KEY.values() if each.key == key or each.key.startswith(f"{key}.")]
         if key == RULES or any(each.is_stricter is not None for each in settings):
             return True
@@ -116,7 +116,7 @@ class FileReader:
     # --- for the parts of the file that are read elsewhere ------------------------------------------------------------
 
     def attempt(self, path: Sequence[str | int], read: Callable[[], Any]) -> tuple[bool, Any]:
-        """Return whether a value could be read, and the value; if not, why is one of the problems."""
+        """Return whether a value could be read, and the value; on failure, report the problem."""
         try:
             return True, read()
         except InvalidValue as wrong:
@@ -124,7 +124,7 @@ class FileReader:
             return False, None
 
     def report_wrong(self, path: Sequence[str | int], what: str) -> None:
-        """Say that something is wrong."""
+        """Report a problem."""
         self._problems.append(self._problem(path, what))
 
     def _problem(self, path: Sequence[str | int], what: str) -> ConfigProblem:
@@ -133,11 +133,11 @@ class FileReader:
         )
 
     def report_unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
-        """Say that there is no such setting, and which one was probably meant."""
+        """Report that there is no such setting, and which one was probably meant."""
         self.report_wrong(path, f"there is no such setting{format_suggestion(format_key_path(path), known)}")
 
     def report_not_for_projects(self, path: Sequence[str | int]) -> None:
-        """Say that this is for the user's own file, and passed over here."""
+        """Report that this is for the user's own file, and ignored here."""
         self._ignored.append(self._problem(path, NOT_FOR_PROJECTS))
 
     def source(self, path: Sequence[str | int]) -> SettingSource:
@@ -146,7 +146,7 @@ class FileReader:
 
 
 def format_key_path(path: Sequence[str | int]) -> str:
-    """Return a key as people write it, with nothing in it that looks like a secret or steers a terminal."""
+    """Return a key as people write it, without anything that looks like a secret or controls a terminal."""
     text = ""
     for part in path:
         text += f"[{part + 1}]" if isinstance(part, int) else ("." if text else "") + _written(part)
@@ -165,7 +165,7 @@ def format_suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) -> tuple[Layer, list[str]]:
-    """Return what the variables say, and remarks about variables that look like ours and are not."""
+    """Return the values of the variables, and remarks about variables that look like ours and are not."""
     layer, remarks = Layer(name="environment"), []
     for variable, text in environ.items():
         setting = BY_VARIABLE.get(variable)
@@ -179,7 +179,7 @@ def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) 
 
 
 def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> Layer:
-    """Return what flags say: settings by their keys, each a text as it was typed, or the value itself."""
+    """Return the values of flags: settings by key, each a text as typed, or the value itself."""
     layer = Layer(name="flag")
     for key, value in flags.items():
         if value is None:

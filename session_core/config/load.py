@@ -1,4 +1,4 @@
-"""Putting the layers on top of each other: defaults, the user's file, the project's file, variables, flags."""
+"""Merge the layers: defaults, the user's file, the project's file, variables, flags."""
 
 import os
 import shlex
@@ -57,24 +57,24 @@ def load_config(
     *,
     trust: Trust = None,
 ) -> Config:
-    """Read and check the whole configuration. It blocks for a moment.
+    """Read and check the whole configuration; blocks briefly.
 
     Args:
         home: Where the user's `config.toml` is; a missing file, or home, is fine.
         workspace: The folder that may hold `.session-core/config.toml`.
-        environ: The variables; left out, those of this process.
-        flags: What was said on the command line, by keys such as `limits.steps`; None stands for nothing said.
-        trust: Whether the project's file may be used, since a person has trusted what is in it; a fingerprint means
-            exactly what it stands for (see `find_trusted_fingerprint`).
+        environ: The variables; by default those of this process.
+        flags: The command line's values, by keys such as `limits.steps`; None means not given.
+        trust: Whether the project's file may be used because a person has trusted its content; a fingerprint trusts
+            exactly the files it identifies (see `find_trusted_fingerprint`).
 
     Raises:
-        ConfigInvalid: Something is wrong; it holds everything that is.
+        ConfigInvalid: Something is wrong; the error holds every problem.
     """
     return _ConfigLoader(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
 
 
 def read_settings(home: Path) -> Config:
-    """Read what the user's own file says, whatever the environment does.
+    """Read the user's own file, ignoring the environment.
 
     Raises:
         ConfigInvalid: Something in it is wrong.
@@ -83,7 +83,7 @@ def read_settings(home: Path) -> Config:
 
 
 def find_trusted_fingerprint(home: Path, workspace: Path) -> Fingerprint | None:
-    """Return what stands for the files of a project, if a person has trusted them as they are now."""
+    """Return the fingerprint of a project's files, if a person has trusted them in their current state."""
     try:
         now = take_fingerprint(Workspace(str(workspace)))
     except (TooMuchToTrust, OutsideWorkspace, OSError, ValueError):
@@ -95,7 +95,7 @@ def find_project_file(home: Path, workspace: Path) -> Path | None:
     """Return where the project's file is, if there is one."""
     path = workspace / PROJECT_FOLDER / CONFIG_FILE
     try:
-        # Somebody may keep the home itself in the project: then the file is the user's own.
+        # The home itself may be in the project: then the file is the user's own.
         if not os.path.lexists(path) or path.parent.resolve() == home.resolve():
             return None
     except (OSError, ValueError, RuntimeError):
@@ -104,7 +104,7 @@ def find_project_file(home: Path, workspace: Path) -> Path | None:
 
 
 class _ConfigLoader:
-    """One run of loading: everything is collected here, and problems do not stop it until its end."""
+    """One run of loading: collects values and problems, and raises only at the end."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _ConfigLoader:
         self._sources.update(layer.sources)
 
     def _apply_project_layer(self, project: Layer) -> None:
-        """Take over what makes things stricter, and pass over the rest: a stranger's file must not stop the program."""
+        """Apply the stricter values and ignore the rest: a stranger's file must not stop the program."""
         for key, wanted in project.values.items():
             setting, so_far = BY_KEY[key], self._values[key]
             source = project.sources[key]
@@ -215,7 +215,7 @@ class _ConfigLoader:
             before = providers.get(name)
             values = dict(said.values)
             if before is None and (missing := [key for key in ("kind", "base_url") if key not in values]):
-                # What was there and wrong has been told already.
+                # A wrong value has been reported already.
                 if not any(each.key.startswith(f"{PROVIDERS}.{name}.") for each in self._problems):
                     what = f"a provider of your own needs {' and '.join(missing)} too"
                     self._problem(said.source, f"{PROVIDERS}.{name}", what)
@@ -248,7 +248,7 @@ class _ConfigLoader:
         if name is None or name == DEMO or find_model(models, name, known):
             return
         if self._values["extensions.use"] and "/" in name and name.partition("/")[0] not in known:
-            return  # an extension may bring it: whoever starts them finds out
+            return  # an extension may provide it, which is checked when extensions start
         suggestion = format_suggestion(name, (DEMO, *list_model_names(models))) or "; see: session-core models --all"
         self._problem(self._sources["model"], "model", f"there is no model called {format_value(name)}{suggestion}")
 

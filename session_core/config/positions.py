@@ -1,7 +1,7 @@
-"""In which line of a TOML text each key stands; Python's own reader does not tell.
+"""The line of each key in a TOML text, which `tomllib` does not report.
 
-The text has been understood by `tomllib` before, so nothing is checked here: this only walks from statement to
-statement. Keys inside inline tables and arrays count as being where their statement begins.
+`tomllib` has parsed the text before, so nothing is checked here: this only walks from statement to statement. Keys
+inside inline tables and arrays count as being where their statement begins.
 """
 
 import tomllib
@@ -92,7 +92,7 @@ class _TomlScanner:
         return parts
 
     def _value(self) -> None:
-        """Pass over a value: up to the end of its line, unless a bracket or a string goes on."""
+        """Skip a value: up to the end of its line, unless a bracket or a string continues."""
         depth = 0
         while self.position < len(self.text):
             character = self.text[self.position]

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: values first, one error for all of them."""
+"""The problems of a configuration: each is a value, and one error holds all of them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,12 +8,12 @@ import attrs
 from session_core.errors import InvalidInput
 
 MAX_PROBLEMS: Final = 50
-"""More at a time would help nobody, and a stranger's file could hold thousands."""
+"""More at once would not help, and a stranger's file could hold thousands."""
 
 
 @attrs.frozen(kw_only=True)
 class ConfigProblem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
         place: The file, the variable or the flag.
@@ -35,7 +35,7 @@ class ConfigProblem:
 
 
 class ConfigInvalid(InvalidInput):
-    """The configuration cannot be used; `problems` says what is wrong with it, everything if it is not too much."""
+    """The configuration cannot be used; `problems` lists what is wrong with it, up to a limit."""
 
     def __init__(self, problems: Sequence[ConfigProblem]) -> None:
         first, *rest = problems

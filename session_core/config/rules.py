@@ -1,21 +1,21 @@
-"""Permission rules: what people have said about single tools, paths and commands.
+"""Permission rules for single tools, paths and commands.
 
-The strictest rule that fits decides: deny before ask before allow. So adding a rule that denies or asks can only make a
-configuration stricter, whatever stands before it, and the order of rules means nothing.
+The strictest matching rule decides: deny before ask before allow. So adding a deny or ask rule can only make a
+configuration stricter, and the order of rules does not matter.
 
-In patterns for paths, `*` stands for anything but a slash, `**` for anything, `?` for one character; in those for tools
-and commands, `*` stands for anything. In doubt a rule that denies or asks fits, and one that allows does not:
+In path patterns, `*` matches anything but a slash, `**` anything, `?` one character; in tool and command patterns, `*`
+matches anything. In doubt, a deny or ask rule matches, and an allow rule does not:
 
-- A path pattern without a slash is about names in any folder. To deny a folder is to deny what is in it. A call that
-  touches several files is allowed by a path only if the pattern fits all of them.
-- To deny `rm *` is also to deny `cd x && rm -r y`, `'r'm y` and `timeout 5 bash -c "rm y"`: each command of a line is
-  looked at, without its quotes, also behind the programs that are known to start others (`starters`). Where the shell's
-  own language may hide such a command, as `$x y` does, a person is asked. What other programs run for themselves
-  (`make`, `tar --to-command`, a script in a file) is not seen.
-- To allow `git log *` is not to allow `git log; rm -r y`: a star never stands for characters by which a shell starts
-  something else, nor for a command that the program before it would start. What is not understood is not allowed.
+- A path pattern without a slash matches names in any folder. Denying a folder denies everything in it. A path pattern
+  allows a call that touches several files only if it matches all of them.
+- Denying `rm *` also denies `cd x && rm -r y`, `'r'm y` and `timeout 5 bash -c "rm y"`: each command of a line is
+  checked, without its quotes, also behind programs that are known to start others (`starters`). Where the shell
+  language may hide such a command, as in `$x y`, a person is asked. Commands that other programs run internally
+  (`make`, `tar --to-command`, a script in a file) are not seen.
+- Allowing `git log *` does not allow `git log; rm -r y`: a star never matches characters with which a shell starts
+  something else, nor a command that the program before it would start. What is not understood is not allowed.
 
-This reads commands as text. It keeps honest models from slips; the sandbox is what keeps the others in.
+The rules read commands as text. They stop the slips of honest models; the sandbox confines all others.
 """
 
 import posixpath
@@ -39,7 +39,7 @@ _BEFORE_COMMANDS: Final = re.compile(r"(?:(?:sudo|command|exec|time|nohup|env|th
 
 @attrs.frozen(kw_only=True)
 class PermissionRule:
-    """One rule; every pattern that it has must fit.
+    """One rule; all its patterns must match.
 
     Attributes:
         decision: Let the call run, ask a person, or refuse it.
@@ -55,13 +55,13 @@ class PermissionRule:
 
 
 class LiveRules(Sequence[PermissionRule]):
-    """Rules that can be replaced while others hold on to them: each call is decided by what they are then."""
+    """Rules that can be replaced while in use: the current rules decide about each call."""
 
     def __init__(self, rules: Iterable[PermissionRule] = ()) -> None:
         self._rules = tuple(rules)
 
     def replace(self, rules: Iterable[PermissionRule]) -> None:
-        """Let other rules take their place, all in one step."""
+        """Replace all rules atomically."""
         self._rules = tuple(rules)
 
     @overload
@@ -75,15 +75,15 @@ class LiveRules(Sequence[PermissionRule]):
         return len(self._rules)
 
     def __iter__(self) -> Iterator[PermissionRule]:
-        return iter(self._rules)  # the rules of this moment, even if they are replaced on the way
+        return iter(self._rules)  # the current rules, even if they are replaced during the iteration
 
 
 def decide(
     rules: Iterable[PermissionRule], *, tool: str, paths: Sequence[str] = (), command: str | None = None
 ) -> RuleDecision | None:
-    """Return what the rules, in any order, say about a call, or None when none of them fits.
+    """Return the decision of the rules, in any order, about a call, or None if none of them matches.
 
-    A command that may be one of those a rule forbids, and whose text does not tell, is to be asked for.
+    If a rule may forbid a command, but its text does not tell for certain, the decision is to ask.
     """
     fitting: set[RuleDecision] = set()
     for rule in rules:
@@ -95,7 +95,7 @@ def decide(
 
 
 def matches_call(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), command: str | None = None) -> bool:
-    """Tell whether a rule is about this call."""
+    """Return whether a rule matches this call."""
     if not _fits_beside_command(rule, tool, paths):
         return False
     if rule.command is None:
@@ -110,7 +110,7 @@ def _fits_beside_command(rule: PermissionRule, tool: str, paths: Sequence[str]) 
 
 
 def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None) -> bool:
-    """Tell whether a rule could be about this call, for all that its text says."""
+    """Return whether a rule could match this call, as far as its text tells."""
     if rule.command is None or command is None or not _fits_beside_command(rule, tool, paths):
         return False
     line = parse_command_line(command)
@@ -140,7 +140,7 @@ def _fits_carefully(wanted: str, path: str) -> bool:
 
 
 def _fits_plainly(wanted: str, path: str) -> bool:
-    # A path with a way back up in it names a file only when somebody has followed its links.
+    # A path with `..` in it names a certain file only after its links are resolved.
     if ".." in path.split("/"):
         return False
     cleaned = posixpath.normpath(path)
@@ -155,13 +155,13 @@ def _fits_command(pattern: str, command: str, *, careful: bool) -> bool:
         line = parse_command_line(command)
         return line.whole and _programs_are_spelled_out(pattern.strip(), line)
     wanted = " ".join(pattern.split())
-    # `rm *` is about a bare `rm` too.
+    # `rm *` also matches a bare `rm`.
     forms = (wanted, wanted.removesuffix(" *"))
     return any(match_gaps(form, part) is not None for part in _parts(command) for form in forms)
 
 
 def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
-    """Tell whether what is started stands in the pattern itself, and not where it has a star."""
+    """Return whether the pattern itself names the started programs, rather than matching them with a star."""
     certain, star, _ = pattern.partition("*")
     if not star or (not certain and not line.has_nested_commands):
         return True
@@ -174,7 +174,7 @@ def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
 
 @lru_cache(maxsize=64)
 def _parts(command: str) -> tuple[str, ...]:
-    """The command line, each command in it, and each piece between signs of the shell, even if they were quoted."""
+    """Return the command line, each command in it, and each piece between shell operators, even quoted ones."""
     found = dict.fromkeys((" ".join(command.split()), *(each.text for each in parse_command_line(command).commands)))
     for piece in dict.fromkeys(_SEPARATORS.split(command)):
         plain = " ".join(piece.split())

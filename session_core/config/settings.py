@@ -1,4 +1,4 @@
-"""The table of all single settings: what each is, its default, its variable, and what a project may do with it."""
+"""The table of all single settings: type, default, variable, and what a project may do with it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -21,7 +21,7 @@ from session_core.vocabulary.protocols import STANDARD
 from session_core.vocabulary.sessions import PermissionMode, Thinking
 
 MAX_STEPS: Final = 10_000
-"""A turn of more model calls than this has lost its way, whoever allowed it."""
+"""A turn with more model calls than this has lost its way, whatever its limit."""
 
 MODES: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
 _STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
@@ -70,13 +70,13 @@ class Setting:
     Attributes:
         key: Its place in the file: `limits.steps` is `steps` in the table `[limits]`.
         kind: What it must be.
-        default: What it is when nobody says anything.
+        default: Its value if nothing sets it.
         about: What it is for, in a few words.
         variable: The environment variable that sets it.
-        stricter: Tells, given the value so far and a project's, whether the project's is at least as strict. A project
-            may not touch a setting without it.
-        joined: What a project's value becomes together with the one so far; else it takes its place.
-        live: Whether a running program takes a change over.
+        stricter: Given the current value and a project's, returns whether the project's is at least as strict. Without
+            it, a project may not change the setting.
+        joined: Combines the current value with a project's; without it, the project's value replaces the current one.
+        live: Whether a running program applies a change.
     """
 
     key: str
@@ -239,11 +239,11 @@ SETTINGS: Final = (
 BY_KEY: Final = {each.key: each for each in SETTINGS}
 TABLES: Final = tuple(dict.fromkeys(each.key.partition(".")[0] for each in SETTINGS if "." in each.key))
 RULES, PROVIDERS, MODELS = "permissions", "providers", "models"
-"""The parts of the file that are no single settings."""
+"""The parts of the file that are not single settings."""
 TOP_LEVEL: Final = (*(each.key for each in SETTINGS if "." not in each.key), *TABLES, RULES, PROVIDERS, MODELS)
 BY_VARIABLE: Final = {each.variable: each for each in SETTINGS if each.variable is not None}
 OTHER_VARIABLES: Final = frozenset({"SESSION_CORE_HOME", "SESSION_CORE_DEBUG"})
-"""Variables of this program that are no settings."""
+"""Variables of this program that are not settings."""
 
 
 def keys_in(table: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Reading a command line the way a shell does, as far as it takes to see which commands are in it.
+"""Parse a command line like a shell, as far as needed to see which commands are in it.
 
-Quotes are taken off, substitutions looked into, redirections set aside. Nothing is expanded: a word knows up to where
-it is certain. What cannot be read makes the whole line count as not understood, and the rest is read all the same.
+The parser removes quotes, looks into substitutions and sets redirections aside. It expands nothing: a word knows how
+much of its text is certain. If a part cannot be parsed, the line counts as not understood, but the rest is still read.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 MAX_DEPTH: Final = 24
-"""Substitutions within substitutions; nobody who wants to be understood goes deeper."""
+"""The deepest nesting of substitutions; no honest command goes deeper."""
 
 _ENDS_WORD: Final = frozenset(" \t\n;&|()<>")
 _AFTER_LONE_BRACE: Final = frozenset({"", "}", *_ENDS_WORD})
@@ -27,10 +27,10 @@ class Word:
     """A word without its quotes.
 
     Attributes:
-        text: What it says; places that the shell replaces stand there as they were written.
-        sure: How many characters of the text come out as they are; None when all do.
-        only_names: Whether what is not sure can only become names of files.
-        quoted: Whether something in it was quoted, so that it is no keyword.
+        text: Its text; parts that the shell expands stay as written.
+        sure: How many characters of the text are certain; None if all are.
+        only_names: Whether the uncertain rest can only expand to file names.
+        quoted: Whether a part was quoted, so it is not a keyword.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Word:
 
 @attrs.define
 class SimpleCommand:
-    """One command: its words, and the texts that it gets to read."""
+    """One command: its words, and the texts it reads as input."""
 
     words: list[Word] = attrs.field(factory=list)
     inputs: list[Word] = attrs.field(factory=list)
@@ -49,7 +49,7 @@ class SimpleCommand:
 
 @attrs.frozen
 class Script:
-    """All commands of a line, those in substitutions included; `whole` says that all of it was understood."""
+    """All commands of a line, including those in substitutions; `whole` means that all of it was understood."""
 
     commands: tuple[SimpleCommand, ...]
     whole: bool
@@ -124,7 +124,7 @@ class _ShellScanner:
                 if character == ")" and until_paren and nested == 0:
                     return
                 if character == "(" and self.text.startswith("(", self.position):
-                    self.whole = False  # perhaps a sum, whose signs mean other things
+                    self.whole = False  # perhaps arithmetic, where operators mean other things
                 nested += (character == "(") - (character == ")" and nested > 0)
                 if character == "\n":
                     self._read_here()
@@ -137,7 +137,7 @@ class _ShellScanner:
         word = self._word()
         follows = self.text[self.position : self.position + 1]
         if follows and follows in "<>" and not word.quoted and _DESCRIPTOR.fullmatch(word.text):
-            return  # the number of what is redirected
+            return  # the number of the redirected descriptor
         if inside and word.text == "case" and not word.quoted:
             self.whole = False  # its patterns end with parentheses that close nothing
         now.words.append(word)
@@ -158,7 +158,7 @@ class _ShellScanner:
             self._here.append((now, target, sign == "<<-"))
 
     def _read_here(self) -> None:
-        """Take the texts that were announced in the line before."""
+        """Read the here-documents announced in the line before."""
         for command, mark, strips in self._here:
             lines: list[str] = []
             ended = False
@@ -179,7 +179,7 @@ class _ShellScanner:
         self._here.clear()
 
     def scan(self) -> None:
-        """Look for substitutions in a text that is otherwise only text."""
+        """Find substitutions in plain text."""
         self._quoted(_WordBuilder(), end="")
 
     # --- words --------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class _ShellScanner:
         elif rest and (rest in _SPECIAL or rest == "[" or _NAME.match(rest)):
             named = _NAME.match(self.text, start + 1)
             self.position = named.end() if named else start + 2
-            self.whole = self.whole and rest != "["  # a sum in the old way of writing
+            self.whole = self.whole and rest != "["  # arithmetic in the old notation
             self._uncertain(word, start)
         else:
             word.add("$")
@@ -299,7 +299,7 @@ class _ShellScanner:
         self._uncertain(word, start)
 
     def _parameter(self, word: _WordBuilder, start: int, *, quoted: bool) -> None:
-        """Pass over `${...}`; what it may run is looked into."""
+        """Skip `${...}`, but look into the commands in it."""
         inside = _WordBuilder()
         self._depth += 1
         while self.position < len(self.text) and self.text[self.position] != "}":

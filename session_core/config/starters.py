@@ -1,7 +1,7 @@
-"""Programs that start others: how they are called, and which of their words are a command or a script.
+"""Programs that start others: their options, and which of their words are a command or a script.
 
-An option that is not in the tables may have a value or not. Behind one, each later word may be the program that is
-started, and all of them are tried: it is better to find a command that is none than to miss one.
+An option that is not in the tables may or may not take a value. After such an option, each later word may be the
+started program, and all of them are tried: a false match is better than a missed command.
 """
 
 import re
@@ -14,11 +14,11 @@ import attrs
 from session_core.config.shell_words import Word
 
 MAX_STARTS: Final = 200
-"""Words of one command that are tried as the program that it starts."""
+"""How many words of one command are tried as the program that it starts."""
 
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 TAKES_MORE: Final = frozenset({"xargs", "gxargs", "parallel", "find", "gfind", "fd", "fdfind"})
-"""Programs that put more arguments behind the command they start."""
+"""Programs that append arguments to the command they start."""
 _FINDS: Final = re.compile(r"-exec|-execdir|-ok|-okdir")
 _FD_FINDS: Final = re.compile(r"-[A-Za-z]*[xX]|--exec|--exec-batch")
 _COMMAND_OPTION: Final = re.compile(r"(?:--(?:c|se)[a-z-]*|-[A-Za-z]*?c)(?:=?([\s\S]+))?")
@@ -29,7 +29,7 @@ _SPLIT_OPTION: Final = re.compile(r"(?:-[i0v]*S|--s[a-z-]*=?)([\s\S]*)")
 
 @attrs.frozen
 class _Starter:
-    """How a program that starts another is called."""
+    """The command line syntax of a program that starts another."""
 
     valued: frozenset[str] = frozenset()
     """Options with a value."""
@@ -41,7 +41,7 @@ class _Starter:
     """With one of these options it starts nothing."""
     assigns: bool = False
     script: bool = False
-    """Whether a shell gets to read the words that it is given."""
+    """Whether it passes its words to a shell."""
 
 
 def _starter(
@@ -143,7 +143,7 @@ _SUBCOMMANDS: Final[Mapping[str, Mapping[tuple[str, ...], _Starter]]] = {
     "podman": {("run",): _AFTER_ONE, ("exec",): _AFTER_ONE},
 }
 _GNU: Final = frozenset({"gtimeout", "gnice", "gnohup", "genv", "gstdbuf", "gxargs", "gtime", "gchroot", "gfind"})
-"""The names under which they are where others have the plain ones."""
+"""Their names on systems where the plain names belong to other programs."""
 
 
 def join_words(texts: Iterator[str] | Sequence[str]) -> str:
@@ -152,7 +152,7 @@ def join_words(texts: Iterator[str] | Sequence[str]) -> str:
 
 
 def find_started_commands(name: str, words: Sequence[Word]) -> Iterator[Sequence[Word]]:
-    """The commands that a program starts, given the words behind its name."""
+    """Yield the commands that a program starts, given the words after its name."""
     name = name[1:] if name in _GNU else name
     if name in {"find", "fd", "fdfind"}:
         yield from _find_option_commands(words, _FINDS if name == "find" else _FD_FINDS)
@@ -165,7 +165,7 @@ def find_started_commands(name: str, words: Sequence[Word]) -> Iterator[Sequence
 
 
 def find_scripts(name: str, words: Sequence[Word]) -> Iterator[Word]:
-    """The words that a program gives to a shell, each as a script."""
+    """Yield the words that a program passes to a shell, each as a script."""
     for starter, rest in _find_invocations(name, words):
         if starter.script:
             doubtful = any(each.certain_chars is not None for each in rest)
@@ -203,7 +203,7 @@ def _skip_subcommand(said: Sequence[str], words: Sequence[Word]) -> Sequence[Wor
 
 
 def _program_positions(starter: _Starter, words: Sequence[Word]) -> Sequence[int]:
-    """Where the program that is started may stand."""
+    """Return the possible positions of the started program."""
     position = 0
     while position < len(words):
         text = words[position].text
@@ -239,7 +239,7 @@ def _possible_positions(words: Sequence[Word], first: int) -> Sequence[int]:
 
 
 def _option_length(starter: _Starter, option: str) -> int | None:
-    """How many words an option is, with its value; None when that is not certain."""
+    """Return how many words an option takes, with its value; None if that is uncertain."""
     if option in starter.valued:
         return 2
     if option in starter.flags:
@@ -263,7 +263,7 @@ def _find_option_commands(words: Sequence[Word], option: re.Pattern[str]) -> Ite
 
 
 def _find_option_scripts(words: Sequence[Word]) -> Iterator[Word]:
-    """The values of `-c` in its ways of being written, and texts that look like a script."""
+    """Yield the values of `-c` in all its spellings, and texts that look like a script."""
     for place, each in enumerate(words):
         found = _COMMAND_OPTION.fullmatch(each.text)
         if found is not None and found[1]:
@@ -275,7 +275,7 @@ def _find_option_scripts(words: Sequence[Word]) -> Iterator[Word]:
 
 
 def _split(words: Sequence[Word]) -> Sequence[Word] | None:
-    """What `env -S` makes of its text: words for itself."""
+    """Split the text of `env -S` into its own words."""
     for place, each in enumerate(words):
         found = _SPLIT_OPTION.fullmatch(each.text)
         if found is None:

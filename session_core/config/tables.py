@@ -203,7 +203,7 @@ def _headers(path: KeyPath, value: object, reader: TableReader) -> tuple[tuple[s
 
 
 def holds_keys(value: object) -> bool:
-    """Tell whether `[providers]` has a key in it, however wrong the rest may be."""
+    """Return whether `[providers]` has a key in it, however wrong the rest may be."""
     if not isinstance(value, dict):
         return False
     return any(isinstance(table, dict) and ("key" in table or "headers" in table) for table in value.values())

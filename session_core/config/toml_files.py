@@ -1,4 +1,4 @@
-"""Reading a file of settings with care: bounded, never waiting, with the line of each key. This blocks for a moment."""
+"""Read a settings file safely: bounded, never waiting for a pipe, with the line of each key; blocks briefly."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from session_core.config.problems import ConfigProblem
 CONFIG_FILE: Final = "config.toml"
 PROJECT_FOLDER: Final = ".session-core"
 MAX_CONFIG_BYTES: Final = 64 * 1024
-"""People write this file by hand; what is larger is another file."""
+"""People write this file by hand; a larger one is not a settings file."""
 MAX_DOTS_IN_LINE: Final = 250
 """The time to read a key grows with the square of its dots: one line of a small file could take minutes."""
 
@@ -25,7 +25,7 @@ _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # without the last on
 
 @attrs.frozen(kw_only=True)
 class TomlFile:
-    """What a file holds; `others_may_read` says that its mode lets other users of this machine read it."""
+    """The content of a file; `others_may_read` means that its mode lets other users of this machine read it."""
 
     path: Path
     content: bytes = attrs.field(repr=False)
@@ -108,7 +108,7 @@ def _exactly(digits: str) -> Decimal:
 
 
 def _not_toml(path: Path, message: str) -> ConfigProblem:
-    """Tell what Python's reader says, with the line in its place."""
+    """Return the error of Python's parser as a problem, with the line in its own field."""
     said, line = message, None
     if found := re.search(r" \(at line (\d+), column (\d+)\)$", message):
         said, line = f"{message[: found.start()]} (at column {found[2]})", int(found[1])

@@ -1,7 +1,7 @@
-"""Names of tools in a configuration that nothing answers to: slips that would otherwise go unnoticed.
+"""Unknown tool names in a configuration: slips that would otherwise go unnoticed.
 
-A rule about a tool that is not there forbids nothing. Tools of MCP servers and extensions come and go, so names that
-look like theirs, such as `mcp__server__tool` and `extension.tool`, are left alone.
+A rule about a missing tool forbids nothing. Tools of MCP servers and extensions come and go, so names that look like
+theirs, such as `mcp__server__tool` and `extension.tool`, are not checked.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tu
 
 
 def is_disabled(config: Config, tool: str) -> bool:
-    """Tell whether a tool is switched off, by its name or by a pattern such as `mcp__github__*`."""
+    """Return whether a tool is disabled, by its name or by a pattern such as `mcp__github__*`."""
     return any(match_gaps(pattern, tool) is not None for pattern in config.disabled_tools)
 
 

@@ -44,7 +44,7 @@ class ConfigWatcher:
     """Gives each change of the configuration, by `async for` or `next_change`. One task may wait at a time.
 
     Args:
-        load: Reads the configuration anew; it is called in a thread and may raise `ConfigInvalid`.
+        load: Reads the configuration again; it is called in a thread and may raise `ConfigInvalid`.
         files: The files to look at, whether they are there or not.
         current: The configuration that is in force.
     """

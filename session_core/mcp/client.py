@@ -45,14 +45,14 @@ async def open_mcp_servers(
     """Connect to all servers in the background; does not wait for any of them.
 
     Args:
-        configs: The servers, each with a name of its own; disabled ones are listed and not connected.
-        pace: How patient we are with them.
-        on_change: Called on every change of a server, its tools included; must neither wait nor raise.
+        configs: The servers, each with its own name; disabled ones are listed but not connected.
+        pace: Timeouts and retries.
+        on_change: Called on every change of a server, including its tools; must neither block nor raise.
 
     Raises:
         InvalidInput: Two servers have the same name.
 
-    Cancellation: all connections are closed and all processes ended before this lets go.
+    Cancellation: all connections are closed and all processes have ended before this returns.
     """
     connections: dict[str, Connection] = {}
     for config in configs:
@@ -76,33 +76,33 @@ def _ignore(_status: ServerStatus) -> None:
 
 
 class McpServers:
-    """The servers and what they offer; all its methods can be called from any task."""
+    """The servers and what they offer; all methods can be called from any task."""
 
     def __init__(self, connections: Mapping[str, Connection]) -> None:
         self._connections = connections
         self._made: dict[str, tuple[tuple[RemoteTool, ...], tuple[McpTool, ...]]] = {}
 
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """Return how every server is doing."""
+        """Return the status of every server."""
         return tuple(connection.status for connection in self._connections.values())
 
     def status(self, server: str) -> ServerStatus:
-        """Return how one server is doing; raises `NotFound`."""
+        """Return the status of one server; raises `NotFound`."""
         return self._connection(server).status
 
     def diagnostics(self, server: str) -> tuple[str, ...]:
-        """Return the last lines that a server wrote beside its messages; raises `NotFound`."""
+        """Return the last lines that a server wrote besides its messages; raises `NotFound`."""
         return self._connection(server).diagnostics.lines()
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools of all servers as they are known now, and those for resources if there are any."""
+        """Return the currently known tools of all servers, and the resource tools if there are any resources."""
         found: list[Tool] = [tool for connection in self._connections.values() for tool in self._tools_of(connection)]
         if any(connection.offers_resources for connection in self._connections.values()):
             found += [ListResources(self), ReadResource(self)]
         return tuple(found)
 
     def reconnect(self, server: str) -> None:
-        """Try a failed server again at once, even one that was given up; raises `NotFound`."""
+        """Retry a failed server at once, even one that was given up; raises `NotFound`."""
         self._connection(server).connect_now()
 
     async def wait_for_state(self, server: str, *states: ServerState) -> ServerStatus:
@@ -110,16 +110,16 @@ class McpServers:
         return await self._connection(server).wait_for_status(lambda status: status.state in states)
 
     async def wait_until_settled(self) -> None:
-        """Wait until no server is being connected, for those who need all tools from the start."""
+        """Wait until no server is being connected, for callers that need all tools from the start."""
         for connection in self._connections.values():
             await connection.wait_for_status(lambda status: status.state != "connecting")
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
-        """Return what can be read from one server, or from all that are ready.
+        """Return the resources of one server, or of all that are ready.
 
         Raises:
             NotFound: There is no such server.
-            McpFailed: The named server could not be asked; of all servers, those that cannot are passed over.
+            McpFailed: The named server could not be asked; without a name, such servers are skipped.
         """
         return await self._gather(server, _list_server_resources, lambda offers: offers.resources is not None)
 

@@ -1,7 +1,7 @@
-"""The servers named in `mcp.json`: the shape other programs use, with a few keys of our own, read strictly.
+"""The servers in `mcp.json`: the format that other programs use, with a few keys of our own, read strictly.
 
-A server with a mistake is left out and the mistake told; the others are there. Whatever a file holds, loading it raises
-nothing. This module does not import the SDK.
+A server with a mistake is left out and the mistake reported; the others stay. Loading never raises, whatever a file
+holds. This module does not import the SDK.
 """
 
 import json
@@ -27,10 +27,10 @@ from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace
 
 DEFAULT_TIMEOUT_MS: Final = 120_000
-"""How long one call may take when the file does not say; some servers look things up on the web."""
+"""The default time limit of one call; some servers look things up on the web."""
 MAX_TIMEOUT_MS: Final = 24 * 3_600_000
 MAX_SERVERS: Final = 64
-"""More servers than any model can make use of."""
+"""More servers than any model can use."""
 MAX_CONFIG_BYTES: Final = 1_000_000
 
 Origin = Literal["user", "project"]
@@ -43,7 +43,7 @@ _HTTP_TYPES: Final = ("http", "streamable-http", "streamableHttp")
 
 @attrs.frozen(kw_only=True)
 class ServerRules:
-    """What both kinds of servers have; `allow` and `deny` hold the server's own tool names, `*` stands for anything."""
+    """What both kinds of servers have; `allow` and `deny` hold the server's own tool names, `*` matches anything."""
 
     name: str
     origin: Origin = "user"
@@ -55,7 +55,7 @@ class ServerRules:
 
 @attrs.frozen(kw_only=True)
 class StdioServer(ServerRules):
-    """A program to be started; `env` comes on top of a few harmless variables, and is not shown: it holds secrets."""
+    """A program to start; `env` is added to a few harmless variables, and never shown because it holds secrets."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class StdioServer(ServerRules):
 
 @attrs.frozen(kw_only=True)
 class HttpServer(ServerRules):
-    """A server that is already running somewhere; `headers` hold secrets and are not shown."""
+    """A server that is already running somewhere; `headers` hold secrets and are never shown."""
 
     url: str
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -76,7 +76,7 @@ ServerConfig = StdioServer | HttpServer
 
 @attrs.frozen(kw_only=True)
 class McpConfigProblem:
-    """What is wrong with a file: where in it, and a sentence for people."""
+    """A problem with a file: its place, and a sentence for people."""
 
     file: str
     field: str
@@ -88,7 +88,7 @@ class McpConfigProblem:
 
 @attrs.frozen(kw_only=True)
 class McpConfig:
-    """The servers that can be used, and what was wrong with the rest."""
+    """The usable servers, and what was wrong with the rest."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[McpConfigProblem, ...] = ()
@@ -102,16 +102,17 @@ def load_mcp_config(
     user_file: Path | None = None,
     project_file: Path | None = None,
 ) -> McpConfig:
-    """Read both files; one that does not exist counts as empty. It blocks, so call it in a thread.
+    """Read both files; a missing one counts as empty. It blocks, so call it in a thread.
 
     Args:
         folder: The project's folder; programs start in it unless their entry says otherwise. If it is not trusted, the
-            user's own start in the user's home directory: many a program runs what lies in the folder it starts in.
-        trusted: Whether the user trusts the folder; a fingerprint means exactly what it stands for. If not, its file is
-            not even looked into.
-        environment: Where variables come from, usually `os.environ`.
-        user_file: The user's own file. A server named here cannot be replaced by the project's file.
-        project_file: The file that came with the folder; a link out of its folder is not followed.
+            user's own start in the user's home directory, because many programs run files from the folder they start
+            in.
+        trusted: Whether the user trusts the folder; a fingerprint means trust in exactly that content. If it is not
+            trusted, its file is not even read.
+        environment: The source of variables, usually `os.environ`.
+        user_file: The user's own file. The project's file cannot replace a server named here.
+        project_file: The file in the folder; a symlink out of its folder is not followed.
     """
     reading = _McpConfigReader(folder, environment, start_in="." if trusted else environment.get("HOME", "/"))
     if user_file is not None:
@@ -255,7 +256,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def _read_beneath(file: Path, trusted: Fingerprint | None) -> bytes | None:
-    """Read a project's file: what nobody could look at before trusting the folder does not count."""
+    """Read a project's file; content that nobody could see before trusting the folder does not count."""
     try:
         content = Workspace(str(file.parent), read_only=True).read(file.name, max_bytes=MAX_CONFIG_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,10 +1,10 @@
-"""One server: connecting to it, listing its tools, asking it things, losing it, and connecting again.
+"""One server: connecting, listing its tools, requests, disconnects, and reconnecting.
 
-1. A connection lives in a task of its own; nobody waits for it but those who call the server.
-2. When it is lost, requests under way end at once with the reason. A server that was ready is tried again immediately,
-   after that with growing pauses, and after some failures in a row only when someone asks for it.
-3. The tools of a lost server stay on the list, so that they do not come and go; their calls say what is wrong.
-4. Whatever the SDK raises ends here: callers meet `McpFailed` and `Cancelled`, nothing else.
+1. A connection lives in its own task; only callers of the server wait for it.
+2. When it is lost, open requests end at once with the reason. A server that was ready is retried immediately, then with
+   growing pauses, and after several failures in a row only on request.
+3. The tools of a lost server stay listed, so they do not come and go; their calls say what is wrong.
+4. All exceptions of the SDK end here: callers get only `McpFailed` and `Cancelled`.
 """
 
 import math
@@ -37,16 +37,16 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class ConnectionTiming:
-    """How patient we are with servers, in seconds.
+    """Timeouts and pauses for servers, in seconds.
 
     Attributes:
         connecting: How long a server may take to become ready; some are downloaded first.
-        first_pause: The pause before a failed server is tried again; each further one is twice as long.
-        longest_pause: The longest of them.
-        attempts: Failures in a row after which a server is not tried again unasked.
-        settled: A server that was ready for this long starts with a clean slate.
+        first_pause: The pause before a failed server is retried; each further one is twice as long.
+        longest_pause: The longest such pause.
+        attempts: Failures in a row after which a server is retried only on request.
+        settled: How long a server has to be ready until earlier failures are forgotten.
         patience: How long a call waits for a server that is being connected.
-        listing: The pause between two listings of a server that keeps saying that its tools have changed.
+        listing: The pause between two listings of a server that keeps reporting changed tools.
     """
 
     connecting: float = 60
@@ -96,6 +96,7 @@ class Connection:
             if was_ready and trio.current_time() - begun >= self._pace.settled:
                 failures = 0
             failures += 1
+            # Rule 2: the first loss of a ready server is followed by an immediate attempt.
             if failures == 1 and was_ready:
                 self._set(state="connecting", reason=reason, attempts=failures)
                 continue
@@ -106,7 +107,7 @@ class Connection:
             self._set(state="connecting", gave_up=False)
 
     def connect_now(self) -> None:
-        """Try a failed server again without waiting any longer."""
+        """Retry a failed server without waiting any longer."""
         self._reconnect_requested.set()
 
     async def wait_for_status(self, wanted: Callable[[ServerStatus], bool]) -> ServerStatus:
@@ -116,10 +117,10 @@ class Connection:
         return self.status
 
     async def request(self, ask: Callable[["ClientSession"], Awaitable[T]]) -> T:
-        """Ask the server something.
+        """Send a request to the server.
 
         Raises:
-            McpFailed: It is not there, did not answer in time, or answered with an error.
+            McpFailed: The server is not there, did not answer in time, or answered with an error.
 
         Cancellation: the server is told to stop; the connection stays usable.
         """
@@ -141,7 +142,7 @@ class Connection:
             raise McpFailed(f"{who} refused: {message}") from error
         except McpFailed:
             raise
-        except Exception as error:  # foreign code, and a turn must not end because of it
+        except Exception as error:  # foreign code, which must not end a turn
             raise McpFailed(f"{who} sent an answer that cannot be used: {describe_exception(error)}") from error
 
     async def _ready_session(self) -> "ClientSession":
@@ -153,7 +154,7 @@ class Connection:
         return self._session
 
     async def _live(self) -> tuple[bool, str]:
-        """Connect, and return when the connection is lost: whether the server was ready, and why it is not any more."""
+        """Connect, and return when the connection is lost: whether the server was ready, and why it no longer is."""
         from mcp import ClientSession
         from mcp_types import Implementation
 
@@ -227,7 +228,7 @@ class Connection:
         if self._end_reason is None:
             self._end_reason = reason
         if self._session is not None:
-            # From now on calls wait for the next connection instead of failing on this one.
+            # From now on, calls wait for the next connection instead of failing on this one.
             self._session = None
             self._set(state="connecting", reason=self._describe_loss(reason))
         self._wake.set()
@@ -241,7 +242,7 @@ class Connection:
         return cut(f"{reason}; it last wrote: {last}" if last else reason, MAX_ERROR_CHARS)
 
     async def _pause(self, failures: int, *, for_ever: bool) -> bool:
-        """Wait before the next attempt; tell whether someone has asked for it."""
+        """Wait before the next attempt; returns whether somebody requested it."""
         self._reconnect_requested = trio.Event()
         seconds = min(self._pace.longest_pause, self._pace.first_pause * 2.0 ** min(failures - 1, 32))
         with trio.move_on_after(math.inf if for_ever else seconds):

@@ -1,4 +1,4 @@
-"""What servers offer, as values of ours: tools, resources, prompts, and the state of a server."""
+"""What servers offer, as our own values: tools, resources, prompts, and the state of a server."""
 
 from typing import Final, Literal
 
@@ -10,7 +10,7 @@ from session_core.vocabulary.messages import ImagePart
 from session_core.vocabulary.tools import Effect
 
 MAX_TOOLS: Final = 256
-"""Tools of one server; every one is described to the model in every request."""
+"""Tools of one server; each is described to the model in every request."""
 MAX_LISTED: Final = 2_000
 """Resources or prompts of one server in one listing."""
 MAX_DESCRIPTION_CHARS: Final = 4_000
@@ -23,15 +23,15 @@ ServerState = Literal["connecting", "ready", "failed", "disabled"]
 
 @attrs.frozen(kw_only=True)
 class ServerStatus:
-    """How a server is doing.
+    """The status of a server.
 
     Attributes:
         reason: Why it is not ready, in plain words; empty when it is.
-        attempts: How often it has been tried without becoming ready.
-        gave_up: Whether it is not tried again until someone asks for it.
-        pid: The process of a server that we have started.
-        instructions: What the server says about how to use it.
-        notes: What was left out of its tools, and why.
+        attempts: Failed attempts in a row.
+        gave_up: Whether it is retried only on request.
+        pid: The process of a server that we started.
+        instructions: The server's own instructions for its use.
+        notes: Which of its tools were left out, and why.
     """
 
     name: str
@@ -69,7 +69,7 @@ class McpResource:
 
 @attrs.frozen(kw_only=True)
 class ResourceText:
-    """What was read: text, pictures, or a remark about what is neither."""
+    """The content that was read: text, images, or a remark about other content."""
 
     text: str
     images: tuple[ImagePart, ...] = ()
@@ -77,7 +77,7 @@ class ResourceText:
 
 @attrs.frozen(kw_only=True)
 class PromptArgument:
-    """What a prompt can be given."""
+    """An argument of a prompt."""
 
     name: str
     description: str = ""
@@ -86,7 +86,7 @@ class PromptArgument:
 
 @attrs.frozen(kw_only=True)
 class McpPrompt:
-    """A prompt that a server has prepared."""
+    """A prompt that a server offers."""
 
     server: str
     name: str

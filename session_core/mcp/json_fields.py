@@ -1,4 +1,4 @@
-"""Reading the fields of a JSON object one by one, with a sentence for each mistake."""
+"""Reads the fields of a JSON object, with a message for each mistake."""
 
 import difflib
 import ipaddress
@@ -11,7 +11,7 @@ from session_core.limits import MAX_PATH_CHARS, MAX_TEXT_CHARS
 from session_core.mcp.variables import CannotExpand, expand
 
 MAX_LIST: Final = 1_000
-"""Items of one list in the file."""
+"""The most items of one list in the file."""
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
@@ -33,7 +33,7 @@ _OUR_HEADERS: Final = frozenset(
 
 
 class McpConfigFieldError(Exception):
-    """A field of the file is wrong."""
+    """A field of the file is invalid."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class McpConfigFieldError(Exception):
 
 
 class McpConfigFields:
-    """One object of the file; every method names the field in its complaint."""
+    """One object of the file; every method names the field in its error."""
 
     def __init__(
         self, entry: Mapping[str, Any], field: str, environment: Mapping[str, str], released: Collection[str]
@@ -60,7 +60,7 @@ class McpConfigFields:
         return f"{self.field}.{key}" if self.field else key
 
     def refuse_unknown(self, known: Sequence[str], elsewhere: Collection[str]) -> None:
-        """Complain about a key nobody knows: it might be a rule that someone relies on."""
+        """Refuse an unknown key: it might be a rule that somebody relies on."""
         for key in self._entry:
             if key in known:
                 continue
@@ -78,7 +78,7 @@ class McpConfigFields:
         return self._clean(key, value, MAX_PATH_CHARS)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts; none when it is missing."""
+        """Return a list of texts; empty if it is missing."""
         value = self._entry.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise McpConfigFieldError(self.full_name(key), "must be a list of texts")
@@ -87,7 +87,7 @@ class McpConfigFields:
         return tuple(self._clean(key, item, MAX_TEXT_CHARS) for item in value)
 
     def boolean(self, key: str) -> bool:
-        """Return true or false; false when it is missing."""
+        """Return a boolean; false if it is missing."""
         value = self._entry.get(key, False)
         if not isinstance(value, bool):
             raise McpConfigFieldError(self.full_name(key), "must be true or false")
@@ -101,14 +101,14 @@ class McpConfigFields:
         return value
 
     def object(self, key: str) -> dict[str, Any]:
-        """Return an object; an empty one when it is missing."""
+        """Return an object; empty if it is missing."""
         value = self._entry.get(key, {})
         if not isinstance(value, dict):
             raise McpConfigFieldError(self.full_name(key), "must be an object")
         return value
 
     def read_expanded(self, key: str) -> dict[str, str]:
-        """Return an object of texts with all variables replaced."""
+        """Return an object of texts with all variables expanded."""
         found = {}
         for name, value in self.object(key).items():
             where = f"{self.full_name(key)}.{name[:100]}"
@@ -129,7 +129,7 @@ class McpConfigFields:
 
 
 def checked_headers(fields: McpConfigFields) -> dict[str, str]:
-    """Return the headers of a server; those that the protocol sets itself are refused."""
+    """Return the headers of a server; those that the protocol itself sets are refused."""
     headers = fields.read_expanded("headers")
     for name, value in headers.items():
         where = f"{fields.full_name('headers')}.{name[:100]}"
@@ -143,11 +143,11 @@ def checked_headers(fields: McpConfigFields) -> dict[str, str]:
 
 
 def checked_url(fields: McpConfigFields, *, secrets: bool) -> str:
-    """Return the address of a server; headers go over an encrypted connection or to this machine only."""
+    """Return the URL of a server; headers go only over an encrypted connection or to this machine."""
     url, where = fields.text("url"), fields.full_name("url")
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # a wrong port shows when it is read
+        host, _ = parts.hostname, parts.port  # an invalid port raises when it is read
     except ValueError as error:
         raise McpConfigFieldError(where, "is not an address") from error
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
@@ -164,7 +164,7 @@ def checked_url(fields: McpConfigFields, *, secrets: bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this very machine."""
+    """Return whether a host is this machine."""
     if host == "localhost":
         return True
     try:
@@ -174,11 +174,11 @@ def is_loopback(host: str) -> bool:
 
 
 def suggestion_suffix(word: str, known: Sequence[str]) -> str:
-    """Return what may have been meant, as the end of a sentence."""
+    """Return a suggestion as the end of a sentence."""
     return closest_words(word, known) or f"; the settings here are {', '.join(known)}"
 
 
 def closest_words(word: str, known: Sequence[str]) -> str:
-    """Return a guess, or nothing."""
+    """Return a guess, if there is one."""
     found = difflib.get_close_matches(word[:100], known, n=1)
     return f"; did you mean {found[0]!r}?" if found else ""

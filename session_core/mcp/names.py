@@ -1,4 +1,4 @@
-"""Names: `mcp__server__tool` says where a tool comes from, and every provider accepts it."""
+"""Names such as `mcp__server__tool`, which show where a tool comes from and which every provider accepts."""
 
 import hashlib
 import re
@@ -16,9 +16,9 @@ _DIGEST: Final = 8
 
 
 def is_server_name(name: str) -> bool:
-    """Tell whether a server may be called so: no two underscores in a row, and none at the ends.
+    """Return whether a server name is valid: no two underscores in a row, and none at the ends.
 
-    Thus the first `__` after `mcp__` always ends the server's name, and no two servers can claim the same tool name.
+    So the first `__` after `mcp__` always ends the server's name, and no two servers can claim the same tool name.
     """
     return len(name) <= MAX_SERVER_NAME and _SERVER_NAME.fullmatch(name) is not None
 
@@ -26,11 +26,11 @@ def is_server_name(name: str) -> bool:
 def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     """Return our name for each tool of a server, all different, and the same every time.
 
-    A name that providers would refuse, or that another tool has already taken, is made fit and gets a digest of the
-    original at its end.
+    A name that providers would refuse, or that another tool has taken, is adapted and gets a digest of the original as
+    its suffix.
     """
     taken: dict[str, str] = {}
-    # Names that fit come first, or a crooked one could take the place of a straight one.
+    # Names that need no change come first, or an adapted one could take the place of a valid one.
     for tool in sorted(set(tools), key=lambda tool: (_accepted_name(server, tool) != _plain(server, tool), tool)):
         name = _accepted_name(server, tool)
         if name in taken:

@@ -1,4 +1,4 @@
-"""What stands in for MCP servers where none are named, so that nothing of the client has to be loaded."""
+"""The stand-in for MCP servers when none are configured, so nothing of the client has to be imported."""
 
 from collections.abc import Mapping
 from typing import NoReturn
@@ -39,11 +39,11 @@ class NoServers:
         _not_found(server)
 
     async def wait_until_settled(self) -> None:
-        """Wait for nobody."""
+        """Return at once."""
         await trio.lowlevel.checkpoint()
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
-        """Return nothing; raises `NotFound` for a server by its name."""
+        """Return nothing; raises `NotFound` if a server is named."""
         return await _no_listing(server)
 
     async def read_resource(self, server: str, uri: str) -> ResourceText:
@@ -52,7 +52,7 @@ class NoServers:
         _not_found(server)
 
     async def list_prompts(self, server: str | None = None) -> tuple[McpPrompt, ...]:
-        """Return nothing; raises `NotFound` for a server by its name."""
+        """Return nothing; raises `NotFound` if a server is named."""
         return await _no_listing(server)
 
     async def get_prompt(

@@ -1,12 +1,12 @@
-"""Servers that are reached over streamable HTTP: every message of ours is a POST, and its answer comes back on it.
+"""Servers over streamable HTTP: each of our messages is a POST, and the response carries its answer.
 
-The SDK has a transport of its own, which does not fit: it leaves generators behind that only trio's garbage collection
-closes, reads bodies of any size, and fails as a whole when one request fails. Here:
+The SDK's own transport does not fit: it leaves generators behind that only trio's garbage collection closes, reads
+bodies of any size, and fails completely when one request fails. Here:
 
-1. A request has a task of its own; cancelling it tells the server and then hangs up.
-2. Bodies and events are bounded, and compressed ones refused: a small one could unpack to any size.
-3. No redirect is followed, so headers from the configuration go to the configured address and nowhere else.
-4. A server we cannot talk to any more ends the link, with the reason. One that only refuses a request does not.
+1. Each request has its own task; cancelling it tells the server and then hangs up.
+2. Bodies and events are bounded, and compressed ones refused, because a small one could unpack to any size.
+3. No redirect is followed, so configured headers go to the configured URL and nowhere else.
+4. A server that can no longer be reached ends the link, with the reason. One that only refuses a request does not.
 """
 
 from collections.abc import AsyncGenerator
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
 
-# --- reading the bodies of HTTP answers: bounded, and without leaving a generator behind ------------------------------
+# --- reading HTTP bodies: bounded, and without leaving a generator behind ---------------------------------------------
 class UnusableHttpAnswer(Exception):
-    """An answer that cannot be read; the message says why."""
+    """A response that cannot be read; the message says why."""
 
 
 class BodyReadScope:
-    """A scope for reading a body that may be given up in the middle.
+    """A scope for reading a body that may be abandoned halfway.
 
-    Breaking out of the loop would leave the client's generators to the garbage collection, of which trio complains. A
+    Breaking out of the loop would leave the client's generators to the garbage collector, which trio complains about. A
     cancelled read unwinds them all.
     """
 
@@ -55,7 +55,7 @@ class BodyReadScope:
         self._reason = ""
 
     def give_up(self, reason: str) -> None:
-        """Let the next read be the end; the reason is raised when the scope is left."""
+        """End at the next read; the reason is raised on leaving the scope."""
         self._reason = reason
         self._scope.cancel()
 
@@ -73,7 +73,7 @@ class BodyReadScope:
 
 
 async def read_body(response: "httpx2.Response") -> bytes:
-    """Return a body that is not too large; raises `UnusableAnswer`."""
+    """Return a body that is not too large; raises `UnusableHttpAnswer`."""
     body = bytearray()
     with BodyReadScope(response) as reading:
         async for chunk in response.aiter_raw():
@@ -95,7 +95,7 @@ def parse_message(data: bytes) -> "JSONRPCMessage | None":
 
 
 def as_json(message: "JSONRPCMessage") -> bytes:
-    """Return a message as it goes over the wire."""
+    """Return the wire form of a message."""
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
@@ -103,7 +103,7 @@ def as_json(message: "JSONRPCMessage") -> bytes:
 
 _CONNECT_SECONDS: Final = 15.0
 _SLACK_SECONDS: Final = 30.0
-"""A request is given up by its own deadline first; this one is for what nobody waits for any more."""
+"""A request's own deadline comes first; this one is for requests that nobody waits for any more."""
 _GOODBYE_SECONDS: Final = 1.0
 _OUTGOING: Final = 64
 _LONGEST_PAUSE: Final = 60.0
@@ -116,9 +116,9 @@ _VERSION: Final = "mcp-protocol-version"
 async def open_remote(
     config: HttpServer, diagnostics: Diagnostics, on_end: TransportEndCallback
 ) -> AsyncGenerator[TransportStreams]:
-    """Prepare the way to the server; the first message opens it.
+    """Prepare the connection to the server; the first message opens it.
 
-    Cancellation: the server is told that we leave, which takes a second at the most.
+    Cancellation: the server is told that we leave, which takes at most a second.
     """
     import anyio
     import httpx2
@@ -129,7 +129,7 @@ async def open_remote(
         headers={"accept-encoding": "identity", **config.headers},
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=reading),
         follow_redirects=False,
-        trust_env=not is_loopback(urlsplit(config.url).hostname or ""),  # no proxy stands between us and this machine
+        trust_env=not is_loopback(urlsplit(config.url).hostname or ""),  # no proxy between us and this machine
     )
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](_OUTGOING)
@@ -165,7 +165,7 @@ class _HttpTransport:
         self._open: dict[RequestId, trio.CancelScope] = {}
 
     async def send_all(self, outgoing: "MemoryObjectReceiveStream[SessionMessage]", nursery: trio.Nursery) -> None:
-        """Send what the session says; only the greeting is waited for, as everything else follows from it."""
+        """Send the session's messages; only the greeting is waited for, because everything else depends on it."""
         from mcp_types import JSONRPCNotification, JSONRPCRequest
 
         async for item in outgoing:
@@ -181,7 +181,7 @@ class _HttpTransport:
                 nursery.start_soon(self._send_notification, message, headers)
 
     async def close_session(self) -> None:
-        """Tell the server that we will not come back."""
+        """Tell the server that the session is over."""
         import httpx2
 
         if self._session:
@@ -225,7 +225,7 @@ class _HttpTransport:
         elif kind.startswith("text/event-stream"):
             await self._pass_on_events(response)
             if number in self._open:
-                # Nobody waits for it any more if the answer was among the events.
+                # If the answer was among the events, nobody waits for it any more.
                 await self._fail(number, CONNECTION_CLOSED, "it ended its answer too early")
         else:
             raise UnusableHttpAnswer(f"it answered with {kind[:100] or 'something of no kind'} instead of JSON")
@@ -247,13 +247,13 @@ class _HttpTransport:
             await self._fail(number, INTERNAL_ERROR, status_text)
 
     async def _send_notification(self, message: "JSONRPCMessage", headers: dict[str, str]) -> None:
-        """Send what has no answer; if it is that a request is cancelled, hang up on that request afterwards."""
+        """Send a notification; if it cancels a request, hang up on that request afterwards."""
         import httpx2
         from mcp_types import JSONRPCNotification
 
         try:
             async with self._client.stream("POST", self._url, content=as_json(message), headers=self._headers(headers)):
-                pass  # whatever it says to that is not read
+                pass  # its response is not read
         except httpx2.HTTPError as error:
             self._diagnostics.note(f"a message could not be sent: {error}")
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
@@ -262,7 +262,7 @@ class _HttpTransport:
                 scope.cancel()
 
     async def _listen(self) -> None:
-        """Hear what the server says unasked, for as long as it lets us."""
+        """Receive the server's own messages for as long as it lets us."""
         import httpx2
 
         pause = 1.0
@@ -276,7 +276,7 @@ class _HttpTransport:
                 ) as response:
                     kind = response.headers.get("content-type", "").lower()
                     if not response.is_success or not kind.startswith("text/event-stream"):
-                        return  # it has nothing to say
+                        return  # it offers no such stream
                     await self._pass_on_events(response)
                     pause = 1.0
             except (UnusableHttpAnswer, httpx2.HTTPError) as error:

@@ -1,4 +1,4 @@
-"""From what a server said to values of ours, all of them bounded."""
+"""Converts a server's answers to our own values, all of them bounded."""
 
 import json
 import math
@@ -31,7 +31,7 @@ _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def remote_tools(config: ServerConfig, listed: Sequence["types.Tool"]) -> tuple[list[RemoteTool], list[str]]:
-    """Return the tools that may be used, and a remark on each that is left out although nobody forbade it."""
+    """Return the usable tools, and a remark on each that is left out although nobody denied it."""
     found: dict[str, RemoteTool] = {}
     notes: list[str] = []
     for tool in listed:
@@ -69,26 +69,26 @@ def _why_not(tool: "types.Tool") -> str:
 
 
 def _effects(config: ServerConfig, hints: "types.ToolAnnotations | None") -> frozenset[Effect]:
-    """Take the word of a server that the user chose that a tool only reads; more can only add to the effects.
+    """Return a tool's effects: the user's own servers may declare it read-only, other hints only add effects.
 
-    A server that a project brings along may say so to be asked about less: nothing it says makes its tools harmless.
+    A server that a project brings might claim so to avoid approvals: nothing it says makes its tools harmless.
     """
     if config.origin == "project":
         return frozenset({"execute", "network"})
     read_only = hints is not None and hints.read_only_hint is True
     open_world = None if hints is None else hints.open_world_hint
     effects: set[Effect] = {"read"} if read_only else {"execute"}
-    # What is far away gets to see the arguments. A program here may use the network unless it says otherwise.
+    # A remote server sees the arguments. A local program may use the network unless it says otherwise.
     if isinstance(config, HttpServer) or open_world is True or (not read_only and open_world is None):
         effects.add("network")
     return frozenset(effects)
 
 
 def tool_output(server: str, tool: str, result: "types.CallToolResult") -> ToolOutput:
-    """Turn the answer to a call into an output.
+    """Convert the answer to a call to an output.
 
     Raises:
-        ToolFailed: The server says that the tool failed.
+        ToolFailed: The server reports that the tool failed.
     """
     rendered = render_content(result.content)
     text = rendered.text
@@ -104,7 +104,7 @@ def tool_output(server: str, tool: str, result: "types.CallToolResult") -> ToolO
 
 
 def render_content(content: Sequence["types.ContentBlock"]) -> ResourceText:
-    """Return the blocks as one text and the pictures among them."""
+    """Return the blocks as one text, and the images among them."""
     import mcp_types as types
 
     gathered = _ContentBuilder()
@@ -125,7 +125,7 @@ def render_content(content: Sequence["types.ContentBlock"]) -> ResourceText:
 
 
 def render_resource(contents: Sequence["types.TextResourceContents | types.BlobResourceContents"]) -> ResourceText:
-    """Return the parts of a resource as one text and the pictures among them."""
+    """Return the parts of a resource as one text, and the images among them."""
     gathered = _ContentBuilder()
     for part in contents:
         gathered.add_resource(part)
@@ -174,7 +174,7 @@ def _omission_note(what: str, media_type: str, data: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text with its middle left out if it is too long."""
+    """Return a text, with its middle left out if it is too long."""
     if len(text) <= most:
         return text
     remark = f"\n[... {len(text) - most:,} characters left out ...]\n"
@@ -183,7 +183,7 @@ def cut(text: str, most: int) -> str:
 
 
 def _is_modest(item: object, most: int) -> bool:
-    """Tell whether JSON is small, flat and plain enough for everyone who may have to read it."""
+    """Return whether JSON is small, flat and plain enough for everyone who may have to read it."""
     room, waiting = most, [(item, 1)]
     while waiting:
         each, depth = waiting.pop()

@@ -1,4 +1,4 @@
-"""The official SDK, loaded when the first server is connected: importing it takes more than a second."""
+"""The official SDK, imported when the first server is connected, because that takes more than a second."""
 
 import importlib
 import logging
@@ -10,11 +10,11 @@ import trio
 MODULES: Final = ("mcp", "mcp.client.session", "mcp_types", "anyio", "httpx2")
 
 LOGGERS: Final = ("mcp", "client")
-"""Where the SDK writes its log: the second name is what its session module really uses."""
+"""The loggers of the SDK; the second name is what its session module really uses."""
 
 
 async def load_sdk() -> None:
-    """Import all that is needed in a thread, so that nobody waits for it but the server being connected."""
+    """Import everything needed in a thread, so only the server being connected waits for it."""
     for name in LOGGERS:
         _keep_off_the_terminal(logging.getLogger(name))
     await trio.to_thread.run_sync(_import_all, abandon_on_cancel=True)
@@ -25,6 +25,6 @@ def _import_all() -> list[ModuleType]:
 
 
 def _keep_off_the_terminal(logger: logging.Logger) -> None:
-    # Without any handler, Python prints warnings to stderr; programs that have set up logging still get them.
+    # Without a handler, Python prints warnings to stderr; programs that have set up logging still get them.
     if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
         logger.addHandler(logging.NullHandler())

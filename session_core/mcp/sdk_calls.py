@@ -1,4 +1,4 @@
-"""Asking a session of the SDK: the greeting, whole listings, and what an exception of foreign code says."""
+"""Calls of an SDK session: the handshake, complete listings, and describing foreign exceptions."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_PAGES: Final = 100
-"""Pages of one listing, for servers whose listing never ends."""
+"""The most pages of one listing, for servers whose listing never ends."""
 
 
 class Page(Protocol):
@@ -27,7 +27,7 @@ PageT = TypeVar("PageT", bound=Page)
 
 
 async def greet(session: "ClientSession") -> None:
-    """Agree on a version of the protocol."""
+    """Agree on a protocol version."""
     from mcp import MCPError
     from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
@@ -36,26 +36,26 @@ async def greet(session: "ClientSession") -> None:
     except MCPError as error:
         if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
             raise
-        await session.discover()  # what servers understand that know only the newest protocol
+        await session.discover()  # understood by servers that know only the newest protocol
 
 
 async def has_resources(session: "ClientSession") -> bool:
-    """Tell whether there is anything to read."""
+    """Return whether the server has any resources."""
     from mcp import MCPError
 
     try:
-        # Many servers say that they have some because their library says so.
+        # Many servers declare resources only because their library does.
         return bool((await session.list_resources()).resources) or bool(
             (await session.list_resource_templates()).resource_templates
         )
-    except (MCPError, ValueError):  # not worth a server's tools
+    except (MCPError, ValueError):  # not worth losing a server's tools
         return False
 
 
 async def fetch_all_pages(
     fetch: Callable[["types.PaginatedRequestParams | None"], Awaitable[PageT]], items: Callable[[PageT], Sequence[T]]
 ) -> list[T]:
-    """Return a whole listing, up to a bound; a listing that goes round in a circle is left."""
+    """Return a complete listing, up to a limit; a listing that runs in a circle is abandoned."""
     from mcp_types import PaginatedRequestParams
 
     found: list[T] = []
@@ -71,7 +71,7 @@ async def fetch_all_pages(
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return what an exception says; of a group, what the first of its exceptions says."""
+    """Return the message of an exception; for a group, that of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return cut(

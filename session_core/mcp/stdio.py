@@ -1,11 +1,11 @@
 """Servers that are child processes: one JSON message per line, in on stdin and out on stdout.
 
-The SDK has a transport of its own, which does not fit: it adds variables to the environment, gives stderr to a file or
-to our terminal, and collects a line without an end until memory is full. Here:
+The SDK's own transport does not fit: it adds variables to the environment, sends stderr to a file or to our terminal,
+and collects an endless line until memory is full. Here:
 
-1. The child leads a process group of its own and has only the variables it was given; its stderr goes to `Diagnostics`.
-2. A line that is no message is noted and passed over. A message that is too large ends the request it answers.
-3. The end of the process ends the link at once, even if something it has left behind still holds its pipes.
+1. The child leads its own process group and gets only the variables given to it; its stderr goes to `Diagnostics`.
+2. A line that is not a message is noted and skipped. A message that is too large ends the request it answers.
+3. The end of the process ends the link at once, even if a leftover process still holds its pipes.
 4. When the link is closed, the whole group is ended: by closing stdin, then SIGTERM, then SIGKILL.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _GRACE: Final = KILL_GRACE_MS / 1000
 _CHUNK: Final = 65_536
 _OUTGOING: Final = 64
-"""Messages that wait for a server which does not read: enough that cancelling a request never has to wait for it."""
+"""Messages that may wait for a server that does not read: enough that cancelling a request never blocks."""
 _ANSWER: Final = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*,')
 
 
@@ -47,7 +47,7 @@ async def open_stdio(
     Raises:
         McpFailed: The program could not be started.
 
-    Cancellation: the process group is gone when this lets go; it takes four graces at the most.
+    Cancellation: the process group is gone when this returns; it takes at most four grace periods.
     """
     import anyio
     from mcp.shared.message import SessionMessage
@@ -69,7 +69,7 @@ async def open_stdio(
 
 
 async def _start(config: StdioServer) -> trio.Process:
-    # The plain ones undo what only a sandbox needs, such as another TMPDIR.
+    # The plain variables undo what only a sandbox needs, such as another TMPDIR.
     env = {**clean_environment(os.environ), **plain_environment(os.environ), **config.env}
     try:
         return await trio.lowlevel.open_process(
@@ -92,11 +92,11 @@ async def _read_until_the_end(
     on_end: TransportEndCallback,
 ) -> None:
     reason = ""
-    async with incoming:  # closing it ends the requests under way
+    async with incoming:  # closing it ends the open requests
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_after_exit, process, nursery.cancel_scope)
             reason = await _read_messages(process, incoming, diagnostics)
-            # Who closes stdout is about to exit; its status is the better reason.
+            # A process that closes stdout is about to exit; its status is the better reason.
             with trio.move_on_after(_GRACE):
                 await process.wait()
             nursery.cancel_scope.cancel()
@@ -145,7 +145,7 @@ async def _read_messages(
 
 
 class _Lines:
-    """Cuts a stream into lines without looking at any byte twice; a line that is too long is passed over."""
+    """Splits a stream into lines without reading any byte twice; a line that is too long is skipped."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -168,7 +168,7 @@ class _Lines:
         return lines
 
     def refuse(self) -> "SessionMessage | None":
-        """Give up the line being read; return an error for the request that it answers, if that can be seen."""
+        """Abandon the current line; returns an error for the request it answers, if that can be seen."""
         from mcp.shared.message import SessionMessage
         from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError
 
@@ -198,7 +198,7 @@ def _parse_line(line: bytes, diagnostics: Diagnostics) -> "SessionMessage | None
 async def _write_messages(process: trio.Process, outgoing: "MemoryObjectReceiveStream[SessionMessage]") -> None:
     assert process.stdin is not None
     async with outgoing:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # its end is noticed by the reader
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the reader notices its end
             async for item in outgoing:
                 data = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send_all(data.encode() + b"\n")
@@ -212,7 +212,7 @@ async def _read_stderr(process: trio.Process, diagnostics: Diagnostics) -> None:
 
 
 async def _end(process: trio.Process, diagnostics: Diagnostics) -> None:
-    """End the process with its whole group; all that it still writes is read, so that it cannot hang on a full pipe."""
+    """End the process with its whole group; its remaining output is read, so it cannot hang on a full pipe."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -222,7 +222,7 @@ async def _end(process: trio.Process, diagnostics: Diagnostics) -> None:
         await process.stdin.aclose()
         with trio.move_on_after(_GRACE):
             await process.wait()
-        # Even if the leader has gone: its number stays taken for as long as the group has a member.
+        # Even if the leader is gone: its number stays taken as long as the group has a member.
         _signal_group(process, signal.SIGTERM)
         with trio.move_on_after(_GRACE):
             await process.wait()

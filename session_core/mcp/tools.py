@@ -1,4 +1,4 @@
-"""Tools of MCP servers as tools of ours, and two tools for the resources of all servers."""
+"""Tools of MCP servers as tools of the agent, and two tools for the resources of all servers."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ MAX_PROGRESS_CHARS: Final = 500
 
 
 def build_tools(connection: Connection) -> tuple["McpTool", ...]:
-    """Return the tools of a server as they are listed now."""
+    """Return the currently listed tools of a server."""
     names = tool_names(connection.config.name, (tool.name for tool in connection.tools))
     return tuple(
         McpTool(
@@ -48,11 +48,11 @@ class McpTool:
 
     @property
     def effects(self) -> frozenset[Effect]:
-        """What running it can do, as far as its server tells."""
+        """What running it can do, as far as its server says."""
         return self.remote.effects
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Have the server run it; on cancel the server is told to stop."""
+        """Let the server run it; on cancellation the server is told to stop."""
         given = thaw_json(arguments)
         _refuse_half_characters(given)
         progress = _Progress(context.report)
@@ -75,7 +75,7 @@ async def _call(
     import mcp_types as types
     from pydantic import TypeAdapter
 
-    # Not `session.call_tool`: it would check the answer by a schema that the server made up, in our event loop.
+    # Not `session.call_tool`: it would validate the answer in our event loop, by a schema that the server made up.
     adapter: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
         types.CallToolResult | types.InputRequiredResult
     )
@@ -94,7 +94,7 @@ def _refuse_half_characters(arguments: dict[str, Any]) -> None:
 
 
 class _Progress:
-    """Reports a call's progress; what arrives out of order or after the end is passed over."""
+    """Reports a call's progress; ignores what arrives out of order or after the end."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self.over = False
@@ -110,14 +110,14 @@ class _Progress:
 
 
 class ResourceReader(Protocol):
-    """What the two tools for resources need."""
+    """What the two resource tools need."""
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
-        """Return what can be read."""
+        """Return the resources."""
         ...
 
     async def read_resource(self, server: str, uri: str) -> ResourceText:
-        """Read it."""
+        """Read a resource."""
         ...
 
 
@@ -126,7 +126,7 @@ _READS: Final[frozenset[Effect]] = frozenset({"read", "network"})
 
 
 class ListResources:
-    """List what MCP servers offer for reading."""
+    """List the resources of MCP servers."""
 
     spec = ToolSpec(
         name="mcp_list_resources",
@@ -139,7 +139,7 @@ class ListResources:
         self._resources = resources
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """List them; on cancel the servers are told to stop."""
+        """List them; on cancellation the servers are told to stop."""
         _refuse_unknown(arguments, ("server",))
         server = _text(arguments, "server") if "server" in arguments else None
         try:
@@ -174,7 +174,7 @@ class ReadResource:
         self._resources = resources
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Read it; on cancel the server is told to stop."""
+        """Read it; on cancellation the server is told to stop."""
         _refuse_unknown(arguments, ("server", "uri"))
         server, uri = _text(arguments, "server"), _text(arguments, "uri")
         try:

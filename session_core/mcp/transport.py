@@ -1,4 +1,4 @@
-"""What every transport gives to a connection, and the one exception of this package."""
+"""The interface of every transport, and the one exception of this package."""
 
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES
-"""One message of a server; what is larger is not read to its end."""
+"""The largest message of a server; a larger one is not read to its end."""
 
 
 class McpFailed(SessionCoreError):
@@ -22,16 +22,16 @@ class McpFailed(SessionCoreError):
 
 
 class TransportEndCallback(Protocol):
-    """Called once when a transport cannot go on, with the reason."""
+    """Called once when a transport cannot continue, with the reason."""
 
     def __call__(self, reason: str) -> None:
-        """Take note of it; must not wait."""
+        """Record the end; must not block."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class TransportStreams:
-    """An open way to a server: messages in and out, for the SDK's session."""
+    """An open connection to a server: messages in and out, for the SDK's session."""
 
     read: "ReadStream[SessionMessage | Exception]"
     write: "WriteStream[SessionMessage]"

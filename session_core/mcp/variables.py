@@ -1,7 +1,7 @@
 """`${NAME}` in the environments and headers of `mcp.json`.
 
-A file that came with a folder could ask for any secret of the person who opens it. So only harmless variables can be
-used freely; every other one must be named under "expand" in the user's own file.
+A file in a folder could ask for any secret of the person who opens it. So only harmless variables can be used freely;
+every other one must be listed under "expand" in the user's own file.
 """
 
 import re
@@ -31,11 +31,11 @@ _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 
 
 class CannotExpand(Exception):
-    """A reference cannot be replaced; the message says why and what to do."""
+    """A reference cannot be expanded; the message says why and what to do."""
 
 
 def expand(text: str, environment: Mapping[str, str], released: Collection[str]) -> str:
-    """Replace every `${NAME}` and `${NAME:-default}`; a dollar sign without a brace stays as it is.
+    """Expand every `${NAME}` and `${NAME:-default}`; a dollar sign without a brace stays as it is.
 
     Raises:
         CannotExpand: A variable is not released, not set, or the braces are not closed.
@@ -63,5 +63,5 @@ def _value(reference: str, environment: Mapping[str, str], released: Collection[
 
 
 def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return those of our variables that are plain."""
+    """Return our harmless variables."""
     return {name: value for name, value in environment.items() if name in PLAIN_VARIABLES}

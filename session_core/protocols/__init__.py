@@ -1,18 +1,22 @@
-"""How the model acts inside a turn. A protocol decides; it never does anything to a session itself.
+"""How the model acts inside a turn. A protocol decides; it never changes a session itself.
 
-- `api`: what a protocol is: a factory, and the bundle that it builds for each session
+- `api`: the parts of a protocol: a factory, and the bundle that it builds for each session
 - `driver`: view in, actions out, in plain synchronous functions; `check_actions` refuses what breaks the contract
 - `options`: options of protocols: stated, resolved once by a pure function, recorded with the opening
-- `contexts`: what callbacks are given; of use only while they run
-- `execution`: running code, and keeping what it leaves behind; `prose`: what people see of an answer
-- `frames`: where a conversation begins anew for the model
-- `registry`: which protocols there are; `lifecycle`: the only caller of their code; `faults`: what can be wrong
-- `result_checks`: what plugins give back, looked at before it is relied on
-- `structured`: turns that were asked for JSON of a shape end with that, whoever ends them
+- `contexts`: the arguments of callbacks; usable only while they run
+- `execution`: running code and saving its state; `prose`: what people see of an answer
+- `frames`: where a conversation starts fresh for the model
+- `registry`: the available protocols; `lifecycle`: the only caller of their code; `faults`: their errors
+- `result_checks`: checks the return values of plugins before they are used
+- `structured`: makes turns that must return JSON of a given shape end with it, whoever ends them
 - `standard`: native tool calling, the protocol of sessions that name none
-- `code`: the model writes cells of Python, which run in a confined process of their own
+- `code`: the model writes cells of Python, which run in their own sandboxed process
 
 The interpreter of a driver's actions is `session_core.agent.turn`: it alone asks models, runs tools and code, and
-records events. So a driver can be tested with values alone, and one that misbehaves (raises, returns nonsense, passes
-over tool calls, goes round in circles) fails its own turn with a reason, and nothing else.
+records events. So a driver can be tested with values alone, and one that misbehaves (raises, returns nonsense, skips
+tool calls, loops) fails its own turn with a reason, and nothing else.
 """
+
+from session_core._door import open_door
+
+__getattr__, __dir__ = open_door(__name__, __file__)

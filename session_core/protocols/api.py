@@ -1,8 +1,7 @@
-"""What a protocol plugin is: a factory, and the bundle that it builds for each session.
+"""The parts of a protocol plugin: a factory, and the bundle that it builds for each session.
 
-Protocol plugins run in this process and are trusted like the service itself. What guards the service is that plugins
-are only ever called by `lifecycle`: with deadlines, with contexts that expire, and with every fault turned into one of
-their own turn.
+Protocol plugins run in this process and are trusted like the service itself. To guard the service, only `lifecycle`
+calls plugins: with deadlines, with contexts that expire, and with every fault confined to their own turn.
 """
 
 from abc import ABC, abstractmethod
@@ -25,33 +24,33 @@ from session_core.vocabulary.tools import ToolSpec
 
 @attrs.frozen(kw_only=True)
 class TurnAdditions:
-    """What the extension of a turn adds to that turn: a text for the model beside its instructions."""
+    """The additions of a turn extension to its turn: a text for the model besides its instructions."""
 
     instructions: str = ""
 
 
 class ProtocolSession:
-    """The part of a protocol that follows a session; every method does nothing, or what is safe, by default."""
+    """The part of a protocol that follows a session; by default every method does nothing, or what is safe."""
 
     async def initialize(self, context: SessionContext) -> None:
-        """The session has come into memory; called once, before `restore`."""
+        """Handle that the session was loaded; called once, before `restore`."""
 
     async def restore(self, context: SessionContext, messages: Sequence[Message]) -> None:
-        """Become what follows from this conversation, whatever was before; called at least once, and again at will."""
+        """Rebuild the state from this conversation, whatever was before; called at least once, possibly more often."""
 
     async def appended(self, context: SessionContext, operation_id: str, messages: Sequence[Message]) -> None:
-        """Messages were put into the conversation between two turns; they are durable already."""
+        """Handle messages that were added to the conversation between two turns; they are durable already."""
 
     async def apply_extension(self, context: SessionContext, extension: JsonObject) -> None:
-        """Take something that a caller gives to the protocol itself, beside the conversation.
+        """Accept input that a caller sends to the protocol itself, outside the conversation.
 
         Raises:
-            ExtensionRejected: It takes no such thing, which is the default.
+            ExtensionRejected: It does not accept this input, which is the default.
         """
         raise ExtensionRejected("this protocol takes nothing beside the conversation")
 
     async def check_turn_extension(self, context: SessionContext, extension: JsonObject) -> TurnAdditions:
-        """Look at what a caller gives with a message, before the turn asks any model; accepted by default.
+        """Check the extension that a caller sends with a message, before any model call; accepted by default.
 
         Raises:
             ExtensionRejected: The turn must not start with it.
@@ -59,22 +58,22 @@ class ProtocolSession:
         return TurnAdditions()
 
     async def before_model_call(self, context: BeforeCallContext, request: ModelRequest) -> BeforeCall:
-        """Say whether, and what, a model is asked; None goes on."""
+        """Decide whether a model is asked, and with what; None continues unchanged."""
         return None
 
 
 @attrs.frozen(kw_only=True)
 class ProtocolBundle:
-    """One protocol at work in one session.
+    """One protocol in use by one session.
 
     Attributes:
         driver: Decides what comes next in a turn.
         session: Follows the session.
         executor: Runs code, if the driver asks for that.
-        prose: Says which part of an answer people see; all of it without one.
+        prose: Decides which part of an answer people see; without it, all of it.
         tools: More tools for the session's models.
-        instructions: Makes what models are told beside their prompt, given the tools that the session has.
-        native_tools: Whether models are shown tools by the means of their own interface.
+        instructions: Builds the models' instructions besides their prompt, given the session's tools.
+        native_tools: Whether models get tools through their native interface.
     """
 
     driver: Driver
@@ -91,8 +90,8 @@ class ProtocolFactory(ABC):
 
     Attributes:
         id: Its name; stable, as sessions record it.
-        version: In which form it records its options; raise it with `upgrade`.
-        options: The class of its options, each of its fields made by `option`.
+        version: The version of its recorded options; raise it together with `upgrade`.
+        options: The class of its options; each of its fields is made by `option`.
     """
 
     id: str
@@ -101,15 +100,15 @@ class ProtocolFactory(ABC):
 
     @abstractmethod
     def build(self, context: BuildContext) -> ProtocolBundle:
-        """Make what one session needs; synchronous and without any input or output."""
+        """Build what one session needs; synchronous and without any input or output."""
 
     def upgrade(self, version: int, recorded: JsonObject) -> JsonObject:
-        """Bring options that an earlier version has recorded into the present form.
+        """Convert options that an earlier version has recorded to the current form.
 
         Raises:
-            ValueError: There is no way, which is the default.
+            ValueError: They cannot be converted, which is the default.
         """
         raise ValueError(f"options of version {version} are not understood any more")
 
     async def aclose(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Let go of what all sessions share, at the end of the service."""
+        """Release what all sessions share, at the end of the service."""

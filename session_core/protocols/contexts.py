@@ -1,7 +1,7 @@
-"""What plugins are given: narrow, frozen, and of use only as long as the callback runs that they were given to.
+"""The contexts that plugins get: narrow, frozen, and usable only while their callback runs.
 
-A context holds no way back to the service: each thing a plugin may do is a function in it, guarded by a lease. When the
-callback has ended the lease is over, and every later use raises `ContextExpired`, from whatever task it comes.
+A context has no reference to the service: each thing a plugin may do is a function in it, guarded by a lease. The lease
+ends with the callback; every later use raises `CallbackContextExpired`, from any task.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -28,18 +28,18 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class Lease:
-    """Whether a context may still be used; what is still being done by it when it ends is cancelled."""
+    """Whether a context may still be used; its end cancels what is still in progress."""
 
     over: bool = False
     _under_way: set[trio.CancelScope] = attrs.field(factory=set, init=False)
 
     def check(self) -> None:
-        """Refuse what comes too late."""
+        """Raise `CallbackContextExpired` if the lease has ended."""
         if self.over:
             raise CallbackContextExpired("this context belonged to a callback that has ended")
 
     async def run_work(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something that takes a while, as long as the context may be used."""
+        """Run something that takes a while, as long as the context may be used."""
         self.check()
         with trio.CancelScope() as scope:
             self._under_way.add(scope)
@@ -51,7 +51,7 @@ class Lease:
         raise AssertionError("nobody else cancels it")
 
     def end(self) -> None:
-        """Let nobody use the context any more."""
+        """End the use of the context."""
         self.over = True
         for scope in self._under_way:
             scope.cancel(reason="the callback has ended")
@@ -59,7 +59,7 @@ class Lease:
 
 @contextmanager
 def open_lease() -> Generator[Lease]:
-    """Open a lease for the length of the block."""
+    """Open a lease within the block."""
     lease = Lease()
     try:
         yield lease
@@ -78,7 +78,7 @@ def lease_execution(execution: Execution, lease: Lease) -> Execution:
 
 @attrs.frozen(kw_only=True)
 class BuildContext:
-    """What a factory builds from; there is nothing to do with it but to read."""
+    """The read-only data that a factory builds from."""
 
     session_id: SessionId
     options: JsonObject
@@ -87,31 +87,31 @@ class BuildContext:
 
 @attrs.frozen(kw_only=True)
 class SessionContext:
-    """A session, to a callback outside of a model call."""
+    """A session, as a callback outside of a model call sees it."""
 
     session_id: SessionId
     frame: Frame
     _lease: Lease = attrs.field(alias="lease")
 
     def check(self) -> None:
-        """Raise `ContextExpired` once the callback is over."""
+        """Raise `CallbackContextExpired` once the callback is over."""
         self._lease.check()
 
 
 @attrs.frozen(kw_only=True)
 class DirectRequest:
-    """A question to a model beside the conversation."""
+    """A question to a model outside the conversation."""
 
     messages: tuple[Message, ...]
     system: str = ""
     model: str | None = None
-    """Which model; left out, the session's own."""
+    """The model; by default the session's own."""
     thinking: ThinkingEffort = "off"
     max_output_tokens: int | None = None
 
     @classmethod
     def from_text(cls, text: str, *, system: str = "", model: str | None = None) -> "DirectRequest":
-        """Ask one thing, in the user's place; the same text is the same question."""
+        """Build a question from one text, as if the user asked; the same text is the same question."""
         message = Message(
             message_id=MessageId("msg_direct"), parent_id=None, role="user", parts=(TextPart(text=text),), created_at=0
         )
@@ -120,7 +120,7 @@ class DirectRequest:
 
 @attrs.frozen(kw_only=True)
 class DirectAnswer:
-    """What the model said, and what that has used."""
+    """The model's answer and its usage."""
 
     text: str
     model: str
@@ -128,7 +128,7 @@ class DirectAnswer:
 
 
 Complete = Callable[[DirectRequest, str, str], Awaitable[DirectAnswer]]
-"""Asks a model: the request, whose usage it is, and the key of the question."""
+"""Asks a model: the request, the source that its usage counts for, and the key of the question."""
 
 
 @attrs.frozen(kw_only=True)
@@ -140,11 +140,11 @@ class ProcessInfo:
     running: bool
     exit_code: int | None = None
     output: str = ""
-    """What it has said so far, or the end of it."""
+    """Its output so far, or the end of it."""
 
 
 class Processes(Protocol):
-    """Programs of a turn: confined like commands of the model, and ended with the turn."""
+    """Programs of a turn: sandboxed like the model's commands, and ended with the turn."""
 
     async def start(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
         """Start a program and return its id.
@@ -155,11 +155,11 @@ class Processes(Protocol):
         ...
 
     def list(self) -> tuple[ProcessInfo, ...]:
-        """Return all programs of the turn, also those that have ended."""
+        """Return all programs of the turn, including ended ones."""
         ...
 
     async def wait(self, process_id: str) -> ProcessInfo:
-        """Wait until a program has ended; raises `KeyError` if there is none of this id."""
+        """Wait until a program has ended; raises `KeyError` if none has this id."""
         ...
 
     def signal(self, process_id: str, number: int) -> None:
@@ -173,7 +173,7 @@ class Processes(Protocol):
 
 @attrs.frozen(kw_only=True)
 class BeforeCallContext:
-    """A turn, right before a model is asked.
+    """A turn, right before a model call.
 
     Attributes:
         step: How many model calls the turn has had.
@@ -195,28 +195,28 @@ class BeforeCallContext:
     _processes: Processes = attrs.field(alias="processes")
 
     async def complete(self, request: DirectRequest, *, source: str, key: str) -> DirectAnswer:
-        """Ask a model beside the conversation.
+        """Ask a model outside the conversation.
 
-        What it uses is counted for `source`. The same key with the same request is answered once per turn, and paid
-        once; with another request it is refused.
+        Its usage counts for `source`. The same key with the same request is answered and paid for once per turn; with
+        another request it is refused.
 
         Raises:
-            ContextExpired: The callback has ended.
+            CallbackContextExpired: The callback has ended.
             Conflict: The key belongs to another request of this turn, or is being asked right now.
-            DirectFailed: The model could not be asked; `TooManyQuestions`, as the turn has asked enough already.
+            DirectFailed: The model could not be asked; `TooManyQuestions` if the turn has asked enough already.
         """
         return await self._lease.run_work(lambda: self._complete(request, source, key))
 
     @property
     def processes(self) -> Processes:
-        """Programs of this turn; they go on when the callback has ended, and the next one finds them again."""
+        """Programs of this turn; they continue after the callback, and the next callback finds them again."""
         self._lease.check()
         return _LeasedProcesses(self._processes, self._lease)
 
 
 @attrs.frozen
 class _LeasedProcesses:
-    """Programs of a turn, out of reach for whoever keeps this longer than the callback lasts."""
+    """Programs of a turn, unusable after the end of the callback."""
 
     _processes: Processes
     _lease: Lease
@@ -240,14 +240,14 @@ class _LeasedProcesses:
 
 
 class DirectFailed(Exception):
-    """A model could not be asked beside the conversation; the message says why."""
+    """A model could not be asked outside the conversation; the message says why."""
 
 
 class TooManyQuestions(DirectFailed):
-    """The turn has asked as many questions beside its own as it may."""
+    """The turn has asked as many direct questions as it may."""
 
 
-# --- what a plugin decides before a model is asked --------------------------------------------------------------------
+# --- decisions of a plugin before a model call ------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
@@ -259,7 +259,7 @@ class ReplaceRequest:
 
 @attrs.frozen(kw_only=True)
 class SwitchTo:
-    """Do not ask: go on in another frame, with a task to begin with."""
+    """Do not ask: continue in another frame, which begins with a task."""
 
     key: str
     task: str
@@ -281,7 +281,7 @@ class RefuseTurn:
 
 
 BeforeCall = ReplaceRequest | SwitchTo | FinishNow | RefuseTurn | None
-"""None means: go on."""
+"""A decision; None continues unchanged."""
 
 
 def _is_bound(tokens: int | None) -> bool:
@@ -289,7 +289,7 @@ def _is_bound(tokens: int | None) -> bool:
 
 
 def is_before_call(decided: object) -> bool:
-    """Tell whether a plugin has decided anything that can be done; plugins are not always checked by a type checker."""
+    """Return whether a plugin's decision is valid; not all plugins are type-checked."""
     match decided:
         case None:
             return True

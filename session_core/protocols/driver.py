@@ -1,13 +1,14 @@
-"""What a driver of turns is: view in, actions out.
+"""The driver of a turn: view in, actions out.
 
 Rules:
-1. Pure and synchronous: the same view gives the same actions. A driver keeps nothing between two calls; what it has to
-   remember about a turn it puts into `Remember`, and finds in every later view of that turn as `memory`.
-2. The last action of a reply, and only the last, leads on: `AskModel`, `RunTools`, `ExecuteCode`, `SwitchFrame`,
-   `Checkpoint` or `Finish`. The interpreter performs them in order and comes back with what became of the last one.
+1. Pure and synchronous: the same view gives the same actions. A driver keeps nothing between two calls; it puts what it
+   must remember about a turn into `Remember`, and finds it in every later view of that turn as `memory`.
+2. The last action of a reply, and only the last, is a leading one: `AskModel`, `RunTools`, `ExecuteCode`,
+   `SwitchFrame`, `Checkpoint` or `Finish`. The interpreter performs the actions in order and calls the driver again
+   with the outcome of the last one. Example: `(Tell(...), AskModel())` comes back as `on_answer` or `on_failure`.
 3. Tool calls are answered before anything else is said: while the newest answer has calls without results, a driver
-   runs them or gives the turn up.
-4. Limits, stops, retries and storage are the interpreter's business: a driver cannot get around them.
+   runs them or gives up the turn.
+4. The interpreter handles limits, stops, retries and storage: a driver cannot bypass them.
 """
 
 from inspect import iscoroutine
@@ -27,7 +28,7 @@ from session_core.wire.strict_json import find_fault
 
 DriverCallback = Literal["on_start", "on_answer", "on_failure", "on_results", "on_checkpoint", "on_code"]
 CheckpointKind = Literal["after_work", "before_completion"]
-"""Between two steps messages that steer are read; before the end of the turn those that follow up, too."""
+"""Between two steps, steering messages are read; before the end of the turn, follow-ups too."""
 FinishStatus = Literal["completed", "failed", "limit_reached"]
 
 
@@ -46,9 +47,9 @@ class DriverView:
         results: The newest message of tool results.
         output_schema: The shape that the turn's answer must have, if any.
         memory: What the driver has asked to remember.
-        cell: What became of the newest cell of code in this turn.
+        cell: The result of the newest cell of code in this turn.
         frame: The key of the frame that the turn is in.
-        prompt: The newest message of people that the turn answers; also one that has come while it runs.
+        prompt: The newest message of people that the turn answers; it may have arrived during the turn.
     """
 
     step: int = 0
@@ -88,7 +89,7 @@ class ExecuteCode:
 
 @attrs.frozen(kw_only=True)
 class SwitchFrame:
-    """Go on in another frame, which begins with a task; comes back as `on_start`.
+    """Continue in another frame, which begins with a task; comes back as `on_start`.
 
     The same key is the same frame: see `frames`.
     """
@@ -100,7 +101,7 @@ class SwitchFrame:
 
 @attrs.frozen(kw_only=True)
 class Checkpoint:
-    """Let people and extensions have their say; comes back as `on_checkpoint`."""
+    """Let people and extensions intervene; comes back as `on_checkpoint`."""
 
     kind: CheckpointKind
 
@@ -116,9 +117,9 @@ class Finish:
 
 @attrs.frozen(kw_only=True)
 class Tell:
-    """Add a message for the model, in the user's place, such as what was wrong with its answer.
+    """Add a message for the model in the user's role, such as what was wrong with its answer.
 
-    People see that the protocol says it (`Message.source`); an undo goes back to what they have said themselves.
+    People see that it comes from the protocol (`Message.source`); an undo goes back to their own messages.
     """
 
     text: str
@@ -126,7 +127,7 @@ class Tell:
 
 @attrs.frozen(kw_only=True)
 class Remember:
-    """Keep some JSON for the later views of this turn, in whatever frame, in the place of what was kept before."""
+    """Keep some JSON for later views of this turn, in any frame; replaces what was kept before."""
 
     memory: JsonValue
 
@@ -135,7 +136,7 @@ LeadingAction = AskModel | RunTools | ExecuteCode | SwitchFrame | Checkpoint | F
 Action = LeadingAction | Tell | Remember
 Actions = tuple[Action, ...]
 CheckedActions = tuple[tuple[Tell | Remember, ...], LeadingAction]
-"""Actions that keep rule 2: what is done at once, and what leads on."""
+"""Actions that obey rule 2: the immediate ones, and the leading one."""
 
 
 @runtime_checkable
@@ -143,32 +144,32 @@ class Driver(Protocol):
     """Decides what happens next in a turn."""
 
     def on_start(self, view: DriverView) -> Actions:
-        """The turn begins; the user's message is in the conversation."""
+        """Begin the turn; the user's message is in the conversation."""
         ...
 
     def on_answer(self, view: DriverView) -> Actions:
-        """The model has answered: `view.answer`."""
+        """Handle the model's answer: `view.answer`."""
         ...
 
     def on_failure(self, view: DriverView, failure: ModelFailed) -> Actions:
-        """The model could not be asked, and trying again did not help."""
+        """Handle a failed model call that retries did not fix."""
         ...
 
     def on_results(self, view: DriverView) -> Actions:
-        """All tool calls have their results: `view.results`."""
+        """Handle the results of all tool calls: `view.results`."""
         ...
 
     def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
-        """Whether there is `more` to answer: messages that have come meanwhile."""
+        """Continue after a checkpoint; `more` means that messages to answer have arrived meanwhile."""
         ...
 
 
 @runtime_checkable
 class CodeDriver(Driver, Protocol):
-    """A driver that has code run."""
+    """A driver that runs code."""
 
     def on_code(self, view: DriverView) -> Actions:
-        """The cell has been run: `view.cell`."""
+        """Handle the result of the cell: `view.cell`."""
         ...
 
 
@@ -177,7 +178,7 @@ class DriverFault(Exception):
 
 
 def check_actions(actions: object) -> CheckedActions:
-    """Split a driver's reply into what is done at once and what leads on; raises `DriverFault` if it is none."""
+    """Split a driver's reply into immediate actions and the leading one; raises `DriverFault` if it is invalid."""
     if not isinstance(actions, tuple) or not actions or not isinstance(actions[-1], LeadingAction):
         raise DriverFault(f"the driver did not say how the turn goes on: it gave back {_describe_reply(actions)}")
     if len(actions) > limits.MAX_DRIVER_ACTIONS:
@@ -209,7 +210,7 @@ def check_actions(actions: object) -> CheckedActions:
 
 
 def _describe_reply(actions: object) -> str:
-    """Describe what is no tuple of actions, and how it would be one."""
+    """Describe an invalid reply, and how to correct it."""
     if iscoroutine(actions):
         actions.close()  # nobody awaits it
         return "a coroutine; the callbacks of a driver are plain functions, without async"
@@ -234,7 +235,7 @@ def _is_text(given: object) -> bool:
 
 
 def _check_finish(finish: Finish) -> Finish:
-    """Return it with its result as it is recorded, which cannot change any more."""
+    """Return it with its result frozen, as it is recorded."""
     if finish.status not in get_args(FinishStatus):
         raise DriverFault(f"the driver named an end that there is not: {finish.status!r}")
     if finish.error is not None and not _is_text(finish.error):

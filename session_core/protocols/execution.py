@@ -1,8 +1,8 @@
-"""Running the code that a model writes: what an executor is given, gives back, and keeps.
+"""Running the code that a model writes: an executor's input, output and state.
 
-An executor runs one cell at a time. What goes wrong in a cell is data (`CellResult.error`); an exception is a fault of
-the executor itself. Its state, whatever lives on between cells, is written down in two steps: `capture` says what it
-would be, then the store has it or not, and `acknowledge` or `abort` tells the executor which.
+An executor runs one cell at a time. An error in a cell is data (`CellResult.error`); an exception is a fault of the
+executor itself. Its state, whatever survives between cells, is saved in two steps: `capture` returns it, then
+`acknowledge` or `abort` tells the executor whether the store has it.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from session_core.vocabulary.sessions import SandboxPolicy
 from session_core.vocabulary.tools import ToolSpec
 
 LEAF_BYTES: Final = 512
-"""Parts of a state that are smaller stand in its root; larger ones are kept by themselves."""
+"""Smaller parts of a state are stored in its root; larger ones are stored separately."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +34,7 @@ class Cell:
 
 @attrs.frozen(kw_only=True)
 class CellResult:
-    """What became of a cell.
+    """The result of a cell.
 
     Attributes:
         output: What it printed, and the value of its last line; already cut to size.
@@ -53,7 +53,7 @@ class CellResult:
 
 
 CallTool = Callable[[str, JsonObject], Awaitable[ToolResultPart]]
-"""Runs a tool through the same gate and hooks as a call of a model."""
+"""Runs a tool through the same gate and hooks as a model's call."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,12 +61,12 @@ class Execution:
     """What a cell may use while it runs.
 
     Attributes:
-        call_tool: Runs one of `tools`; several may run side by side.
-        report: Shows people what the cell prints, as it does.
-        hidden: Places that no cell may read.
-        may_read: Whether files of the session's folder may be read without anybody being asked; if not, a cell does
-            not see them, and reads by tools.
-        unconfined: Whether a person has agreed that this cell runs without a sandbox, because none can be made here.
+        call_tool: Runs one of `tools`; several may run concurrently.
+        report: Shows people what the cell prints, as it prints.
+        hidden: Paths that no cell may read.
+        may_read: Whether files of the session's folder may be read without approval; if not, a cell does not see
+            them, and reads through tools.
+        unconfined: Whether a person has approved that this cell runs without a sandbox, because none can be made here.
     """
 
     session_id: SessionId
@@ -83,7 +83,7 @@ class Execution:
 
 @attrs.frozen(kw_only=True)
 class StateCapture:
-    """A state as it would be kept; `new` holds the bytes of leaves that the store does not have yet, by digest."""
+    """A state to be stored; `new` holds the bytes of leaves that the store does not have yet, by digest."""
 
     state: ExecutorState
     new: Mapping[str, bytes] = attrs.field(factory=dict)
@@ -91,7 +91,7 @@ class StateCapture:
 
 @attrs.frozen(kw_only=True)
 class KeptState:
-    """A state as it is read back, every leaf checked against its digest."""
+    """A stored state, with every leaf checked against its digest."""
 
     state: ExecutorState
     leaves: Mapping[str, bytes]
@@ -99,10 +99,10 @@ class KeptState:
 
 
 class CodeExecutor(ABC):
-    """Runs cells, and keeps what lives on between them."""
+    """Runs cells, and holds the state that survives between them."""
 
     engine: str
-    """Its name in what is kept."""
+    """Its name in stored states."""
     language: str
     """The language of its cells."""
 
@@ -110,24 +110,24 @@ class CodeExecutor(ABC):
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:
         """Run a cell; a second caller waits for the first.
 
-        Cancellation: the cell is ended, and the executor stays usable with what was there before it.
+        Cancellation: the cell is ended, and the executor stays usable with its state from before the cell.
         """
 
     async def why_unconfined(self, execution: Execution) -> str | None:
-        """Say why a cell could not be confined as the session's policy asks; None if it can, or need not be.
+        """Describe why a cell cannot be sandboxed as the session's policy asks; None if it can, or need not be.
 
-        If it cannot, a person is asked before each cell, and `Execution.unconfined` says that they have agreed.
+        If it cannot, each cell needs approval first, and `Execution.unconfined` says that it was given.
         """
         return None
 
     @property
     @abstractmethod
     def dirty(self) -> bool:
-        """Whether there is anything that the store does not have; cheap, and true in doubt."""
+        """Whether the state differs from the store's; cheap, and true in doubt."""
 
     @abstractmethod
     async def probe(self) -> None:
-        """See whether the state could be captured now, before more is spent on it.
+        """Check whether the state could be captured now, before more is spent on it.
 
         Raises:
             StateNotKeepable: It could not; the message is for the model.
@@ -135,22 +135,22 @@ class CodeExecutor(ABC):
 
     @abstractmethod
     async def capture(self) -> StateCapture:
-        """Say what the state is; raises `StateNotKeepable`. What it says is on offer until acknowledged or aborted."""
+        """Return the state; raises `StateNotKeepable`. The capture is pending until acknowledged or aborted."""
 
     @abstractmethod
     def acknowledge(self, capture: StateCapture) -> None:
-        """Hear that the store has it."""
+        """Note that the store has the capture."""
 
     @abstractmethod
     def abort(self, capture: StateCapture) -> None:
-        """Hear that the store does not have it: its leaves have to be offered again."""
+        """Note that the store does not have the capture: its leaves must be offered again."""
 
     @abstractmethod
     async def restore(self, saved: KeptState | None) -> None:
-        """Become exactly what was kept, or empty; whatever was there before is gone.
+        """Replace the state by exactly the stored one, or an empty one.
 
         Raises:
-            StateRejected: It is not a state of this executor, or not whole.
+            StateRejected: It is not a state of this executor, or incomplete.
         """
 
     @abstractmethod
@@ -159,14 +159,14 @@ class CodeExecutor(ABC):
 
 
 def compute_digest(data: bytes) -> str:
-    """Name a leaf by what it holds."""
+    """Return the digest that names a leaf."""
     return hashlib.sha256(data).hexdigest()
 
 
 def split_state(
     parts: Mapping[str, bytes], known: frozenset[str]
 ) -> tuple[dict[str, bytes], tuple[StateLeaf, ...], dict[str, bytes]]:
-    """Divide a state: the parts that stand in the root, the leaves, and the bytes of those that are not `known` yet."""
+    """Split a state: the parts in the root, the leaves, and the bytes of leaves that are not `known` yet."""
     small = {name: data for name, data in parts.items() if len(data) < LEAF_BYTES}
     leaves: list[StateLeaf] = []
     new: dict[str, bytes] = {}

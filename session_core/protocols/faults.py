@@ -1,7 +1,7 @@
-"""What can be wrong with a protocol: typed, and always naming the plugin.
+"""The errors of protocols: typed, and always naming the plugin.
 
-Faults of a plugin's code end the turn that met them (`ProtocolFault`), and nothing else. What a caller asked for and
-cannot have is an error of the service, refused before anything is written.
+A fault of a plugin's code ends the turn that met it (`ProtocolFault`), and nothing else. An impossible request of a
+caller is an error of the service, refused before anything is written.
 """
 
 from typing import Literal
@@ -32,7 +32,7 @@ class ProtocolFault(Exception):
 
     Attributes:
         plugin: Its id.
-        callback: What it was asked.
+        callback: The callback that failed.
         reason: What happened, in a sentence.
     """
 
@@ -44,43 +44,43 @@ class ProtocolFault(Exception):
 
 
 class CallbackContextExpired(Exception):
-    """A plugin has used a context after the callback that it was given for."""
+    """A plugin has used a context after the end of its callback."""
 
 
 class ExtensionRejected(Exception):
-    """A protocol does not take what it was given beside the conversation; the message is for people."""
+    """A protocol does not accept input outside the conversation; the message is for people."""
 
 
 class StateNotKeepable(Exception):
-    """The state of an executor cannot be written down as it is now; the message names what is in the way."""
+    """The current state of an executor cannot be saved; the message names the obstacle."""
 
 
 class UnknownPlugin(NotFound):
-    """There is no protocol of this id here."""
+    """No protocol has this id here."""
 
     code = "unknown_protocol"
 
 
 class DuplicatePlugin(Conflict):
-    """Two protocols claim one place; the message names both."""
+    """Two protocols claim one id; the message names both."""
 
     code = "duplicate_protocol"
 
 
 class ProtocolTooNew(Conflict):
-    """A session was written by a later version of its protocol than there is here."""
+    """A session was written by a later version of its protocol than the one here."""
 
     code = "protocol_too_new"
 
 
 class OptionsInvalid(InvalidInput):
-    """Options of a protocol have the wrong shape; `field` leads to the place."""
+    """Options of a protocol have the wrong shape; `field` is the path to the error."""
 
     code = "invalid_options"
 
 
 class OptionConflict(Conflict):
-    """An option that is fixed for a session's life was stated anew, and differently.
+    """An option that is fixed for a session's life was stated again with another value.
 
     Attributes:
         recorded: What the session has.
@@ -100,6 +100,6 @@ class OptionConflict(Conflict):
 
 
 class StateRejected(SessionCoreError):
-    """The kept state of an executor cannot be restored: a part is missing, or is not what was kept."""
+    """The stored state of an executor cannot be restored: a part is missing, or differs from what was stored."""
 
     code = "executor_state_rejected"

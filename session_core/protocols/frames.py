@@ -1,8 +1,8 @@
-"""Frames: where a conversation begins anew for the model, without anything being rewritten.
+"""Frames: where a conversation starts fresh for the model, without rewriting anything.
 
-A frame has a key. The same key in the same session is the same frame, so a step that is taken again after a crash finds
-the frame that it had opened. Switching to the key of the present frame is nothing, to that of an earlier one goes back
-to where it was left, and a new key opens one.
+A frame has a key. The same key in the same session is the same frame, so a step that is repeated after a crash finds
+the frame that it had opened. Switching to the current key does nothing, an earlier key returns to where that frame was
+left, and a new key opens a frame.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ INITIAL: Final = "initial"
 
 @attrs.frozen(kw_only=True)
 class StayInFrame:
-    """The frame is open already; whatever its executor has stays."""
+    """The frame is open already; its executor keeps its state."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +34,7 @@ class ReturnToFrame:
 
 @attrs.frozen(kw_only=True)
 class OpenNewFrame:
-    """A frame that there has not been yet."""
+    """A new frame is opened."""
 
     frame: Frame
 
@@ -43,16 +43,16 @@ FrameSwitch = StayInFrame | ReturnToFrame | OpenNewFrame
 
 
 class FrameKeyInvalid(ValueError):
-    """A key is blank, too long, or cannot be written down."""
+    """A key is blank, too long, or cannot be encoded."""
 
 
 def frame_id(session_id: SessionId, key: str) -> str:
-    """Return the id of a frame, which follows from the session and the key."""
+    """Return the id of a frame, derived from the session and the key."""
     return "frame_" + hashlib.sha256(f"{session_id}\n{key}".encode()).hexdigest()[:32]
 
 
 def derive_key(session_id: SessionId, *lineage: str) -> str:
-    """Make a key of where a switch is asked for, such as the turn and the call: taken again, it is the same."""
+    """Derive a key from the origin of a switch, such as the turn and the call: a repeated step gets the same key."""
     return hashlib.sha256("\n".join((session_id, *lineage)).encode()).hexdigest()[:32]
 
 
@@ -62,7 +62,7 @@ def first_frame(session_id: SessionId, now: int) -> Frame:
 
 
 def is_label(given: object) -> bool:
-    """Tell whether this can be a key, or a reason: a short text that can be written down."""
+    """Return whether this can be a key, or a reason: a short text that can be encoded."""
     return (
         isinstance(given, str) and 0 < len(given.strip()) <= len(given) <= limits.MAX_NAME_CHARS and is_encodable(given)
     )
@@ -71,10 +71,10 @@ def is_label(given: object) -> bool:
 def decide_switch(
     session_id: SessionId, frames: Sequence[Frame], current: str, key: str, *, reason: str, now: int
 ) -> FrameSwitch:
-    """Say what a switch to a key means; `current` is the id of the frame that is open.
+    """Decide what a switch to a key does; `current` is the id of the open frame.
 
     Raises:
-        FrameKeyInvalid: This cannot be a key.
+        FrameKeyInvalid: The key is invalid.
     """
     if not is_label(key):
         raise FrameKeyInvalid(f"the key of a frame must have 1 to {limits.MAX_NAME_CHARS} characters")

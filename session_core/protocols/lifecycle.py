@@ -1,15 +1,15 @@
-"""A session's protocol while the session is in memory. This module alone calls the code of plugins.
+"""A session's protocol while the session is in memory. Only this module calls the code of plugins.
 
 Order: options are resolved and recorded with the opening; `build`; then, before the first callback that needs it,
-`initialize` and `restore` once. Whenever a callback has failed half-way, or the conversation has gone another way than
-the plugin knows it, `restore` comes again before the next one.
+`initialize` and `restore` once. After a callback has failed half-way, or the conversation has diverged from what the
+plugin knows, `restore` runs again before the next one.
 
 Rules:
-1. Every callback has a deadline, and a context that ends with it. Those about the session come one after the other.
-2. Whatever a callback raises, or gives back that it should not, is a `ProtocolFault`, named after the plugin and the
-   callback. Cancellation passes.
-3. A callback that never gives control back, or shields itself from cancellation, cannot be ended: plugins are code of
-   this process, and trusted like it.
+1. Every callback has a deadline, and a context that ends with it. Session callbacks run one after the other.
+2. Any exception or invalid return value of a callback is a `ProtocolFault`, named after the plugin and the callback.
+   Cancellation passes through.
+3. A callback that never yields, or shields itself from cancellation, cannot be ended: plugins are code of this process,
+   and trusted like it.
 """
 
 import logging
@@ -52,7 +52,7 @@ from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.tools import ToolSpec
 
-# A protocol's projector, called so that its faults are those of the protocol, and no text is lost or made up by it.
+# Guards a protocol's projector: its faults become faults of the protocol, and it can neither lose nor invent text.
 T = TypeVar("T")
 
 
@@ -64,7 +64,7 @@ class GuardedProse:
         self._plugin = plugin
 
     def open(self) -> ProseStream:
-        """Begin with an answer."""
+        """Begin an answer."""
         return _GuardedStream(_call_guarded(self._plugin, self._prose.open), self._plugin)
 
 
@@ -73,7 +73,7 @@ class _GuardedStream:
         self._stream = stream
         self._plugin = plugin
         self._held = ""
-        """What was fed and is not told yet."""
+        """Text that was fed and not returned yet."""
 
     def feed(self, text: str) -> tuple[Span, ...]:
         self._held += text
@@ -118,11 +118,11 @@ CAPTURE_SECONDS: Final = limits.PROTOCOL_CAPTURE_MS / 1000
 
 
 class _NotAsync(Exception):
-    """A callback was called and gave back nothing to wait for."""
+    """A callback returned nothing awaitable."""
 
 
 class SessionProtocol:
-    """One protocol at work in one session.
+    """One protocol in use by one session.
 
     Raises:
         ProtocolFault: The plugin could not build what the session needs.
@@ -139,9 +139,9 @@ class SessionProtocol:
         self._frame_id: str | None = None
         self._lock = trio.Lock()
         self.executor_current = False
-        """Whether the executor has what belongs to this session and frame; if not, it is restored before it is used."""
+        """Whether the executor has the state of this session and frame; if not, it is restored before its next use."""
         self.executor_base: ExecutorState | None = None
-        """What it was restored from, or has last had kept; what it has done since comes on top."""
+        """The state that it was last restored from or saved as; later work comes on top."""
         self.bundle = self._build(factory, opening)
 
     def _build(self, factory: ProtocolFactory, opening: Materialization) -> ProtocolBundle:
@@ -157,7 +157,7 @@ class SessionProtocol:
             raise ProtocolFault(self._plugin, "build", reason)
         try:
             problem = find_bundle_problem(bundle)
-        except FOREIGN_FAULTS as error:  # looking at a property is calling it
+        except FOREIGN_FAULTS as error:  # reading a property runs its code
             if must_propagate(error):
                 raise
             raise self._log_fault("build", error) from error
@@ -168,9 +168,9 @@ class SessionProtocol:
     # --- the session --------------------------------------------------------------------------------------------------
 
     async def prepare(self, frame: Frame, messages: Callable[[], Awaitable[Sequence[Message]]]) -> None:
-        """See to it that the plugin is what follows from the conversation; does nothing when it is already."""
+        """Bring the plugin to the state of the conversation; does nothing if it is current."""
         session = self.bundle.session
-        if type(session) is ProtocolSession:  # nothing follows the session, so that the turn goes on at once
+        if type(session) is ProtocolSession:  # nothing follows the session: the turn continues at once
             self._enter(frame)
             self._initialized = self._restored = True
             return
@@ -193,29 +193,29 @@ class SessionProtocol:
             self._known_head = conversation[-1].message_id if conversation else None
 
     def invalidate_all(self) -> None:
-        """Have everything restored before its next use: the conversation, or its frame, is another one."""
+        """Have everything restored before its next use: the conversation or its frame has changed."""
         self.executor_current = False
         self.invalidate()
 
     def _enter(self, frame: Frame) -> None:
-        """Forget what belongs to another frame."""
+        """Drop the state of another frame."""
         if self._frame_id not in {None, frame.frame_id}:
             self.executor_current = False
             self._restored = False
         self._frame_id = frame.frame_id
 
     def invalidate(self) -> None:
-        """Have the plugin restored before it is asked anything again."""
+        """Have the plugin restored before its next callback."""
         self._restored = False
 
     def note_turn_end(self, head: MessageId | None) -> None:
-        """Note how far the plugin knows the conversation: whatever goes on elsewhere, it is restored for."""
+        """Note how far the plugin knows the conversation; if it continues elsewhere, the plugin is restored."""
         self._known_head = head
 
     async def note_appended(self, frame: Frame, operation_id: str, messages: Sequence[Message]) -> None:
-        """Tell of messages that were put into the conversation, and are durable.
+        """Tell the plugin of durable messages that were added to the conversation.
 
-        A plugin that is to be restored before its next use is not told: it will find them in the conversation.
+        A plugin that will be restored before its next use is not told: it will find them in the conversation.
         """
         session = self.bundle.session
         async with self._lock:
@@ -226,7 +226,7 @@ class SessionProtocol:
                 self._known_head = messages[-1].message_id if messages else self._known_head
 
     async def apply_extension(self, frame: Frame, extension: JsonObject) -> None:
-        """Hand something over that is not part of the conversation; raises `ExtensionRejected`."""
+        """Pass on input that is not part of the conversation; raises `ExtensionRejected`."""
         session = self.bundle.session
         async with self._lock:
             await self._call(
@@ -236,7 +236,7 @@ class SessionProtocol:
             )
 
     async def check_turn_extension(self, frame: Frame, extension: JsonObject) -> TurnAdditions:
-        """Ask what something that came with a message adds to its turn; raises `ExtensionRejected`."""
+        """Ask what a message's extension adds to its turn; raises `ExtensionRejected`."""
         session = self.bundle.session
         async with self._lock:
             found: object = await self._call(
@@ -264,7 +264,7 @@ class SessionProtocol:
             raise self._log_fault("driver", error, where=f" (in {callback})") from error
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
-        """Return what models are told beside their prompt."""
+        """Return the models' instructions besides their prompt."""
         if self.bundle.instructions is None:
             return ""
         try:
@@ -279,13 +279,13 @@ class SessionProtocol:
 
     @property
     def prose(self) -> ProseProjector | None:
-        """What divides answers, if the protocol has that."""
+        """The projector of answers, if the protocol has one."""
         return None if self.bundle.prose is None else GuardedProse(self.bundle.prose, self._plugin)
 
     async def before_model_call(
         self, make_context: Callable[[Lease], BeforeCallContext], request: ModelRequest
     ) -> BeforeCall:
-        """Ask whether, and what, a model is to be asked."""
+        """Ask whether to call a model, and with what."""
         session = self.bundle.session
         async with self._lock:
             decided = await self._call(
@@ -305,11 +305,11 @@ class SessionProtocol:
 
     @property
     def executor(self) -> CodeExecutor | None:
-        """What runs code, if the protocol has that."""
+        """The executor of code, if the protocol has one."""
         return self.bundle.executor
 
     async def why_unconfined(self, execution: Execution) -> str | None:
-        """Say why cells cannot be confined here although they should be; None if there is no reason to ask a person."""
+        """Describe why cells cannot be sandboxed here although they should be; None if no approval is needed."""
         executor = self._require_executor("execute")
         reason = await self._call(
             "execute", lambda lease: executor.why_unconfined(lease_execution(execution, lease)), seconds=None
@@ -321,7 +321,7 @@ class SessionProtocol:
         return reason
 
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:
-        """Run a cell; how long it may take is the executor's own affair."""
+        """Run a cell; the executor itself limits its time."""
         executor = self._require_executor("execute")
         if cell.language != executor.language:
             raise ProtocolFault(self._plugin, "execute", f"its executor runs {executor.language}, not {cell.language}")
@@ -334,7 +334,7 @@ class SessionProtocol:
 
     @property
     def dirty(self) -> bool:
-        """Whether the executor has anything of this session that the store does not have; true in doubt."""
+        """Whether the executor has state of this session that the store does not have; true in doubt."""
         if self.executor is None or not self.executor_current:
             return False
         try:
@@ -346,7 +346,7 @@ class SessionProtocol:
             return True
 
     async def probe(self) -> str | None:
-        """Say what keeps the executor's state from being kept; None if nothing does."""
+        """Describe what prevents saving the executor's state; None if nothing does."""
         executor = self.executor
         if executor is None or not self.dirty:
             return None
@@ -355,17 +355,17 @@ class SessionProtocol:
                 "probe", lambda _lease: executor.probe(), seconds=CAPTURE_SECONDS, expected=StateNotKeepable
             )
         except StateNotKeepable as reason:
-            self.executor_current = False  # it goes on from what was kept before
+            self.executor_current = False  # it continues from the last saved state
             return str(reason)
         return None
 
     async def capture(self, stored_digests: Collection[str] = ()) -> StateCapture | None:
-        """Return what has to be kept of the executor; None if there is nothing new.
+        """Return the executor's state to save; None if there is nothing new.
 
-        `there` are the digests of the leaves that the store has.
+        `stored_digests` are the digests of the leaves that the store has.
 
         Raises:
-            StateNotKeepable: It cannot be written down.
+            StateNotKeepable: It cannot be saved.
         """
         executor = self.executor
         if executor is None or not self.dirty:
@@ -380,7 +380,7 @@ class SessionProtocol:
         return found
 
     def settle(self, capture: StateCapture, *, is_stored: bool) -> None:
-        """Tell the executor whether the store has what it offered; if it fails in that, it is restored next."""
+        """Tell the executor whether the store has its capture; if that fails, it is restored next."""
         if self.executor is None:
             return
         try:
@@ -391,7 +391,7 @@ class SessionProtocol:
             self._log_fault("capture", error)
 
     async def restore_executor(self, saved: KeptState | None) -> None:
-        """Bring the executor to what was kept; raises `StateRejected`."""
+        """Restore the executor to the stored state; raises `StateRejected`."""
         executor = self._require_executor("restore")
         await self._call(
             "restore", lambda _lease: executor.restore(saved), seconds=CAPTURE_SECONDS, expected=StateRejected
@@ -403,7 +403,7 @@ class SessionProtocol:
         return self.executor
 
     async def aclose(self) -> None:
-        """End whatever the executor runs; a fault in that is logged, as nobody waits for it."""
+        """End whatever the executor runs; a fault is logged, as nobody waits for it."""
         if self.executor is not None:
             executor = self.executor
             try:
@@ -447,7 +447,7 @@ class SessionProtocol:
         return self._mark_broken(callback, f"{type(error).__name__}: {error}{where}")
 
     def _mark_broken(self, callback: Callback, reason: str) -> ProtocolFault:
-        """Note that the plugin may be in any state, and say why."""
+        """Note that the plugin may be in any state, and return the fault."""
         self._restored = False
         if callback in {"execute", "probe", "capture"}:
             self.executor_current = False

@@ -1,11 +1,11 @@
 """Options of protocols: how they are stated, resolved once, and recorded with the opening itself.
 
 A protocol describes its options by an attrs class whose fields are made by `option`. Each is one of two kinds. A
-*pinned* one is decided when a session comes into being, recorded, and never changes: stating it differently later is a
-conflict that shows both values. A *host* one is supplied anew at each opening and otherwise keeps its last value.
+*pinned* one is decided when a session is created, recorded, and never changes: stating another value later is a
+conflict that shows both values. A *host* one is supplied again at each opening, and otherwise keeps its last value.
 
-`resolve_options` is pure and total: what is recorded, what is stated and how the session comes into being decide, and
-nothing else. It runs before anything of a plugin is built.
+`resolve_options` is pure and total: the result depends only on the recorded options, the stated ones, and how the
+session is created. It runs before anything of a plugin is built.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _NOT_GIVEN: Final = object()
 
 @attrs.frozen(kw_only=True)
 class Materialization:
-    """How a session comes into memory.
+    """How a session is created or loaded.
 
     Attributes:
         parent: The options of the session it comes from: the parent of a child, the origin of a fork.
@@ -46,13 +46,13 @@ class Materialization:
 
     @property
     def is_root(self) -> bool:
-        """Whether it works for nobody else; a fork does not."""
+        """Whether it works for no other session; a fork does not."""
         return self.opening != "child" and self.parent_id is None
 
 
 @attrs.frozen(kw_only=True)
 class OptionField:
-    """How one option is decided when nobody states it."""
+    """How one option is decided when it is not stated."""
 
     kind: OptionKind
     root: Any
@@ -64,10 +64,10 @@ def option(*, default: Any, child_default: Any = _NOT_GIVEN, kind: OptionKind = 
     """Make a field of an options class.
 
     Args:
-        default: What it is when nobody states it; in child sessions, if they inherit nothing, `child_default`.
-        child_default: The same in child sessions; left out, as everywhere.
-        kind: Whether it is fixed when a session comes into being, or supplied at each opening.
-        inherit: Whether children take it over from the session they work for; forks go on with everything.
+        default: The value when it is not stated; in child sessions that inherit nothing, `child_default`.
+        child_default: The default in child sessions; if left out, the same as `default`.
+        kind: Whether it is fixed when a session is created, or supplied at each opening.
+        inherit: Whether child sessions inherit it from their parent; forks inherit everything.
     """
     child = default if child_default is _NOT_GIVEN else child_default
     described = OptionField(kind=kind, root=default, child=child, inherit=inherit)
@@ -81,31 +81,31 @@ class NoOptions:
 
 @attrs.frozen
 class PluginOptions:
-    """Options as they are stated, by the id of the protocol they are meant for."""
+    """Stated options, by protocol id."""
 
     plugins: Mapping[str, JsonObject] = attrs.field(factory=dict)
 
     @classmethod
     def for_plugin(cls, plugin: str, options: object) -> "PluginOptions":
-        """State options of one protocol, given as a value of its class or as JSON."""
+        """Build the stated options of one protocol from a value of its class or JSON."""
         return cls({plugin: _as_json(options)})
 
     def with_(self, plugin: str, options: object) -> "PluginOptions":
-        """Return a copy in which these take the place of what was stated for that protocol."""
+        """Return a copy in which these options replace those of that protocol."""
         return PluginOptions({**self.plugins, plugin: _as_json(options)})
 
     def get(self, plugin: str, cls: type[T]) -> T | None:
-        """Return what is stated for a protocol; None when nothing is.
+        """Return the options stated for a protocol; None if there are none.
 
         Raises:
-            OptionsInvalid: It is stated, and wrong.
+            OptionsInvalid: They are stated, and wrong.
         """
         stated = self.plugins.get(plugin)
         return None if stated is None else read_options(plugin, cls, stated)
 
 
 def parse_plugin_options(stated: JsonObject | None) -> PluginOptions:
-    """Read what a command states.
+    """Read the options that a command states.
 
     Raises:
         OptionsInvalid: It is not an object of objects.
@@ -122,10 +122,10 @@ def resolve_options(
     """Decide every option of a session; the result is what is recorded.
 
     Raises:
-        OptionsInvalid: What is stated, or recorded, has the wrong shape.
-        OptionConflict: A pinned option is stated differently from what is recorded.
+        OptionsInvalid: The stated or recorded options have the wrong shape.
+        OptionConflict: A pinned option is stated with another value than the recorded one.
     """
-    read_options(plugin, cls, stated or JsonObject())  # the shape as a whole, before anything is taken from it
+    read_options(plugin, cls, stated or JsonObject())  # check the whole shape before using any of it
     known, inherited = recorded or JsonObject(), opening.parent or JsonObject()
     resolved: dict[str, JsonValue] = {}
     for field in attrs.fields(cls):  # type: ignore[arg-type]
@@ -156,9 +156,9 @@ def resolve_options(
 def select_host_options(
     cls: type[Any], stated: JsonObject | None, decided: Callable[[str, OptionField], bool] = lambda _name, _field: True
 ) -> JsonObject | None:
-    """Return what is left of what a service states for all sessions: pinned options that are `decided` are not its own.
+    """Return the service's options for all sessions, without the pinned ones that are `decided` already.
 
-    When a session comes back, all of them are.
+    When a session is loaded again, all pinned ones are.
     """
     if stated is None:
         return None
@@ -168,12 +168,12 @@ def select_host_options(
 
 
 def is_options_class(cls: object) -> bool:
-    """Tell whether a class can describe options: an attrs class, every field of which is made by `option`."""
+    """Return whether a class can describe options: an attrs class whose fields are all made by `option`."""
     return isinstance(cls, type) and attrs.has(cls) and all(_METADATA in field.metadata for field in attrs.fields(cls))
 
 
 def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
-    """Make the options of a protocol from their JSON.
+    """Build the options of a protocol from their JSON.
 
     Raises:
         OptionsInvalid: They have the wrong shape; unknown names are wrong too.
@@ -190,7 +190,7 @@ def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
         path = (error.field or "$").removeprefix("$").removeprefix(".")
         where = f"options.{plugin}.{path}" if path else f"options.{plugin}"
         raise OptionsInvalid(f"invalid options of the protocol {plugin}: {error.reason}", field=where) from error
-    except FOREIGN_FAULTS as error:  # the class of a plugin looks at its values in a way of its own
+    except FOREIGN_FAULTS as error:  # a plugin's class may run its own validators
         if must_propagate(error):
             raise
         reason = f"{type(error).__name__}: {error}"
@@ -200,7 +200,7 @@ def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
 
 
 def _normalize_value(plugin: str, cls: type[Any], name: str, value: JsonValue) -> JsonValue:
-    """Return a value as it is recorded, whatever spelling it was stated in."""
+    """Return a value in its recorded form, however it was stated."""
     options = read_options(plugin, cls, JsonObject({name: value}))
     return freeze_json(to_json(getattr(options, name)))
 

@@ -1,10 +1,10 @@
-"""Which protocols there are: those that come along, those that are installed, and those a program registers itself.
+"""The available protocols: built-in ones, installed ones, and those that a program registers itself.
 
 Installed ones are entry points in the group `session_core.protocols`. Only their names are read; the code of one is
 loaded when a session selects it.
 
-What a program registers itself counts before an installed one of the same name, and what comes along counts before
-both. Where two packages bring one name, nobody can tell which is meant: that name cannot be used, and all others can.
+A registered protocol takes precedence over an installed one of the same name, and a built-in one over both. If two
+packages provide the same name, it is ambiguous and cannot be used; all others can.
 """
 
 import logging
@@ -36,11 +36,11 @@ class ProtocolRegistry:
     """The protocols of a service.
 
     Args:
-        factories: Those that a program brings itself.
+        factories: The protocols that the program registers itself.
         installed: The entry points to offer; by default all that are installed.
 
     Raises:
-        DuplicatePlugin: Two that the program brings have one id, or one has the id of a protocol that comes along.
+        DuplicatePlugin: Two registered protocols share an id, or one has the id of a built-in protocol.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ProtocolRegistry:
         self._loaders: dict[str, tuple[str, Callable[[], object]]] = {}
         self._loaded: dict[str, ProtocolFactory] = {}
         self._duplicates: dict[str, list[str]] = {}
-        """Where an installed name comes from that is not the only one."""
+        """The origins of installed names that are ambiguous."""
         for name, path in _BUILT_IN.items():
             self._offer(name, f"session-core ({path})", lambda path=path: _load_path(path))  # type: ignore[misc]
         for entry in entry_points(group=GROUP) if installed is None else installed:
@@ -59,10 +59,10 @@ class ProtocolRegistry:
             self.register(factory)
 
     def register(self, factory: ProtocolFactory) -> None:
-        """Offer one more protocol, in the place of an installed one of its name.
+        """Register a protocol; it replaces an installed one of the same name.
 
         Raises:
-            DuplicatePlugin: Its id is that of another one of the program, or of one that comes along.
+            DuplicatePlugin: Its id belongs to another registered protocol, or to a built-in one.
         """
         if factory.id in self._installed:
             self._installed -= {factory.id}
@@ -78,9 +78,9 @@ class ProtocolRegistry:
         """Return a protocol, loading its code on first use.
 
         Raises:
-            UnknownPlugin: There is none of this id.
-            DuplicatePlugin: Two packages bring one of this id.
-            ProtocolFault: Its code cannot be loaded, or is no protocol of this id.
+            UnknownPlugin: No protocol has this id.
+            DuplicatePlugin: Two packages provide this id.
+            ProtocolFault: Its code cannot be loaded, or is not a protocol with this id.
         """
         if name in self._loaded:
             return self._loaded[name]
@@ -90,11 +90,11 @@ class ProtocolRegistry:
         return factory
 
     def check_name(self, name: str) -> None:
-        """See whether one protocol is meant by a name; loads none.
+        """Check that a name means exactly one protocol; loads none.
 
         Raises:
-            UnknownPlugin: There is none of this id.
-            DuplicatePlugin: Two packages bring one of this id.
+            UnknownPlugin: No protocol has this id.
+            DuplicatePlugin: Two packages provide this id.
         """
         if name not in self._loaders:
             there = ", ".join(self._loaders)
@@ -106,9 +106,9 @@ class ProtocolRegistry:
             )
 
     async def aclose(self) -> None:
-        """Let every protocol that was used let go of what it holds, side by side.
+        """Close every protocol that was used, concurrently.
 
-        A fault of one keeps no other from it, and is logged.
+        A fault of one is logged, and does not affect the others.
         """
         async with trio.open_nursery() as nursery:
             for factory in self._loaded.values():
@@ -159,7 +159,7 @@ class ProtocolRegistry:
 
 
 def find_factory_problem(factory: ProtocolFactory) -> str | None:
-    """Say what is wrong with how a protocol describes itself."""
+    """Describe what is wrong with a protocol's description of itself."""
     name, version = getattr(factory, "id", None), getattr(factory, "version", None)
     if not is_label(name):
         return f"has the id {name!r:.100}, which is no name: a text of 1 to {limits.MAX_NAME_CHARS} characters"
@@ -171,7 +171,7 @@ def find_factory_problem(factory: ProtocolFactory) -> str | None:
 
 
 def problem_of_protocol_name(name: str) -> str | None:
-    """Say why no session can have the protocol of this name, in a program that brings none itself; None if one can."""
+    """Describe why no session can use this protocol, in a program that registers none itself; None if one can."""
     try:
         ProtocolRegistry().check_name(name)
     except (UnknownPlugin, DuplicatePlugin) as refused:

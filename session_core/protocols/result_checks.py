@@ -1,6 +1,6 @@
-"""What plugins give back, looked at before anybody relies on it: not all of them are type-checked.
+"""Checks of the return values of plugins before they are used: not all plugins are type-checked.
 
-What is recorded must be readable again, so a wrong type must not get as far as the journal.
+Recorded values must be readable again, so a wrong type must not reach the journal.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ _LARGE: Final = 256 * 1024
 
 
 def find_bundle_problem(bundle: ProtocolBundle) -> str | None:
-    """Say what is wrong with what was built for a session."""
+    """Describe what is wrong with a session's bundle."""
     return (
         _problem_of_driver(bundle.driver)
         or _problem_of_session(bundle.session)
@@ -145,7 +145,7 @@ def _is_a(given: object, kind: type) -> bool:
 
 
 def find_text_problem(text: object) -> str | None:
-    """Say what is wrong with a text that is meant for a model."""
+    """Describe what is wrong with a text for a model."""
     if not isinstance(text, str):
         return "they are not text"
     if len(text) > limits.MAX_TEXT_CHARS:
@@ -154,7 +154,7 @@ def find_text_problem(text: object) -> str | None:
 
 
 def find_result_problem(result: object) -> str | None:
-    """Say what is wrong with what became of a cell."""
+    """Describe what is wrong with the result of a cell."""
     if not isinstance(result, CellResult):
         return "it gave back no CellResult"
     if not build_check(CellResult)(result):
@@ -169,14 +169,14 @@ def find_result_problem(result: object) -> str | None:
 
 
 def is_large(capture: object) -> bool:
-    """Tell whether looking at a state takes so long that others should not wait for it."""
+    """Return whether checking a state takes so long that it belongs in a thread."""
     if not isinstance(capture, StateCapture) or not isinstance(capture.new, dict):
         return False
     return sum(len(data) for data in capture.new.values() if _is_a(data, bytes)) > _LARGE
 
 
 def find_capture_problem(capture: object, engine: str, stored_digests: Collection[str]) -> str | None:
-    """Say what is wrong with a state that is to be kept; `there` are the digests of the leaves that the store has."""
+    """Describe what is wrong with a state to save; `stored_digests` are those of the leaves that the store has."""
     if not isinstance(capture, StateCapture) or not isinstance(capture.new, Mapping):
         return "it gave back no StateCapture"
     if not build_check(ExecutorState)(capture.state):

@@ -1,4 +1,4 @@
-"""Native tool calling: the model calls tools by the means of its own interface, until it answers without one."""
+"""Native tool calling: the model calls tools through its own interface, until it answers without a call."""
 
 from session_core.protocols.api import ProtocolBundle, ProtocolFactory
 from session_core.protocols.contexts import BuildContext
@@ -23,15 +23,15 @@ MOST_REPAIRS = 2
 
 
 class NativeToolDriver:
-    """Asks, runs the tools that were called, asks again; what comes without a tool call is the answer."""
+    """Asks, runs the called tools, asks again; a reply without a tool call is the answer."""
 
     def on_start(self, view: DriverView) -> Actions:
         """Ask at once."""
         return (AskModel(),)
 
     def on_answer(self, view: DriverView) -> Actions:
-        """Run the tools, or see whether this is the end."""
-        if view.stop_reason == "refused":  # a call in it was perhaps not written to its end
+        """Run the tools, or check whether the turn is done."""
+        if view.stop_reason == "refused":  # a call in it may be incomplete
             return (Finish(status="failed", error="refused: the model declined to answer"),)
         if view.answer is not None and view.answer.tool_calls:
             return (RunTools(),)
@@ -46,11 +46,11 @@ class NativeToolDriver:
         return (Finish(status="failed", error=f"{failure.kind}: {failure.message}"),)
 
     def on_results(self, view: DriverView) -> Actions:
-        """Let people steer before the model goes on."""
+        """Let people steer before the model continues."""
         return (Checkpoint(kind="after_work"),)
 
     def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
-        """Go on after work, or when there is more to answer; else this was the end."""
+        """Continue after work, or when there is more to answer; otherwise end the turn."""
         if kind == "after_work" or more:
             return (AskModel(),)
         if view.output_schema is None:
@@ -65,7 +65,7 @@ class StandardProtocol(ProtocolFactory):
     id = STANDARD
 
     def build(self, context: BuildContext) -> ProtocolBundle:
-        """Make a driver; there is nothing else to it."""
+        """Build the bundle, which is only a driver."""
         return ProtocolBundle(driver=NativeToolDriver())
 
 

@@ -1,4 +1,4 @@
-"""Answers that must be JSON of a given shape: reading them, and what a turn may end with that was asked for one."""
+"""Answers that must be JSON of a given shape: reading them, and checking the end of turns that require one."""
 
 import attrs
 
@@ -11,7 +11,7 @@ from session_core.wire.strict_json import find_fault, parse
 
 
 def read_answer(text: str, schema: JsonObject) -> tuple[JsonValue, str | None]:
-    """Read an answer as JSON, also out of a fenced block, in which models like to wrap it; or say what is wrong."""
+    """Read an answer as JSON, also from a fenced block, as models like to wrap it; or return what is wrong."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text.removeprefix("```").removesuffix("```").strip()
@@ -27,15 +27,14 @@ def read_answer(text: str, schema: JsonObject) -> tuple[JsonValue, str | None]:
 
 
 def finish_wrong_shape(fault: str) -> Finish:
-    """End a turn whose answer is not what was asked for."""
+    """End a turn whose answer has the wrong shape."""
     return Finish(status="failed", error=f"the answer is not JSON of the shape that was asked for: {fault}")
 
 
 def fit_output(finish: Finish, view: DriverView, answer_text: str | None = None) -> Finish:
-    """Hold the end of a turn to the shape that was asked for, whoever ends it; where nothing is given, the answer is.
+    """Enforce the required shape at the end of a turn, whoever ends it; without an output, the answer is used.
 
-    Args:
-        said: What is the turn's answer, if that is not the model's newest one.
+    `answer_text` is the turn's answer, if that is not the model's newest one.
     """
     schema = view.output_schema
     if schema is None or finish.status != "completed":

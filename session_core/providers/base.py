@@ -1,4 +1,4 @@
-"""What a model provider is: one method that streams events. Failures are events too, never exceptions (law 10)."""
+"""The provider interface: one method that streams events. Failures are events too, never exceptions (law 10)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -22,17 +22,17 @@ StopReason = Literal["end", "tool_calls", "max_tokens", "refused"]
 
 @attrs.frozen(kw_only=True)
 class ModelRequest:
-    """Everything a provider gets to know about a model call.
+    """The input of a model call.
 
     Attributes:
-        model: The model as sessions name it; a provider knows by itself what its own interface calls it.
+        model: The model as sessions name it; the provider knows its own name for it.
         messages: The conversation, oldest first; it may begin with a summary.
-        tools: What the model may call.
-        system: What it is told first.
+        tools: The tools that the model may call.
+        system: The system prompt.
         thinking: How much it should reason beforehand, if it can.
-        max_output_tokens: The longest answer; left out, what the model can do.
-        output_schema: A JSON schema the answer must follow, if the provider can see to that.
-        cache_key: Names the conversation, so that a provider can find what it has cached of it.
+        max_output_tokens: The longest answer; by default the model's own limit.
+        output_schema: A JSON schema the answer must follow, if the provider can enforce that.
+        cache_key: Identifies the conversation in the provider's cache.
     """
 
     model: str
@@ -56,7 +56,7 @@ class TextChunk:
 class ThinkingChunk:
     """A piece of the reasoning; the last one may carry the provider's signature over all of it.
 
-    A signature begins with the name of the kind of provider and a colon, as another kind can do nothing with it.
+    A signature begins with the kind of provider and a colon, because other kinds cannot use it.
     """
 
     text: str
@@ -91,10 +91,10 @@ class ModelFailed:
 
     Attributes:
         kind: What to do about it; see `RETRYABLE`.
-        message: What people are told.
-        retry_after_ms: What the provider asked us to wait.
-        most_retries: How often another try is worth it, when that is less often than usual.
-        usage: What the provider says the call has used all the same.
+        message: The message for people.
+        retry_after_ms: How long the provider asked us to wait.
+        most_retries: How many retries make sense, if fewer than usual.
+        usage: What the failed call has used, as reported by the provider.
     """
 
     kind: FailureKind

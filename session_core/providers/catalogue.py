@@ -1,7 +1,7 @@
-"""Which models there are, what they can do and what they cost; the built-in ones stand in `models.toml` beside this.
+"""The models, their abilities and their prices; the built-in ones are in `models.toml` beside this file.
 
-A model is called by its provider and the provider's own name for it, "anthropic/claude-sonnet-5-5", or by an alias.
-Money is counted in whole millionths of a dollar, so that sums are exact.
+A model's name is its provider and the provider's own name for it, "anthropic/claude-sonnet-5-5", or an alias. Money is
+counted in whole millionths of a dollar, so sums are exact.
 """
 
 import functools
@@ -23,7 +23,7 @@ ThinkingAbility = Literal["none", "budget", "adaptive", "always"]
 
 PER_MILLION: Final = 1_000_000
 UNKNOWN_CONTEXT_TOKENS: Final = 32_768
-"""What a model that nobody described is taken to read: too little only means that conversations are shortened early."""
+"""The assumed context of an undescribed model: too small a value only means that conversations are compacted early."""
 UNKNOWN_OUTPUT_TOKENS: Final = 8_192
 
 

@@ -1,7 +1,7 @@
-"""Which models can be used here, which one answers when nothing was chosen, and the provider that speaks for it.
+"""The models that can be used here, the default model, and the provider of a model.
 
-A key goes to the address it was made for: the key of a well-known variable such as ANTHROPIC_API_KEY leaves for another
-host only if the user's own file names that host.
+A key is sent only to the address it was made for: the key of a well-known variable such as ANTHROPIC_API_KEY is sent to
+another host only if the user's own file names that host.
 """
 
 import importlib
@@ -241,7 +241,7 @@ def make_provider(
     *,
     endpoint: "Endpoint | None" = None,
 ) -> Provider:
-    """Return the provider that speaks for a model; several models may share an `endpoint` and its connections.
+    """Return the provider of a model; several models may share an `endpoint` and its connections.
 
     Raises:
         InvalidInput: There is no key for it, or its address cannot be used.
@@ -302,14 +302,14 @@ def make_endpoint(provider: ProviderSettings, environ: Mapping[str, str] | None 
 
 
 def _absent_hint(provider: ProviderSettings) -> str:
-    """Ask for what is probably missing, in the words of whoever has configured it."""
+    """Return a hint about what is probably missing, in terms of the configuration."""
     if provider.name == OLLAMA:
         return "is Ollama running? (to start it: ollama serve)"
     return f"is the server of providers.{provider.name} running?"
 
 
 def _key_hint(provider: ProviderSettings, key: Secret | None) -> str:
-    """Say where the key came from, so that people know which one to change."""
+    """Describe where the key came from, so people know which one to change."""
     if key is None:
         return f"none was sent: give one as providers.{provider.name}.key_env in the settings"
     if provider.key is not None:

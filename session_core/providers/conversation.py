@@ -1,21 +1,21 @@
-"""A conversation made fit for the interface of a model: what every provider does before it builds a request.
+"""Convert a conversation to the form that model APIs accept: the first thing every provider does.
 
-`prepare(messages)` gives the conversation as steps: `UserStep` and `ModelStep`. The interfaces are strict about order
-where a real conversation is not: it may have been stopped, have crashed, been summarised or imported. These hold:
+`prepare_conversation` returns the conversation as steps: `UserStep` and `ModelStep`. The APIs are strict about order,
+but a real conversation may have been stopped, compacted or imported, or have crashed. It guarantees:
 
 - It begins with `UserStep`, and ends with `UserStep` or with tool results: the model is always the next to speak.
 - No `UserStep` follows another; no `ModelStep` follows one without tool results. Neither is ever empty.
-- What an extension says in the model's name is the model's as well, but the model's own answer to it is a step apart:
-  interfaces want thinking to come first in a step.
-- Every tool call has exactly one result, in `ModelStep.results`, in the order of the calls; one that never came is
-  made up and says so. Results without a call become text of the user's side. Call ids are unique, and ids and names
-  use letters that every interface takes.
-- Texts are never blank. Thinking never comes last in `ModelStep`: what it led to is missing, and interfaces refuse it.
-- Summaries and attached files are texts of the user's side, which also says so after an answer was cut short.
+- Messages that an extension writes as the model belong to the model too, but the model's own answer to them is a
+  separate step: APIs want thinking to come first in a step.
+- Every tool call has exactly one result, in `ModelStep.results`, in the order of the calls; a missing result is made up
+  and says so. Results without a call become text of the user's side. Call ids are unique, and ids and names use
+  characters that every API accepts.
+- Texts are never blank. Thinking never comes last in `ModelStep`: APIs refuse thinking without what it led to.
+- Summaries and attached files are texts of the user's side, which also notes when an answer was cut short.
 
-A provider then writes each step in its own words. Thinking is passed on with its signature, whoever made it: leaving
-out what is not its own is the provider's part (`own_signature`). For interfaces that cannot mark a result as failed,
-`result_text` puts it into words.
+A provider then writes each step in its own format. Thinking keeps its signature, whichever provider made it; each
+provider drops thinking that is not its own (`own_signature`). For APIs that cannot mark a result as failed,
+`result_text` says so in words.
 """
 
 import re
@@ -71,14 +71,14 @@ ModelContent = TextPart | ThinkingPart | ToolCallPart
 
 @attrs.frozen(kw_only=True)
 class UserStep:
-    """What the user's side says: at least one part, none of them blank."""
+    """A step of the user's side: at least one part, none of them blank."""
 
     parts: tuple[UserContent, ...]
 
 
 @attrs.frozen(kw_only=True)
 class ModelStep:
-    """What the model said: at least one text or call; `results` answer the calls among the parts, one by one."""
+    """A step of the model: at least one text or call; `results` answer the calls among the parts, one by one."""
 
     parts: tuple[ModelContent, ...]
     results: tuple[ToolResultPart, ...] = ()
@@ -90,7 +90,7 @@ ConversationStep = UserStep | ModelStep
 def prepare_conversation(
     messages: Iterable[Message], fit_name: Callable[[str], str] = fit_tool_name
 ) -> tuple[ConversationStep, ...]:
-    """Bring a conversation into the form described above; `fit_name` says what the request calls a tool."""
+    """Convert a conversation to the form described above; `fit_name` maps a tool's name to its name in the request."""
     conversation = _Conversation(fit_name)
     for message in messages:
         conversation.add(message)
@@ -98,7 +98,7 @@ def prepare_conversation(
 
 
 def result_text(result: ToolResultPart) -> str:
-    """Return a tool result in words, for interfaces that know no other way to say that a call failed."""
+    """Return a tool result as text, for APIs that have no other way to mark a failed call."""
     return _STATUS_WORDS[result.status] + (result.text if result.text.strip() else _NO_OUTPUT)
 
 
@@ -192,7 +192,7 @@ class _Conversation:
             self._step(by_model=False).parts.append(TextPart(text=before + text))
 
     def _step(self, *, by_model: bool) -> _OpenStep:
-        """The step that the next part belongs to: the last one if the same side goes on, else a new one."""
+        """Return the step for the next part: the last one if the same side continues, else a new one."""
         if not self._steps or self._steps[-1].by_model != by_model or self._steps[-1].answers:
             self._steps.append(_OpenStep(by_model=by_model))
         return self._steps[-1]
@@ -210,7 +210,7 @@ class _Conversation:
 
 
 def _model_content(parts: Iterable[Part]) -> Iterator[ModelContent]:
-    """What a protocol has set apart was written in one piece, and is read so."""
+    """Join the parts that a protocol has split: the model wrote them as one piece."""
     for written, group in groupby(parts, lambda part: isinstance(part, TextPart | CodePart)):
         if written:
             text = "".join(part.text for part in group if isinstance(part, TextPart | CodePart))

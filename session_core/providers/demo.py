@@ -73,7 +73,7 @@ def _call(tool: str) -> Behaviour:
 
 
 def _path(word: str) -> str:
-    """The path without its quotes, or without the punctuation of the sentence around it."""
+    """Return the path without its quotes, or without the punctuation of the sentence around it."""
     if word[0] in "\"'`":
         return word[1:-1]
     return word if set(word) <= set("./") else word.rstrip(".")
@@ -178,7 +178,7 @@ def _answer(request: ModelRequest) -> list[_DemoAnswerPart]:
 
 
 def _matches(asked: str) -> list[_DemoAnswerPart]:
-    """What the rules have to say, in the order in which the request speaks of it."""
+    """Return the answers of the matching rules, in the order of the request."""
     found = [(match.start(), behave(match)) for pattern, behave in _RULES for match in pattern.finditer(asked)]
     return [part for _, part in sorted(found, key=lambda each: each[0])][:_MAX_PARTS]
 
@@ -235,7 +235,7 @@ def _events(
 
 
 def _unanswered_messages(request: ModelRequest) -> tuple[Message, ...]:
-    """The user messages nobody has answered yet: the last one, and those before it in the same turn."""
+    """Return the unanswered user messages: the last one, and those before it in the same turn."""
     messages = _without_torn_answer(request)
     last = messages[-1:]
     if not last or last[0].role != "user" or last[0].turn_id is None:
@@ -246,19 +246,19 @@ def _unanswered_messages(request: ModelRequest) -> tuple[Message, ...]:
 
 
 def _without_torn_answer(request: ModelRequest) -> tuple[Message, ...]:
-    """The conversation up to what still needs an answer: an answer that was cut short at its end has given none."""
+    """Return the conversation without an answer that was cut short at its end, which does not count as an answer."""
     torn = takewhile(lambda each: each.role == "assistant" and each.is_interrupted, reversed(request.messages))
     return request.messages[: len(request.messages) - sum(1 for _ in torn)]
 
 
 def _results(request: ModelRequest) -> list[ToolResultPart]:
-    """The tool results at the end of the conversation."""
+    """Return the tool results at the end of the conversation."""
     messages = tuple(takewhile(lambda message: message.role == "tool", reversed(_without_torn_answer(request))))[::-1]
     return [part for message in messages for part in message.parts if isinstance(part, ToolResultPart)]
 
 
 def _was_interrupted(request: ModelRequest) -> bool:
-    """Whether the last answer, or a tool it called, was cut short."""
+    """Return whether the last answer, or a tool it called, was cut short."""
     for message in reversed(request.messages):
         if message.role == "tool" and any(_was_cut_short(part) for part in message.parts):
             return True

@@ -1,4 +1,4 @@
-"""Where a provider is: its address, its key, its bounds, and the connections that are kept open to it."""
+"""The endpoint of a provider: its address, its key, its limits, and its open connections."""
 
 import ipaddress
 import logging
@@ -81,15 +81,15 @@ def _fits_header(key: str) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Endpoint:
-    """Where a provider is and how patient we are with it; it keeps connections open until `aclose`.
+    """The address and limits of a provider; it keeps connections open until `aclose`.
 
     Attributes:
         base_url: Begins with https://, or with http:// for this machine; paths of calls are put behind it.
         key: Sent with every call, to this address only.
         key_header: The header that carries the key, if it is not the one the provider's kind uses.
-        key_hint: What people should do when the key is refused, such as the variable to set.
-        absent_hint: What they should look at when no program listens at an address of this machine.
-        headers: Sent with every call too; those that must not be seen are `Secret`s.
+        key_hint: What people should do if the key is refused, such as the variable to set.
+        absent_hint: What they should check if no program listens at an address of this machine.
+        headers: Sent with every call too; secret values are `Secret`s.
         timeouts: How long things may take.
         max_stream_bytes: The longest answer, as bytes.
         max_events: The longest answer, as events.

@@ -1,4 +1,4 @@
-"""What went wrong, as a `ModelFailed`: pure functions from statuses, headers and bodies to something people can use."""
+"""Turn failures into `ModelFailed`: pure functions from statuses, headers and bodies to messages that help people."""
 
 import json
 import math
@@ -12,10 +12,10 @@ from session_core.providers.base import FailureKind, ModelFailed
 from session_core.providers.secrets import Secret, redact
 
 MAX_EXCERPT_CHARS: Final = 400
-"""As much of a foreign error text as a person reads."""
+"""How much of a foreign error text is shown."""
 _MAX_READ_CHARS: Final = 64 * 1024
 MAX_RETRY_AFTER_MS: Final = 24 * 3_600_000
-"""Whoever asks us to wait longer than a day has made a mistake, or we have."""
+"""A request to wait longer than a day is a mistake, theirs or ours."""
 
 _KIND_OF_TYPE: Final[dict[str, FailureKind]] = {
     "authentication_error": "auth",
@@ -39,7 +39,7 @@ _KIND_OF_TYPE: Final[dict[str, FailureKind]] = {
     "context_length_exceeded": "context_too_long",
     "context_window_exceeded": "context_too_long",
     "model_context_window_exceeded": "context_too_long",
-    # More of the same will not help with these, whatever the status says.
+    # Retrying does not help with these, whatever the status says.
     "insufficient_quota": "refused",
     "billing_error": "refused",
     "billing_not_active": "refused",
@@ -92,7 +92,7 @@ def build_failure(
     secrets: Iterable[Secret] = (),
     retry_after_ms: int | None = None,
 ) -> ModelFailed:
-    """Say what failed: our sentence, and a short, masked excerpt of what the other side said."""
+    """Build a failure from our sentence and a short, masked excerpt of the server's message."""
     said = excerpt(detail, secrets)
     message = sentence or _SENTENCES[kind]
     return ModelFailed(
@@ -109,9 +109,9 @@ def failure_from_status(
     now: float | None = None,
     key_hint: str = "",
 ) -> ModelFailed:
-    """Judge an answer that is no stream: its status, its headers (names in lower case) and the beginning of its body.
+    """Classify a response that is not a stream by status, headers (names in lower case) and the beginning of its body.
 
-    `now` is the time in seconds since 1970; left out, the present. `key_hint` says what to do about a refused key.
+    `now` is the time in seconds since 1970; by default the present. `key_hint` says what to do about a refused key.
     """
     names, said = _read_error(body)
     kind = _kind(status, names, said)
@@ -125,16 +125,16 @@ def failure_from_status(
 
 
 def failure_from_event(error: object, *, secrets: Iterable[Secret] = ()) -> ModelFailed:
-    """Judge an error object that came as an event of a stream; without a known type it counts as a passing trouble."""
+    """Classify an error object that arrived as an event of a stream; an unknown type counts as a temporary failure."""
     names, said = _names_and_text(error)
     kind = classify_error(names, said) or "overloaded"
     return build_failure(kind, detail=said, secrets=secrets)
 
 
 def classify_error(names: Sequence[str], said: str) -> FailureKind | None:
-    """Return the kind of an error by its type and code, then by its words; None if they say nothing."""
+    """Return the kind of an error by its type and code, then by its words; None if they are unknown."""
     kinds: list[FailureKind] = [_KIND_OF_TYPE[name] for name in names if name in _KIND_OF_TYPE]
-    # `insufficient_quota` comes along with a type that would have us try again.
+    # `insufficient_quota` comes with a type that would make us retry.
     if "refused" in kinds:
         return "refused"
     if "context_too_long" in kinds:
@@ -147,7 +147,7 @@ def classify_error(names: Sequence[str], said: str) -> FailureKind | None:
 
 
 def excerpt(text: str, secrets: Iterable[Secret] = ()) -> str:
-    """Return the beginning of a foreign text as one masked line; a web page says nothing worth showing."""
+    """Return the beginning of a foreign text as one masked line; a web page is only named as such."""
     if re.match(r"\s*<(?:!doctype|html|head|body|\?xml)", text, re.IGNORECASE):
         return "(a web page)"
     visible = "".join(
@@ -158,19 +158,19 @@ def excerpt(text: str, secrets: Iterable[Secret] = ()) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Replace halves of characters, which JSON lets through and no file and no socket accepts."""
+    """Replace lone surrogates, which JSON accepts but no file or socket does."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def retry_after_ms(headers: Mapping[str, str], now: float) -> int | None:
-    """Return how long the other side asks us to wait, by whichever of the customary headers it sent."""
+    """Return how long the server asks us to wait, from any of the usual headers."""
     for name, unit in (("retry-after-ms", 1), ("retry-after", 1000)):
         if name in headers:
             seconds = _number(headers[name])
             if seconds is not None:
                 return _bounded(seconds * unit)
     if (moment := _http_date(headers.get("retry-after", ""))) is not None:
-        # Their clock may differ from ours: what counts is the time since they answered.
+        # The server's clock may differ from ours, so compare with its own Date header.
         answered = _http_date(headers.get("date", ""))
         return _bounded((moment - (now if answered is None else answered)) * 1000)
     waits = [_until_reset(text, now) for text in _resets_of_used_up_limits(headers)]
@@ -190,7 +190,7 @@ def _resets_of_used_up_limits(headers: Mapping[str, str]) -> Iterable[str]:
 
 
 def _until_reset(text: str, now: float) -> float | None:
-    """Milliseconds until a reset: a duration as `6m0s`, seconds, a moment since 1970 in either unit, or a date."""
+    """Return milliseconds until a reset: a duration like `6m0s`, seconds, a Unix time in either unit, or a date."""
     text = text.strip()
     number = _number(text)
     if number is not None:
@@ -242,7 +242,7 @@ def _kind(status: int, names: list[str], said: str) -> FailureKind:
 
 
 def _read_error(body: bytes) -> tuple[list[str], str]:
-    """Find types, codes and text of an error in the shapes providers use; else the body itself is the text."""
+    """Find types, codes and text of an error in the formats of providers; else the body itself is the text."""
     text = body.decode("utf-8", errors="replace")
     try:
         parsed = json.loads(text)

@@ -1,7 +1,7 @@
 """Calls to providers over HTTP: one POST, answered by a stream of events or by a `ModelFailed`.
 
-Whatever the other side does, nothing is raised but `Cancelled`, no buffer grows without bound, no call takes forever,
-and the key goes nowhere but to the configured address. httpx2 is imported on first use, in a thread: it takes a while.
+Whatever the server does, a call raises only `Cancelled`, no buffer grows without bound, no call takes forever, and the
+key is sent only to the configured address. httpx2 is imported on first use, in a thread, because that is slow.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_ERROR_BODY_BYTES: Final = 64 * 1024
-"""An error is a few sentences; of a longer body only the beginning is read."""
+"""An error is a few sentences; only the beginning of a longer body is read."""
 _RETRIES_IF_NOBODY_IS_THERE: Final = 1
 """A server on this machine that does not run will not run in ten seconds either."""
 _ERROR_BODY_S: Final = 10
@@ -62,7 +62,7 @@ class HttpStream:
         return self._waiting.popleft()
 
     async def aclose(self) -> None:
-        """Let go of the response; what was read ahead is dropped."""
+        """Close the response; data that was read ahead is dropped."""
         self._ended = True
         self._waiting.clear()
         await self._pieces.aclose()
@@ -132,7 +132,7 @@ async def open_stream(
                 opened = _stall_failure(endpoint, in_all=False)
             else:
                 opened = await _judge(endpoint, response) or HttpStream(endpoint, response)
-        except Exception as error:  # noqa: BLE001 - whatever a foreign library comes up with is a failed call (law 10)
+        except Exception as error:  # noqa: BLE001 - any exception of a foreign library is a failed call (law 10)
             opened = _failure_from_exception(endpoint, error)
         try:
             yield opened
@@ -149,15 +149,15 @@ class Decoder(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """What the answer has used, as far as it has been told."""
+        """The usage of the answer, as far as the server has reported it."""
         ...
 
     def take(self, event: SseEvent) -> list[ProviderEvent]:
-        """Return what an event means; a `ModelFinished` or `ModelFailed` is the last of all."""
+        """Decode an event; a `ModelFinished` or `ModelFailed` is the last item."""
         ...
 
     def finish(self) -> list[ProviderEvent]:
-        """The stream has ended: return what is left to say, its last a `ModelFinished` or `ModelFailed`."""
+        """Return the remaining events at the end of the stream, the last a `ModelFinished` or `ModelFailed`."""
         ...
 
 
@@ -171,7 +171,7 @@ async def stream_answer(
     *,
     key_header: str = "authorization",
 ) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-    """Do a whole model call: what `Provider.stream` returns."""
+    """Run a whole model call; the implementation of `Provider.stream`."""
     async with (
         open_stream(endpoint, path, body, headers, key_header=key_header) as opened,
         aclosing(_answer(opened, decoder)) as events,
@@ -199,9 +199,9 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: Decoder) -> AsyncGe
 
 
 async def drain(opened: HttpStream) -> None:
-    """Read what is left after the last event, a few bytes as a rule, so that the connection can be used again.
+    """Read the rest after the last event, usually a few bytes, so the connection can be reused.
 
-    This comes before the last event is given out: its reader does not read on.
+    Call it before yielding the last event, because the consumer stops reading there.
     """
     with trio.move_on_after(_DRAIN_S):
         for _ in range(_DRAINED_EVENTS):
@@ -210,7 +210,7 @@ async def drain(opened: HttpStream) -> None:
 
 
 async def _judge(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed | None:
-    """Return what is wrong with an answer by its head, and by its body if that is no stream."""
+    """Return what is wrong with a response, judged by its head, and by its body if that is not a stream."""
     status, headers = response.status_code, _lowered(response)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= status < 400:
@@ -235,7 +235,7 @@ async def _judge(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed
 
 
 async def _beginning(response: "httpx2.Response") -> bytes:
-    """Read an error's body as far as it is useful; that it breaks off does not matter."""
+    """Read the useful beginning of an error's body; it may break off."""
     body = bytearray()
     pieces = response.aiter_bytes()
     with trio.move_on_after(_ERROR_BODY_S):
@@ -253,7 +253,7 @@ class _Closable(Protocol):
 
 
 async def _close(what: _Closable) -> None:
-    """Close also when cancelled, or the connection would stay open; errors no longer matter."""
+    """Close even when cancelled, or the connection would stay open; ignores errors."""
     with trio.CancelScope(shield=True), trio.move_on_after(_CLOSE_S):
         with suppress(Exception):
             await what.aclose()
@@ -269,7 +269,7 @@ def _request(
     request = client.build_request("POST", endpoint.base_url.rstrip("/") + path, content=body, headers=headers)
     checked = urlsplit(endpoint.base_url)
     if (request.url.scheme, request.url.host.lower()) != (checked.scheme, (checked.hostname or "").lower()):
-        # Two readers of addresses may differ about odd ones; the key goes only where both agree.
+        # Two URL parsers may disagree about odd addresses; the key is sent only where both agree.
         raise InvalidInput("The address of the provider is ambiguous.", field="base_url")
     return request
 
@@ -299,7 +299,7 @@ def _stall_failure(endpoint: Endpoint, *, in_all: bool) -> ModelFailed:
 
 
 def _failure_from_exception(endpoint: Endpoint, error: Exception) -> ModelFailed:
-    """Say in plain words what an exception of the HTTP client means."""
+    """Describe an exception of the HTTP client in plain words."""
     host = endpoint.host
     name = _name_in_httpx(error)
     match name:
@@ -333,7 +333,7 @@ def _name_in_httpx(error: Exception) -> str:
 
 
 def _is_connection_refused(endpoint: Endpoint, error: Exception) -> bool:
-    """Whether no program listens at an address of this machine; one far away may just be restarting."""
+    """Return whether no program listens at an address of this machine; a remote server may just be restarting."""
     return is_loopback(urlsplit(endpoint.base_url).hostname or "") and isinstance(
         _innermost(error), ConnectionRefusedError
     )
@@ -351,6 +351,6 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause tells most: a name that does not resolve, a certificate that is not trusted."""
+    """Return the innermost cause, the most useful one: an unknown host name, an untrusted certificate."""
     error = _innermost(error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

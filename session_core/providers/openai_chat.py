@@ -1,7 +1,7 @@
-"""The Chat Completions interface: OpenAI's own, and that of Ollama, vLLM, llama.cpp, OpenRouter and many others.
+"""The Chat Completions API: OpenAI's own, and that of Ollama, vLLM, llama.cpp, OpenRouter and many others.
 
-They differ in small ways. What must be asked differently is an option, with sets of options by server in `DIALECTS`;
-what is answered differently is understood without asking.
+They differ in small ways. Differences in requests are options, with sets of options by server in `DIALECTS`;
+differences in answers are handled without configuration.
 """
 
 import math
@@ -47,17 +47,17 @@ _LAST_WORD_S: Final = 5
 
 @attrs.frozen(kw_only=True)
 class ChatOptions:
-    """How a server of this interface wants to be asked.
+    """The request options of a server with this API.
 
     Attributes:
-        max_tokens_field: What the server calls the longest answer.
-        system_role: Who tells the model what it is told first.
-        include_usage: Whether to ask for the number of tokens; a few servers refuse the question.
-        can_see: Whether the model takes images; if not, it is told that there was one.
-        can_think: Whether the model takes `reasoning_effort`.
-        effort_when_off: The effort to ask for when no thinking is wanted; left out, the server decides.
-        thinking_field: Where earlier thinking is sent back to servers that want it, such as `reasoning_content`.
-        sends_cache_key: Whether the server takes `prompt_cache_key`; most refuse or ignore it.
+        max_tokens_field: The server's field for the longest answer.
+        system_role: The role of the system prompt.
+        include_usage: Whether to request token counts; a few servers refuse that.
+        can_see: Whether the model accepts images; if not, it is told that there was one.
+        can_think: Whether the model accepts `reasoning_effort`.
+        effort_when_off: The effort to request when thinking is off; by default the server decides.
+        thinking_field: The field for earlier thinking, for servers that want it, such as `reasoning_content`.
+        sends_cache_key: Whether the server accepts `prompt_cache_key`; most refuse or ignore it.
     """
 
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_tokens"

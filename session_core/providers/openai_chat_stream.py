@@ -1,7 +1,7 @@
-"""What the answers of Chat Completions servers mean: a decoder without I/O that takes all their dialects.
+"""A decoder without I/O for the answers of Chat Completions servers in all their dialects.
 
 Servers differ in how they send tool calls (in pieces, whole, without index or id), where they put thinking, how they
-tell of errors, and whether they send the end mark. None of that needs to be configured.
+report errors, and whether they send the end mark. None of that needs configuration.
 """
 
 from collections.abc import Iterable, Mapping

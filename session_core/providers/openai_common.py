@@ -1,8 +1,7 @@
-"""What the two OpenAI interfaces share: one part of the answer at a time, odd JSON read with care, errors, schemas.
+"""Shared parts of the two OpenAI APIs: ordering the parts of an answer, tolerant JSON access, errors, schemas.
 
-Both interfaces may stream several tool calls at once, while a `Provider` gives one part after the other:
-`AnswerPartQueue` is the place where that is put right. Whatever a server sends is taken for a guess: wrong types count
-as absent.
+Both APIs may stream several tool calls at once, while a `Provider` yields one part after the other: `AnswerPartQueue`
+puts them in order. Nothing that a server sends is trusted: values of a wrong type count as absent.
 """
 
 import json
@@ -51,12 +50,12 @@ class _StreamedPart:
 
 
 class AnswerPartQueue:
-    """Lets the parts of an answer out one after the other: the first open one at once, those behind it when it is done.
+    """Yields the parts of an answer one after the other: the first open one at once, later ones when it is done.
 
-    Text and thinking are done as soon as another part begins; a tool call when `end_call` or `finish` says so.
+    Text and thinking are done as soon as another part begins; a tool call is done at `end_call` or `finish`.
 
     Raises:
-        TooManyWaitingParts: By any method that takes something in.
+        TooManyWaitingParts: From any method that adds something.
     """
 
     def __init__(self) -> None:
@@ -200,9 +199,9 @@ def tool_parameters(parameters: JsonObject) -> dict[str, Any]:
 
 
 def is_strict(schema: object) -> bool:
-    """Tell whether a schema keeps the rules of strict output: every object closed, every property required.
+    """Return whether a schema follows the rules of strict output: every object closed, every property required.
 
-    Asking for strictness with any other schema is an error; without it a schema is still followed, as a rule.
+    Requesting strictness with any other schema is an error; without it models still usually follow the schema.
     """
     waiting: list[object] = [schema]
     while waiting:
@@ -221,12 +220,12 @@ def is_strict(schema: object) -> bool:
 
 
 def cut_off_failure() -> ModelFailed:
-    """The stream ended before the answer did."""
+    """Return the failure of a stream that ended before the answer did."""
     return ModelFailed(kind="network", message="The connection ended before the answer was complete.")
 
 
 def unreadable_failure(what: str) -> ModelFailed:
-    """The server sent something that is no part of an answer."""
+    """Return the failure of a server that sent something that is not part of an answer."""
     return ModelFailed(kind="malformed", message=f"The model's server sent {what}.")
 
 

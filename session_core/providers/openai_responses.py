@@ -1,8 +1,8 @@
-"""The Responses interface of OpenAI, and of servers that copy it.
+"""The Responses API of OpenAI and compatible servers.
 
-Nothing is stored on the other side: every call carries the whole conversation, and with it the reasoning items of
-earlier answers, encrypted by the provider. Such items are kept as the signature of the thinking they belong to and go
-back as they came; without them a reasoning model begins to think anew after each tool call.
+The server stores nothing: every call carries the whole conversation, including the reasoning items of earlier answers,
+encrypted by the provider. Such items are kept as the signature of their thinking and are sent back unchanged; without
+them a reasoning model starts thinking from scratch after each tool call.
 """
 
 import json
@@ -62,9 +62,9 @@ class ResponsesOptions:
     """What a model of this interface can do.
 
     Attributes:
-        can_see: Whether the model takes images; if not, it is told that there was one.
-        can_think: Whether it is a reasoning model; others refuse to be asked about it.
-        effort_when_off: The effort to ask for when no thinking is wanted; left out, the model decides.
+        can_see: Whether the model accepts images; if not, it is told that there was one.
+        can_think: Whether it is a reasoning model; others refuse the parameter.
+        effort_when_off: The effort to request when thinking is off; by default the model decides.
         summaries: Whether to ask for a readable summary of the thinking; some accounts may not.
     """
 
@@ -176,7 +176,7 @@ def _contents(parts: Iterable[UserContent], options: ResponsesOptions) -> list[d
 
 
 def _signed_reasoning_items(part: ThinkingPart) -> Iterable[dict[str, Any]]:
-    """The items kept in a signature; one that is not of our making says nothing."""
+    """Yield the items kept in a signature; none for a signature that we did not make."""
     signature = own_signature(part, SIGNATURE_KIND)
     if signature is None:
         return
@@ -192,9 +192,9 @@ def _signature(items: list[dict[str, Any]]) -> str:
 
 
 class ResponsesDecoder:
-    """Understands the events of one answer; those about things we never ask for are passed over.
+    """Decodes the events of one answer; ignores events about things we never request.
 
-    `names` tells what we call the tools the interface knows.
+    `names` maps the API's tool names to ours.
     """
 
     def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:

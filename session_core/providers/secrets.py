@@ -1,4 +1,4 @@
-"""Keys that do not show themselves, and texts freed of them."""
+"""Keys that never print themselves, and masking them in texts."""
 
 import hmac
 import re
@@ -9,7 +9,7 @@ from urllib.parse import quote
 MASK: Final = "***"
 
 _SHORTEST_KNOWN: Final = 4
-"""A shorter secret would blot out half of every text, and is none."""
+"""A shorter value is not a secret, and masking it would hide half of every text."""
 
 _SHAPES: Final = (
     re.compile(r"\bsk-[\w*.…-]{6,}"),
@@ -25,9 +25,9 @@ _AFTER_A_NAME: Final = re.compile(
 
 @final
 class Secret:
-    """A key or a password; only `reveal` tells it.
+    """A key or a password; only `reveal` returns it.
 
-    It is no attrs class on purpose: what turns those into dictionaries would carry the secret out.
+    Deliberately not an attrs class: code that turns those into dictionaries would leak the secret.
     """
 
     __slots__ = ("_value",)

@@ -1,4 +1,4 @@
-"""How patient we are with a provider, as one value that settings fill in and endpoints keep to."""
+"""The timeouts of a provider, as one value that settings fill in and endpoints apply."""
 
 import math
 from typing import Final

@@ -1,8 +1,8 @@
-"""Names of tools that every interface takes, and the way back.
+"""Tool names that every API accepts, and the mapping back.
 
-Interfaces take letters, digits, `_` and `-`, and not too many of them; our tools may be called `extension.tool`. Within
-one request every tool has a name of its own, and it is the same in every request as long as no other tool wants it:
-what a provider has cached of a conversation stays good.
+APIs accept letters, digits, `_` and `-`, up to a length; our tools may be called `extension.tool`. Within one request
+every tool has a unique name, and it is the same in every request as long as no other tool claims it, so a provider's
+cache of a conversation stays valid.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ def fit_tool_name(name: str) -> str:
 
 
 class ToolNames:
-    """What one request calls the tools on offer, and those that its conversation speaks of.
+    """The names in one request of the available tools, and of those that its conversation mentions.
 
-    Names that fit stay as they are, whatever others would like to be called. What has to be changed, and would then be
-    called as another tool is, or has lost its end, gets a digest of its real name.
+    Valid names stay unchanged, whatever other tools claim. A changed name that equals another tool's name, or was cut,
+    gets a digest of the real name.
     """
 
     def __init__(self, offered: Iterable[str]) -> None:

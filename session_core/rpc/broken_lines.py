@@ -1,7 +1,7 @@
-"""What can still be learned from the beginning of a line that cannot be read as a whole.
+"""What the beginning of an unreadable line still reveals.
 
-Whoever waits for the reply on that line, or for an answer to the request on it, should be told rather than wait for
-ever. Ids stand in front of the large parts of a message in nearly all implementations.
+A task that waits for the reply on that line, or for an answer to the request on it, should be told rather than wait
+for ever. Nearly all implementations write ids before the large parts of a message.
 """
 
 import re
@@ -21,7 +21,7 @@ _KINDS: dict[bytes, LineKind] = {
     b'"error"': "reply",
 }
 _ID = b'"id"'
-_STEPS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}  # into the depth, and out of it
+_STEPS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}  # change of depth
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +29,7 @@ class Glimpse:
     """What the beginning of a line shows.
 
     Attributes:
-        id: The id of the message, as any JSON scalar; nothing if it was not seen.
+        id: The id of the message, as any JSON scalar; None if it was not found.
         kind: Whether it is a request or a reply.
     """
 
@@ -38,9 +38,9 @@ class Glimpse:
 
 
 def glimpse(head: bytes) -> Glimpse:
-    """Look for the id and the kind among the outermost keys of an object; its end, or more, may be missing.
+    """Find the id and the kind among the outermost keys of an object, whose end, or more, may be missing.
 
-    Without an id the kind is of no use, and is not looked for.
+    Without an id the kind is useless and is not looked for.
     """
     if _ID not in head:
         return Glimpse()
@@ -55,7 +55,7 @@ def glimpse(head: bytes) -> Glimpse:
 
 
 def _outer_pairs(head: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys of the outermost object, each with the first token of its value if that is known to be whole."""
+    """Yield the keys of the outermost object, each with the first token of its value if that is surely complete."""
     tokens: list[bytes] = _TOKEN.findall(head)
     if not tokens or tokens[0] != b"{":
         return

@@ -1,8 +1,8 @@
 """Reading and writing bytes, over file descriptors or over any stream of trio.
 
 Descriptors are read and written without waiting where possible, which saves a task switch per message: pipes and
-sockets, given as numbers or as trio's own streams over them. They are left open; numbers get back the mode they had.
-Other streams are used through their own methods, with one write at a time.
+sockets, given as numbers or as trio's own streams over them. They are left open; for numbers the previous blocking mode
+is restored. Other streams are used through their own methods, with one write at a time.
 """
 
 import os
@@ -16,7 +16,7 @@ from session_core.rpc.outbox import Outbox
 
 _CHUNK: Final = 65_536
 STREAM_ERRORS: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""What reading and writing raise when the other side, or the descriptor, has gone."""
+"""What reading and writing raise when the other side or the descriptor is gone."""
 
 Descriptor = int | trio.lowlevel.FdStream | trio.SocketStream
 
@@ -26,10 +26,10 @@ class DescriptorSource:
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
-        self._more = False  # whether the last read was a full one, so that there may be more already
+        self._more = False  # whether the last read filled the buffer, so more may be available
 
     def read_now(self) -> bytes | None:
-        """Return what is there: empty at the end, nothing if there is nothing yet."""
+        """Return the available bytes: empty at the end of the stream, None if there are none yet."""
         try:
             return os.read(descriptor_number(self._descriptor), _CHUNK)
         except BlockingIOError:
@@ -58,7 +58,7 @@ class StreamSource:
         self._stream = stream
 
     def read_now(self) -> bytes | None:
-        """Return nothing: a stream cannot be read without waiting."""
+        """Return None: a stream cannot be read without waiting."""
         return None
 
     async def read(self) -> bytes:
@@ -75,17 +75,17 @@ class DescriptorSink:
         self._descriptor = descriptor
 
     def write_now(self, data: bytes | memoryview) -> int:
-        """Write what fits; returns how many bytes that was."""
+        """Write what fits; return the number of bytes written."""
         try:
             return os.write(descriptor_number(self._descriptor), data)
         except BlockingIOError:
             return 0
 
     async def write_round(self, outbox: Outbox) -> None:
-        """Write what fits of the next round; wait if not all of it did."""
+        """Write what fits of the next round; wait if not all of it fits."""
         data = outbox.next_round(many_events=True)
         written = self.write_now(data)
-        outbox.confirm_sent(written)  # before anything else happens, so that what is still whole can be overtaken
+        outbox.confirm_sent(written)  # first of all, so unsent whole frames can be overtaken
         if written < len(data):
             await trio.lowlevel.wait_writable(descriptor_number(self._descriptor))
         elif not outbox.empty:  # otherwise the writer sleeps anyway
@@ -116,21 +116,21 @@ Sink = DescriptorSink | StreamSink
 
 
 def make_source(end: int | trio.abc.ReceiveStream) -> Source:
-    """Choose how to read from this."""
+    """Return a source that reads from this."""
     if isinstance(end, int | trio.lowlevel.FdStream | trio.SocketStream):
         return DescriptorSource(end)
     return StreamSource(end)
 
 
 def make_sink(end: int | trio.abc.SendStream) -> Sink:
-    """Choose how to write to this."""
+    """Return a sink that writes to this."""
     if isinstance(end, int | trio.lowlevel.FdStream | trio.SocketStream):
         return DescriptorSink(end)
     return StreamSink(end)
 
 
 def descriptor_number(descriptor: Descriptor) -> int:
-    """Return the number of a descriptor; asked for each time, as a closed one's may soon belong to something else."""
+    """Return the number of a descriptor; not cached, because the number of a closed one may soon be reused."""
     if isinstance(descriptor, int):
         return descriptor
     if isinstance(descriptor, trio.SocketStream):
@@ -140,7 +140,7 @@ def descriptor_number(descriptor: Descriptor) -> int:
 
 @contextmanager
 def nonblocking_descriptors(*ends: object) -> Generator[None]:
-    """Let reads and writes of descriptors given by number return at once, for the length of the block."""
+    """Make descriptors given by number non-blocking for the duration of the block."""
     changed: list[int] = []
     try:
         for end in ends:

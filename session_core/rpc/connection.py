@@ -1,15 +1,15 @@
-"""A connection on trio: one task reads, one writes, and each request of the other side has a task of its own.
+"""A connection on trio: one task reads, one writes, and each request of the other side has its own task.
 
 Rules:
-1. The reader never waits for anything but bytes. Notifications are handled in order, before the replies behind them.
-   However much comes in at once, all others have their turn after each small portion of it.
+1. The reader waits only for bytes. Notifications are handled in order, before the replies behind them. However much
+   comes in at once, other tasks run after each small portion of it.
 2. A reply wakes its caller directly: one `reschedule`, no other objects.
-3. While several requests are under way, or their callers have just been woken together, everything they queue within a
-   scheduler tick goes out in one write. A lone one is written at once, without the writer.
+3. While several requests are pending, or their callers have just been woken together, everything they queue within a
+   scheduler tick goes out in one write. A lone frame is written at once, without the writer task.
 4. Requests and notifications wait while the other side does not read. Replies, cancellations and events never do.
-5. The end comes once, with a reason; then every request that is pending, and every one made later, fails with
-   `RpcClosed`, handlers are cancelled, and the block of `open_connection` goes on until it is left. When nothing can be
-   written any more, what the other side had said before still counts.
+5. The connection ends once, with a reason. Then all pending and later requests fail with `RpcClosed`, handlers are
+   cancelled, and the block of `open_connection` continues until it is left. When a write fails, what the other side
+   had sent before still counts.
 """
 
 import logging
@@ -40,23 +40,22 @@ from session_core.rpc.peer import (
 )
 from session_core.rpc.request_tasks import RequestHandler, RequestTasks, refuse_method
 
-# Reading what the other side says until it says no more, with a turn for everybody else after each portion.
-# That turn is as long as the portion has taken: a message of few bytes may cost a lot to handle, and however many
-# of them come, half of the time is left to others.
+# Read until the other side ends, with a pause for other tasks after each portion. The pause is as long as the portion
+# took: a short message may be expensive to handle, and however many come, other tasks get half of the time.
 W = TypeVar("W")
 
-_FREE_SECONDS = 0.002  # a portion that takes no longer is not worth a pause
+_FREE_SECONDS = 0.002  # a shorter portion is not worth a pause
 _LONGEST_PAUSE = 0.5
-_LAST_READS = 64  # pieces read after a failed write: what was said before the end still counts
+_LAST_READS = 64  # reads after a failed write: what was sent before the end still counts
 
 
 class ReadLoop(Generic[W]):
-    """The bytes of a source, on their way through a peer.
+    """Reads the bytes of a source and passes them through a peer.
 
     Args:
-        source: Where they come from.
-        peer: Understands them.
-        take: Gets what they mean; never waits.
+        source: Where the bytes come from.
+        peer: Parses them.
+        take: Receives the parsed messages; never waits.
     """
 
     def __init__(self, source: Source, peer: RpcPeer[W], take: Callable[[list[Incoming[W]]], None]) -> None:
@@ -67,12 +66,12 @@ class ReadLoop(Generic[W]):
         self._write_error: BaseException | None = None
 
     def end_with(self, write_error: BaseException) -> None:
-        """Take what is there already and stop: nothing can be written any more, so nothing can come of the rest."""
+        """Process what has already arrived and stop: nothing can be written any more, so the rest is pointless."""
         self._write_error = write_error
         self._read_scope.cancel(reason="nothing can be written any more")
 
     async def run(self) -> tuple[ClosedKind, BaseException | None]:
-        """Read, and return why there is nothing more to read."""
+        """Read until the end and return why it ended."""
         with self._read_scope:
             return await self._read()
         return await self._read_last_words()
@@ -118,16 +117,16 @@ class ReadLoop(Generic[W]):
 # --- connection -------------------------------------------------------------------------------------------------------
 
 
-# --- somebody who has asked and waits for the reply -------------------------------------------------------------------
+# --- a caller that waits for its reply --------------------------------------------------------------------------------
 @attrs.define(eq=False)
 class Waiter:
-    """A caller on its way to sleep, asleep, or woken; what it wakes up with is this too, in place of an `Outcome`.
+    """A caller that is about to sleep, asleep, or woken; the task wakes up with this object in place of an `Outcome`.
 
     Attributes:
-        give_up: Tells the other side that nobody waits any more for the reply of this id.
-        task: Who waits.
-        id: That of the request.
-        asleep: Whether it sleeps until it is resolved.
+        give_up: Tells the other side that nobody waits for the reply of this id any more.
+        task: The waiting task.
+        id: The id of the request.
+        asleep: Whether the task sleeps until this is resolved.
         resolved: Whether there is a result or an error.
     """
 
@@ -140,12 +139,12 @@ class Waiter:
     _error: RpcFailed | None = attrs.field(init=False, default=None)
 
     def resolve(self, result: Any, error: RpcFailed | None = None) -> None:
-        """Take the result, or the error in its place, and wake up."""
+        """Store the result or the error, and wake the task."""
         self._result, self._error = result, error
         self.resolved = True
         if self.asleep:
             self.asleep = False
-            # All that trio does with it is to unwrap it, and an outcome for each reply costs a tenth of a request.
+            # Trio only unwraps it, and a separate outcome object per reply would cost a tenth of a request.
             trio.lowlevel.reschedule(self.task, self)  # type: ignore[arg-type]
 
     def unwrap(self) -> Any:
@@ -156,16 +155,16 @@ class Waiter:
         try:
             raise error
         finally:
-            del error, self  # or the traceback would lead back to the error
+            del error, self  # breaks the reference cycle between the traceback and the error
 
     def abort(self, _: object) -> trio.lowlevel.Abort:
-        """Stop waiting, as the caller is cancelled."""
+        """Stop waiting because the caller is cancelled."""
         self.asleep = False
         self.give_up(self.id)
         return trio.lowlevel.Abort.SUCCEEDED
 
     def time_out(self, method: str, seconds: float) -> None:
-        """Stop waiting, as it took too long."""
+        """Stop waiting because the time is up."""
         self.give_up(self.id)
         self.resolve(None, RpcTimedOut(method, seconds))
 
@@ -175,15 +174,15 @@ class Waiter:
 log = logging.getLogger(__name__)
 
 NotificationHandler = Callable[[Notification], object]
-"""Takes a notification; called by the reader, in order, so it must not wait."""
+"""Handles a notification; the reader calls it in order, so it must not wait."""
 
 
 def ignore_notification(_: Notification) -> None:
-    """Pass a notification over."""
+    """Ignore a notification."""
 
 
 class RpcConnection:
-    """One end of a connection; made by `open_connection`. `closed` says why it has ended, if it has."""
+    """One end of a connection; made by `open_connection`. `closed` is the reason once it has ended."""
 
     def __init__(
         self,
@@ -208,20 +207,20 @@ class RpcConnection:
         self.closed: CloseReason | None = None
         self._ended = trio.Event()
         self._writable = True
-        self._woken_together = 0  # callers whose replies came in the last portion: they are likely to ask again
+        self._woken_together = 0  # callers whose replies came in the last portion: likely to send again
         self._nursery: trio.Nursery | None = None
         self._writer: trio.lowlevel.Task | None = None  # while it sleeps
         self._waiting_for_room = trio.lowlevel.ParkingLot()
         self._waiting_for_flush = trio.lowlevel.ParkingLot()
 
     async def wait_closed(self) -> CloseReason:
-        """Wait for the end and say why it came."""
+        """Wait for the end of the connection and return the reason."""
         await self._ended.wait()
         assert self.closed is not None
         return self.closed
 
     def statistics(self) -> tuple[RpcStatistics, OutboxStatistics]:
-        """Return the counts of this moment: what came in, and what waits to go out."""
+        """Return the current counts: what came in, and what is queued to go out."""
         return self._peer.statistics(), self._outbox.statistics()
 
     async def request(
@@ -231,15 +230,15 @@ class RpcConnection:
         *,
         timeout: float | ExtendableTimeout | None = None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
-        """Ask, and wait for the result. Everything is plain JSON, or a `JsonObject`. A `Patience` can be put off.
+        """Send a request and wait for the result. Values are plain JSON or `JsonObject`s; a timeout may be extendable.
 
         Raises:
             RpcFailed: The other side answered with an error.
-            RpcTimedOut: It did not answer within so many seconds.
+            RpcTimedOut: It did not answer in time.
             RpcClosed: The connection has ended.
             InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
 
-        Cancellation: the other side is told that nobody waits any more, and its late reply is dropped.
+        Cancellation: tells the other side that nobody waits any more, and drops its late reply.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         patience = timeout if timeout is None or isinstance(timeout, ExtendableTimeout) else ExtendableTimeout(timeout)
@@ -248,7 +247,7 @@ class RpcConnection:
         waiter = Waiter(self._give_up, trio.lowlevel.current_task())
         waiter.id, frame = self._peer.request(method, params, waiter)
         self._send(frame)
-        if waiter.resolved:  # sending has failed, and ended the connection
+        if waiter.resolved:  # sending failed and ended the connection
             await trio.lowlevel.cancel_shielded_checkpoint()
             return waiter.unwrap()
         waiter.asleep = True
@@ -257,7 +256,7 @@ class RpcConnection:
         return await trio.lowlevel.wait_task_rescheduled(waiter.abort)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the other side something; waits while it does not read.
+        """Send a notification; waits while the other side does not read.
 
         Raises:
             RpcClosed: The connection has ended.
@@ -270,7 +269,7 @@ class RpcConnection:
         self._send(encode_notification(method, params))
 
     def notify_now(self, method: str, params: Mapping[str, Any] | None = None) -> bool:
-        """Tell the other side something that it can do without; never waits. False when it was left out.
+        """Send a notification that may be dropped; never waits. Return False if it was dropped.
 
         Raises:
             InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
@@ -278,7 +277,7 @@ class RpcConnection:
         return self.send_now(encode_notification(method, params))
 
     def send_now(self, notification: bytes) -> bool:
-        """Send a notification that is written out already, or leave it out; never waits."""
+        """Send an already encoded notification, or drop it; never waits."""
         if self.closed is not None or self._outbox.crowded:
             return False
         self._send(notification)
@@ -290,7 +289,7 @@ class RpcConnection:
         return self.closed is None and not self._outbox.crowded
 
     async def wait_for_room(self) -> None:
-        """Wait until the other side has read enough that more may be sent.
+        """Wait until the other side has read enough for more to be sent.
 
         Raises:
             RpcClosed: The connection has ended.
@@ -299,7 +298,7 @@ class RpcConnection:
         await self._wait_for_room()
 
     def push_event(self, event: str, payload: Mapping[str, Any] | None = None, *, context: Any = None) -> int:
-        """Put an event into the lane of those that may be shed; never waits. Returns its `seq`.
+        """Put an event into the lane that may be shed; never waits. Returns its `seq`.
 
         Raises:
             InvalidInput: The payload has no form in JSON, or is too large; nothing was pushed.
@@ -309,11 +308,11 @@ class RpcConnection:
         return seq
 
     def note_lost(self, count: int) -> None:
-        """Have the other side told, before the next event, that so many were lost on their way here."""
+        """Report to the other side, before the next event, that `count` events were lost before they got here."""
         self._outbox.note_lost(count)
 
     async def flush(self) -> None:
-        """Wait until nothing waits to be written any more, or the connection has ended."""
+        """Wait until everything queued is written, or the connection has ended."""
         await trio.lowlevel.checkpoint()
         while not self._outbox.empty and self.closed is None:
             await self._waiting_for_flush.park()
@@ -335,7 +334,7 @@ class RpcConnection:
             self._send(frame)
 
     def _send(self, frame: bytes) -> None:
-        """Send a control frame, now or soon; if that is impossible the connection ends, and nothing is raised."""
+        """Send a control frame now or soon; if that is impossible, end the connection without raising."""
         if self.closed is not None or not self._writable:
             return
         alone = self._woken_together <= 1 and self._peer.pending + self._request_tasks.running <= 1
@@ -422,7 +421,7 @@ class RpcConnection:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def _write_failed(self, error: BaseException) -> None:
-        """Have the reader end the connection; replies that have come already count first."""
+        """Make the reader end the connection, after replies that have already arrived."""
         self._writable = False
         self._read_loop.end_with(error)
 
@@ -440,12 +439,12 @@ class RpcConnection:
             self._nursery.cancel_scope.cancel(reason=f"the connection has ended: {kind}")
 
     async def flush_briefly(self) -> None:
-        """Hand out what still waits, for a moment, as the block was left in peace."""
+        """Flush what is still queued, for a short time, after the block was left without an error."""
         with trio.move_on_after(limits.RPC_FLUSH_MS / 1000):
             await self.flush()
 
     def close(self) -> None:
-        """End the connection, as its block is left."""
+        """End the connection when its block is left."""
         self._close("left")
 
 
@@ -460,19 +459,19 @@ async def open_connection(
     name: str = "peer",
     max_line: int = limits.MAX_RPC_LINE,
 ) -> AsyncGenerator[RpcConnection]:
-    """Talk to another program for the length of the block.
+    """Connect to another program for the duration of the block.
 
     Args:
         source: Where its messages come from: a descriptor or a stream. It is not closed here.
         sink: Where ours go; the same stream twice for a socket.
-        handle_request: Answers its requests, each in a task of its own.
-        handle_notification: Takes its notifications, one after the other; must not wait.
-        handle_unusable: Takes each line that is no message, or its beginning, and the reason; must not wait.
-        name: What the log calls it.
-        max_line: The longest message in bytes that is read.
+        handle_request: Answers its requests, each in its own task.
+        handle_notification: Handles its notifications, one after the other; must not wait.
+        handle_unusable: Gets each line that is not a message, or its beginning, and the reason; must not wait.
+        name: Its name in the log.
+        max_line: The longest message to read, in bytes.
 
-    Cancellation: ends the connection at once. Leaving the block in peace waits `limits.RPC_FLUSH_MS` at most for what
-    still has to be written.
+    Cancellation: ends the connection at once. Leaving the block without an error waits at most `limits.RPC_FLUSH_MS`
+    for queued frames to be written.
     """
     connection = RpcConnection(
         make_source(source),

@@ -1,7 +1,7 @@
-"""When requests time out: one timer for all of a connection, as a cancel scope for each would cost more than the rest.
+"""Request timeouts: one timer per connection, because a cancel scope per request would cost more than all the rest.
 
-Those that got their answer stay in the heap until their time comes or they are the most of it, so an answer costs
-nothing here.
+Answered requests stay in the heap until their deadline comes or they are the majority, so an answer costs nothing
+here.
 """
 
 from heapq import heapify, heappop, heappush
@@ -13,11 +13,11 @@ _SLACK = 64  # answered requests that may always stay
 
 
 class ExtendableTimeout:
-    """How long a request may take, which can be put off while it is under way.
+    """The timeout of a request, which can be extended while the request is pending.
 
     Attributes:
-        seconds: How long that was in the beginning.
-        until: When its time is over.
+        seconds: The initial timeout.
+        until: The current deadline.
     """
 
     __slots__ = ("seconds", "until")
@@ -27,7 +27,7 @@ class ExtendableTimeout:
         self.until = trio.current_time() + seconds
 
     def extend_until(self, until: float) -> None:
-        """Let it take until then, if that is later than before."""
+        """Move the deadline to `until`, if that is later."""
         self.until = max(self.until, until)
 
 
@@ -36,34 +36,34 @@ class TimedRequest(Protocol):
 
     @property
     def asleep(self) -> bool:
-        """Whether it still waits for its answer."""
+        """Whether it is still waiting for its answer."""
         ...
 
     def time_out(self, method: str, seconds: float) -> None:
-        """Hear that it took too long."""
+        """End the request because its time is up."""
         ...
 
 
 class Deadlines:
-    """The requests of a connection that must not wait for ever; `run` it as long as there can be any."""
+    """The requests of a connection that have a deadline; `run` it as long as there can be any."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TimedRequest, str, ExtendableTimeout]] = []
         self._timer = trio.CancelScope()
 
     def add(self, id: int, waiting: TimedRequest, method: str, patience: ExtendableTimeout, *, pending: int) -> None:
-        """Let a request wait for so long; `pending` is how many requests wait at all."""
+        """Add a request with its timeout; `pending` is the total number of pending requests."""
         heap = self._heap
         if len(heap) > _SLACK + 4 * pending:
             heap[:] = [each for each in heap if each[2].asleep]
             heapify(heap)
         when = patience.until
         heappush(heap, (when, id, waiting, method, patience))
-        if when < self._timer.deadline:  # noqa: PLR1730 - setting it to what it is costs more than asking
+        if when < self._timer.deadline:  # noqa: PLR1730 - setting it to the same value costs more than comparing
             self._timer.deadline = when
 
     async def run(self) -> NoReturn:
-        """Tell those whose time is over."""
+        """Time out requests whose deadline has passed."""
         heap = self._heap
         while True:
             self._timer = trio.CancelScope(deadline=heap[0][0] if heap else float("inf"))
@@ -74,7 +74,7 @@ class Deadlines:
                 _, number, waiting, method, patience = heappop(heap)
                 if not waiting.asleep:
                     continue
-                if patience.until > now:  # it was put off since
+                if patience.until > now:  # extended meanwhile
                     heappush(heap, (patience.until, number, waiting, method, patience))
                 else:
                     waiting.time_out(method, patience.seconds)

@@ -28,8 +28,8 @@ class CloseReason:
     """Why a connection has ended.
 
     Attributes:
-        kind: One of few stable words.
-        detail: What the system said, if it said anything.
+        kind: One of a few stable words.
+        detail: The message of the system, if any.
     """
 
     kind: ClosedKind
@@ -45,9 +45,9 @@ class RpcFailed(Exception):
     """A request was answered with an error; a handler raises it to answer with one.
 
     Attributes:
-        code: A number, see above; the methods of a protocol have more of them.
+        code: A number, see above; protocols define further ones.
         message: One sentence.
-        data: Any plain JSON; nothing when it is missing.
+        data: Any plain JSON; None if it is missing.
     """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -65,7 +65,7 @@ class RpcTimedOut(RpcFailed):
 
 
 class RpcClosed(RpcFailed):
-    """The connection has ended, before or while the answer was waited for."""
+    """The connection ended before the request or while it waited for the answer."""
 
     def __init__(self, closed: CloseReason) -> None:
         super().__init__(INTERNAL_ERROR, "connection closed", {"reason": closed.kind})
@@ -73,5 +73,5 @@ class RpcClosed(RpcFailed):
 
 
 def method_not_found(method: str) -> RpcFailed:
-    """What a handler raises for a method it does not know."""
+    """Return the error that a handler raises for an unknown method."""
     return RpcFailed(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}")

@@ -1,13 +1,13 @@
-"""Reading and writing one line of strict JSON, several times quicker than `wire.strict_json` and just as strictly.
+"""Read and write one line of strict JSON, several times faster than `wire.strict_json` and just as strictly.
 
-msgspec refuses what strict JSON refuses, with three exceptions: it takes the last of two equal keys, accepts whole
-numbers of any size, and nests deeper. The last two are seen by looking through the result. Equal keys are seen by
-counting: the line holds a colon for each of its keys, and perhaps more within texts; the result holds each key once. If
-the numbers agree, no key was lost. Where texts hold colons, `":` is counted instead, which says as much if no blank
-stands before a colon. Whenever anything is in doubt the strict parser decides, and says what is wrong.
+msgspec refuses what strict JSON refuses, with three exceptions: it takes the last of two equal keys, accepts integers
+of any size, and nests deeper. A pass over the result detects the last two. Counting detects equal keys: the line has a
+colon for each of its keys, and perhaps more within texts; the result has each key once. If the numbers agree, no key
+was lost: `{"a":1,"a":2}` has two colons but yields one key. If texts contain colons, `":` is counted instead, which is
+as good if no blank precedes a colon. Whenever anything is in doubt, the strict parser decides and reports the fault.
 
-In writing, msgspec makes null of NaN, text of bytes and of keys that are numbers; here all of that is refused. A
-`JsonObject` is written as it is and remembers that it was looked through, as tool arguments go out several times.
+When writing, msgspec turns NaN into null, and bytes and numeric keys into text; here all of that is refused. A
+`JsonObject` is written as it is and remembers that it was checked, because tool arguments are sent several times.
 """
 
 import math
@@ -22,13 +22,13 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.wire import strict_json
 
 _DECODER = msgspec.json.Decoder()
-_ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.as_dict)  # nothing else that is unknown to it gets this far
+_ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.as_dict)  # no other type unknown to it gets this far
 _LARGEST = limits.MAX_INTEGER
 _BLANKS_BEFORE = (b" :", b"\t:", b"\r:", b"\n:")
 
 
 class _InDoubt(Exception):
-    """The quick way cannot tell."""
+    """The fast path cannot decide."""
 
 
 UNDECIDED_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _InDoubt)
@@ -48,7 +48,7 @@ def read_json(line: bytes) -> Any:
 
 
 def read_quickly(text: bytes, levels: int) -> Any:
-    """Parse JSON of at most so many levels; raises one of `UNDECIDED_ERRORS` for all that may not be strict JSON."""
+    """Parse JSON of at most `levels` levels; raise one of `UNDECIDED_ERRORS` if it may not be strict JSON."""
     plain = _DECODER.decode(text)
     keys = _count_keys(plain, levels)
     if text.count(b":") != keys and (text.count(b'":') != keys or any(blank in text for blank in _BLANKS_BEFORE)):
@@ -81,7 +81,7 @@ def write_json(plain: object) -> bytes:
     """Write dicts, lists, tuples, scalars and `JsonObject`s as one line, without its end.
 
     Raises:
-        InvalidInput: Something in it has no form in strict JSON; the field says where.
+        InvalidInput: Something in it cannot be written as strict JSON; the field says where.
     """
     line = write_quickly(plain, limits.MAX_JSON_DEPTH)
     if line is not None:
@@ -93,19 +93,19 @@ def write_json(plain: object) -> bytes:
 
 
 def write_quickly(plain: object, levels: int) -> bytes | None:
-    """Write what is at most so many levels deep; nothing comes back for what has no form in strict JSON."""
+    """Write a value of at most `levels` levels; return None if it cannot be written as strict JSON."""
     try:
         _count_levels(plain, levels)
         return _ENCODER.encode(plain)
     except (UnicodeEncodeError, _InDoubt):
-        return None  # half a character, or something else that is no JSON
+        return None  # a lone surrogate, or something else that is not JSON
 
 
 def _count_levels(plain: Any, most: int) -> int:
-    """Count the levels of objects and lists, and look at all that is in them.
+    """Count the levels of objects and lists, and check everything in them.
 
     Raises:
-        _InDoubt: There are more than `most`, or something is no strict JSON; half characters are left to the encoder.
+        _InDoubt: There are more than `most`, or something is not strict JSON; the encoder detects lone surrogates.
     """
     kind = type(plain)
     if kind is str or plain is None or kind is bool:

@@ -1,12 +1,12 @@
-"""From bytes to lines, wherever they were cut.
+"""From bytes to lines, however the bytes were split.
 
 Rules:
-1. Every byte is looked at once: only what is new is searched for an end of line, so many tiny pieces cost no more than
+1. Every byte is examined once: only new bytes are searched for an end of line, so many tiny chunks cost no more than
    one large one.
-2. At most `limit` bytes are kept. A longer line is passed over up to its end; all that stays of it is its size and its
-   first bytes, in its place among the lines.
-3. Lines that hold nothing but blanks do not come out; they are counted.
-4. How the bytes were cut makes no difference to what comes out.
+2. At most `limit` bytes are buffered. A longer line is skipped up to its end; only its size and its first bytes remain,
+   at its position among the lines.
+3. Blank lines are counted but not returned.
+4. The result does not depend on how the bytes were split.
 """
 
 import attrs
@@ -18,10 +18,10 @@ _END = b"\n"
 
 @attrs.frozen(kw_only=True)
 class OversizedLine:
-    """A line that was too long to be kept.
+    """A line that was too long to be buffered.
 
     Attributes:
-        size: Its bytes, without the end of line.
+        size: Its size in bytes, without the end of line.
         head: The first of them, at most `limits.RPC_HEAD_BYTES`.
     """
 
@@ -30,25 +30,25 @@ class OversizedLine:
 
 
 class LineSplitter:
-    """Cuts a stream into lines without their ends; `limit` is the longest that is kept.
+    """Splits a stream into lines without their ends; `limit` is the longest line that is kept.
 
     Attributes:
-        blank: How many lines held nothing.
-        blank_bytes: Their bytes, an end of line with each.
+        blank: The number of blank lines.
+        blank_bytes: Their size in bytes, including the ends of line.
     """
 
     __slots__ = ("_buffer", "_limit", "_passed", "blank", "blank_bytes")
 
     def __init__(self, limit: int = limits.MAX_RPC_LINE) -> None:
         self._limit = limit
-        self._buffer = bytearray()  # the line that has not ended yet, or its head if it is passed over
-        self._passed = 0  # size so far of a line that is passed over
+        self._buffer = bytearray()  # the unfinished line, or its head if it is skipped
+        self._passed = 0  # size so far of a line that is skipped
         self.blank = 0
         self.blank_bytes = 0
 
     @property
     def skipped_bytes(self) -> int:
-        """Bytes so far of a line that is too long and has not ended."""
+        """Bytes so far of an oversized line that has not ended."""
         return self._passed
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
@@ -77,7 +77,7 @@ class LineSplitter:
         return found
 
     def finish(self) -> list[bytes | OversizedLine]:
-        """Return the line that was not ended, if there is one: nothing more will come."""
+        """Return the unfinished last line, if there is one: no more bytes will come."""
         return self._take_line() if self._buffer or self._passed else []
 
     def _count_blank(self, lines: int, size: int) -> None:
@@ -96,7 +96,7 @@ class LineSplitter:
             self._buffer += piece[: limits.RPC_HEAD_BYTES - len(self._buffer)]
 
     def _take_line(self) -> list[bytes | OversizedLine]:
-        """Return the line that was kept, unless it is blank."""
+        """Return the buffered line, unless it is blank."""
         line, size = bytes(self._buffer), self._passed
         self._buffer = bytearray()  # not cleared: one long line must not hold its memory for ever
         self._passed = 0

@@ -1,4 +1,4 @@
-"""Two connected ends in memory, for tests: nothing is waited for outside of trio, so an autojump clock fits."""
+"""Two connected ends in memory, for tests: nothing waits outside of trio, so an autojump clock works."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,7 +1,7 @@
 """From one line to one message and back.
 
-Reading never raises. It goes by which keys there are, as all peers do; unknown ones and `jsonrpc` are passed over. What
-cannot be used comes back as `UnusableLine`, with the id if it has one, so that whoever waits for it can be told.
+Reading never raises. The keys present decide the kind of message, as in all peers; unknown keys and `jsonrpc` are
+ignored. An unusable line is returned as `UnusableLine`, with its id if it has one, so its waiter can be told.
 Writing is strict: `params` is always an object, and `result` is always there, even when it is null.
 """
 
@@ -23,7 +23,7 @@ RpcId = int | str
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """The other side asks."""
+    """A request of the other side."""
 
     id: RpcId
     method: str
@@ -32,14 +32,14 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Notification:
-    """The other side tells; nobody answers."""
+    """A notification of the other side; it gets no answer."""
 
     method: str
     params: dict[str, Any]
 
 
 class SuccessReply(NamedTuple):
-    """A reply: the result may be anything, also null. A tuple, as making one costs little, and there are many."""
+    """A reply whose result may be anything, even null. A tuple, because it is cheap to make and there are many."""
 
     id: RpcId
     result: Any
@@ -47,7 +47,7 @@ class SuccessReply(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class FailureReply:
-    """A reply: an error. Its id is null when the other side could not read what it answers."""
+    """A reply with an error. Its id is null if the other side could not read the request."""
 
     id: RpcId | None
     code: int
@@ -57,13 +57,13 @@ class FailureReply:
 
 @attrs.frozen(kw_only=True)
 class UnusableLine:
-    """A line that is no message.
+    """A line that is not a message.
 
     Attributes:
         reason: What is wrong with it.
-        blank: It holds nothing at all, which is no fault.
-        id: The id of the message it was meant to be, if it shows one.
-        kind: What it was meant to be.
+        blank: The line is blank, which is not a fault.
+        id: The id of the intended message, if one can be seen.
+        kind: The kind of the intended message.
     """
 
     reason: str
@@ -78,7 +78,7 @@ _BLANK = UnusableLine(reason="a blank line", blank=True)
 _NO_OBJECT = UnusableLine(reason="not a JSON object")
 
 _USUAL_REPLY = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?([1-9]\d{0,14}), ?"result": ?(.*)\}', re.DOTALL)
-"""A result the way nearly everybody writes it; if what is found as the result is JSON, then so is the whole."""
+"""A result the way nearly everybody writes it; if the captured result is JSON, so is the whole line."""
 
 
 def parse(line: bytes) -> RpcMessage:
@@ -87,8 +87,8 @@ def parse(line: bytes) -> RpcMessage:
         try:
             return SuccessReply(int(usual[1]), read_quickly(usual[2], limits.MAX_JSON_DEPTH - 1))
         except UNDECIDED_ERRORS:
-            pass  # there are more keys behind it, or something is wrong
-    # Programs print a lot that is no message; what is no object at first sight is not worth the parser's time.
+            pass  # more keys follow, or something is wrong
+    # Programs print much that is not a message; skip the parser for anything that does not start like an object.
     if line[:1] != b"{" and not line.lstrip().startswith(b"{"):
         return _NO_OBJECT if line.strip() else _BLANK
     if line[-1:] != b"}" and not line.rstrip().endswith(b"}"):
@@ -112,7 +112,7 @@ def _describe_broken_line(line: bytes, reason: str) -> UnusableLine:
 
 
 def as_id(plain: object) -> RpcId | None:
-    """Return an id that can be used as one, or nothing; a bool is no number here."""
+    """Return a usable id, or None; a bool does not count as a number."""
     if type(plain) is int or (type(plain) is str and len(plain) <= limits.MAX_RPC_ID_CHARS):
         return plain
     return None
@@ -151,8 +151,8 @@ def _parse_reply(plain: dict[str, Any]) -> RpcMessage:
 
 
 def encode_request(id: RpcId, method: str, params: Mapping[str, Any] | None) -> bytes:
-    """Write a request; raises `InvalidInput` for what has no form in JSON."""
-    # The beginning is put together from bytes: it is nearly the same each time, and looked through for nothing.
+    """Encode a request; raise `InvalidInput` if it cannot be written as JSON."""
+    # The beginning is assembled from bytes: it is nearly the same each time, and checking it would be wasted.
     if type(id) is int and (name := _method(method)) is not None:
         written = write_quickly(_as_object(params), limits.MAX_JSON_DEPTH - 1) if params else b"{}"
         if written is not None:
@@ -161,17 +161,17 @@ def encode_request(id: RpcId, method: str, params: Mapping[str, Any] | None) -> 
 
 
 def encode_notification(method: str, params: Mapping[str, Any] | None) -> bytes:
-    """Write a notification; raises `InvalidInput` for what has no form in JSON."""
+    """Encode a notification; raise `InvalidInput` if it cannot be written as JSON."""
     return _line({"jsonrpc": "2.0", "method": method, "params": _as_object(params or {})})
 
 
 def encode_success(id: RpcId, result: Any) -> bytes:
-    """Write a reply; raises `InvalidInput` for a result that has no form in JSON."""
+    """Encode a reply; raise `InvalidInput` if the result cannot be written as JSON."""
     return _line({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 def encode_failure(id: RpcId | None, code: int, message: str, data: Any = None) -> bytes:
-    """Write an error; raises `InvalidInput` for data that have no form in JSON."""
+    """Encode an error; raise `InvalidInput` if the data cannot be written as JSON."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -184,7 +184,7 @@ def _method(method: str) -> bytes | None:
 
 
 def _as_object(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return something that the encoder takes for an object."""
+    """Return a mapping that the encoder accepts as an object."""
     return params if type(params) is dict or type(params) is JsonObject else dict(params)
 
 

@@ -1,13 +1,13 @@
-"""What waits to be written, in two lanes, without any I/O.
+"""Frames that wait to be written, in two lanes, without any I/O.
 
 Rules:
 1. Control (requests, replies, cancellations, notifications) keeps its order and loses nothing. When it is `crowded`,
-   those who can wait should; what cannot wait is taken up to a bound, and beyond it `OutboxOverflow` is raised: the
-   other side does not read.
-2. Events are a ring: the oldest are shed. Each has a `seq`, counted from 0 with every push; before the survivors goes a
-   marker with the number of those that were shed, and no `seq` of its own. Written + told as lost = pushed.
-3. Control goes first. One event rides along with each round of control, so that neither lane starves the other.
-4. What has not gone out entirely waits again in its lane: an event that is still whole can still be shed or overtaken.
+   senders that can wait should. Frames that cannot wait are accepted up to a bound; beyond it, `OutboxOverflow` is
+   raised, because the other side does not read.
+2. Events are a ring: the oldest are shed. Each has a `seq`, counted from 0 with every push. A marker with the number of
+   shed events, without a `seq` of its own, precedes the survivors. Written + reported as lost = pushed.
+3. Control goes first. One event is sent with each round of control, so neither lane starves the other.
+4. Frames that were not sent completely return to their lane: an event that is still whole can be shed or overtaken.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ _ROUND_BYTES = 65_536  # about what a pipe holds
 
 
 class OutboxOverflow(Exception):
-    """So much control waits that the other side cannot be reading."""
+    """So many control frames wait that the other side cannot be reading."""
 
 
 class _OutgoingFrame(NamedTuple):
@@ -54,9 +54,9 @@ class OutboxStatistics:
 
 
 class Outbox:
-    """Two lanes of frames, and the round of them that is being written.
+    """Two lanes of frames, and the round that is being written.
 
-    Write what `next_round` returns and then say with `sent` how much of it has gone out.
+    Write what `next_round` returns and then report with `confirm_sent` how much of it was sent.
     """
 
     def __init__(self) -> None:
@@ -68,39 +68,39 @@ class Outbox:
         self._shed = 0
         self._unreported_losses = 0
         self._context: Any = None  # of the newest event
-        self._rest: memoryview | None = None  # of a frame that has gone out in part
+        self._rest: memoryview | None = None  # of a partly sent frame
         self._control_round: list[bytes] = []  # control frames that are being written
-        self._round: list[_OutgoingFrame] = []  # what is being written after those
+        self._round: list[_OutgoingFrame] = []  # frames that are being written after those
         self._round_size = 0
 
     @property
     def empty(self) -> bool:
-        """Whether nothing at all waits."""
+        """Whether no frame waits."""
         return not (self._control or self._events or self._round_size or self._rest is not None)
 
     @property
     def clear(self) -> bool:
-        """Whether a control frame could go out at once: before it nothing waits, or whole events only."""
+        """Whether a control frame could be sent at once: nothing waits before it except whole events."""
         return not (self._control or self._round_size or self._rest is not None)
 
     @property
     def crowded(self) -> bool:
-        """Whether those who can wait should."""
+        """Whether senders that can wait should."""
         return len(self._control) >= limits.RPC_WAIT_FRAMES or self._control_bytes >= limits.RPC_WAIT_BYTES
 
     def add(self, frame: bytes) -> None:
-        """Take a control frame; raises `OutboxOverflow` beyond the bound."""
+        """Add a control frame; raise `OutboxOverflow` beyond the bound."""
         if len(self._control) >= limits.MAX_RPC_FRAMES or self._control_bytes + len(frame) > limits.MAX_RPC_BYTES:
             raise OutboxOverflow
         self._control.append(frame)
         self._control_bytes += len(frame)
 
     def add_rest(self, rest: memoryview) -> None:
-        """Take what is left of a frame whose beginning has gone out past the lanes, which must be `clear`."""
+        """Add the rest of a frame whose beginning was sent past the lanes, which must be `clear`."""
         self._rest = rest
 
     def push_event(self, event: str, payload: Mapping[str, Any] | None, context: Any) -> int:
-        """Take an event, shedding older ones if there are too many; returns its `seq`.
+        """Add an event, shedding older ones if there are too many; return its `seq`.
 
         Raises:
             InvalidInput: The payload has no form in JSON, or is too large; nothing was pushed.
@@ -120,14 +120,14 @@ class Outbox:
         return seq
 
     def note_lost(self, count: int) -> None:
-        """Take note of events that were lost before they could be pushed; they are told with the next one."""
+        """Count events that were lost before they could be pushed; they are reported with the next one."""
         self._unreported_losses += count
 
     def next_round(self, *, many_events: bool) -> bytes | memoryview:
-        """Return what is to be written next; `outbox.empty` must not be true.
+        """Return the bytes to write next; the outbox must not be `empty`.
 
         Args:
-            many_events: Whether a write that cannot go on says so at once. Otherwise a single event is taken, as
+            many_events: Whether a write that would block returns at once. Otherwise only one event is taken, because
                 nothing could overtake the others once they are taken.
         """
         assert not self._round_size, "say first what was sent of the last round"
@@ -141,7 +141,7 @@ class Outbox:
         return data
 
     def confirm_sent(self, count: int) -> None:
-        """Say how many bytes of what `next_round` returned have gone out."""
+        """Report how many bytes of the result of `next_round` were sent."""
         if self._rest is not None:
             self._rest = self._rest[count:] if count < len(self._rest) else None
             return
@@ -164,7 +164,7 @@ class Outbox:
             self._put_back(frame)
 
     def statistics(self) -> OutboxStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         return OutboxStatistics(
             control=len(self._control),
             control_bytes=self._control_bytes,
@@ -174,7 +174,7 @@ class Outbox:
         )
 
     def _take_control(self) -> int:
-        """Move control frames into the round, and return how many bytes more it may hold."""
+        """Move control frames into the round; return how many more bytes it may hold."""
         if self._control_bytes <= _ROUND_BYTES:
             room = _ROUND_BYTES - self._control_bytes
             self._control_round = list(self._control)

@@ -1,14 +1,14 @@
 """The bookkeeping of one end of a connection, without any I/O.
 
 Rules:
-1. Our ids count up from 1 and are never used twice; those of the other side are its own affair.
-2. A request is pending until its reply, its being given up, or the end: exactly one of them, and exactly once.
-3. A reply to nothing pending is counted and dropped: `late` if the id was once ours (given up, or answered already),
-   `unknown` if not.
-4. A reply that cannot be read fails its request as soon as its id can be seen; a request that cannot be read is
-   refused the same way. All other unreadable lines are counted and dropped.
-5. What was received is understood in portions, so that whoever has other things to do can do them in between.
-6. Whatever is of no use counts as noise, up to the next message that is; a `is_flooded` peer is to be given up.
+1. Our ids count up from 1 and are never reused; the ids of the other side are its own affair.
+2. A request is pending until it is answered, given up, or the connection ends: exactly one of them, exactly once.
+3. A reply without a pending request is counted and dropped: `late` if the id was once ours (given up, or already
+   answered), `unknown` if not.
+4. An unreadable reply fails its request if its id can be seen; an unreadable request is refused the same way. All other
+   unreadable lines are counted and dropped.
+5. Received lines are parsed in portions, so the caller can do other things in between.
+6. All useless input counts as noise until the next useful message; close the connection to an `is_flooded` peer.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ W = TypeVar("W")
 
 
 class SettledRequest(NamedTuple, Generic[W]):
-    """A pending request got its reply; `waiter` is whatever was given with it. A tuple, as there are many."""
+    """A pending request got its reply; `waiter` is the object passed with it. A tuple, because there are many."""
 
     waiter: W
     reply: SuccessReply | FailureReply
@@ -40,7 +40,7 @@ class SettledRequest(NamedTuple, Generic[W]):
 
 @attrs.frozen(kw_only=True)
 class RefusedRequest:
-    """A request that cannot be used; its sender is to be told."""
+    """An unusable request; its sender must be told."""
 
     id: RpcId
     reason: str
@@ -52,11 +52,11 @@ class RpcStatistics:
 
     Attributes:
         pending: Requests of ours that wait for a reply.
-        blank: Lines that held nothing.
-        garbage: Lines that were no message.
+        blank: Blank lines.
+        garbage: Lines that were not messages.
         oversized: Lines that were too long.
-        late: Replies to requests of ours that no longer waited.
-        unknown: Replies to what we never asked.
+        late: Replies to requests of ours that were no longer pending.
+        unknown: Replies to requests that we never sent.
     """
 
     pending: int
@@ -70,17 +70,17 @@ class RpcStatistics:
 Incoming = Request | Notification | SettledRequest[W] | RefusedRequest
 
 UnusableHandler = Callable[[bytes, str], object]
-"""Takes a line that could not be used, or the beginning of a long one, and the reason; must not wait."""
+"""Gets an unusable line, or the beginning of a long one, and the reason; must not wait."""
 
 
 def ignore_unusable(_line: bytes, _reason: str) -> None:
-    """Pass over a line that could not be used."""
+    """Ignore an unusable line."""
 
 
 class RpcPeer(Generic[W]):
-    """Our ids and who waits for them; lines in, messages out.
+    """Our pending requests and their waiters; lines in, messages out.
 
-    Hand in bytes by `receive`, then ask for a `portion` while anything is `unread`.
+    Pass bytes to `receive`, then call `take_portion` while `has_unread` is true.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RpcPeer(Generic[W]):
         self._unread: deque[bytes | OversizedLine] = deque()
         self._pending: dict[RpcId, W] = {}
         self._last_id = 0
-        self._skipped = self._noise = self._blank_before = 0  # at or since the last message of use
+        self._skipped = self._noise = self._blank_before = 0  # at or since the last useful message
         self._garbage = self._oversized = self._late = self._unknown = 0
 
     @property
@@ -101,7 +101,7 @@ class RpcPeer(Generic[W]):
 
     @property
     def is_flooded(self) -> bool:
-        """Whether so much was of no use since the last message that no sense is to be expected any more."""
+        """Whether there was so much noise since the last message that nothing useful can be expected any more."""
         noise = self._noise + self._lines.blank_bytes - self._blank_before
         skipped = self._skipped + self._lines.skipped_bytes
         return noise > limits.MAX_RPC_NOISE or skipped > limits.MAX_RPC_SKIPPED
@@ -112,7 +112,7 @@ class RpcPeer(Generic[W]):
         return bool(self._unread)
 
     def request(self, method: str, params: Mapping[str, Any] | None, waiter: W) -> tuple[int, bytes]:
-        """Open a request; returns its id and what to send.
+        """Open a request; return its id and the bytes to send.
 
         Raises:
             InvalidInput: The params have no form in JSON, or are too large; nothing was opened.
@@ -124,14 +124,14 @@ class RpcPeer(Generic[W]):
         return number, frame
 
     def give_up(self, id: int) -> bytes | None:
-        """Stop waiting for a reply; returns what to send, or nothing if nobody waited."""
+        """Stop waiting for a reply; return the bytes to send, or None if nobody waited."""
         if id not in self._pending:
             return None
         del self._pending[id]
         return messages.encode_notification(CANCEL, {"id": id})
 
     def close(self) -> list[W]:
-        """Forget all that is pending and return who waited."""
+        """Forget all pending requests and return their waiters."""
         waiters = list(self._pending.values())
         self._pending.clear()
         return waiters
@@ -141,11 +141,11 @@ class RpcPeer(Generic[W]):
         self._unread.extend(self._lines.feed(data))
 
     def finish(self) -> None:
-        """Take a last line without an end: nothing more will come."""
+        """Take a last line without an end: no more bytes will come."""
         self._unread.extend(self._lines.finish())
 
     def take_portion(self) -> list[Incoming[W]]:
-        """Return what the next lines mean, in order; there are so few of them that it takes a moment only."""
+        """Parse the next few lines, in order; few enough to take only a moment."""
         found: list[Incoming[W]] = []
         item: Incoming[W] | None
         unread, room = self._unread, limits.RPC_PORTION_BYTES
@@ -165,7 +165,7 @@ class RpcPeer(Generic[W]):
         return found
 
     def statistics(self) -> RpcStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         return RpcStatistics(
             pending=len(self._pending),
             blank=self._lines.blank,
@@ -193,7 +193,7 @@ class RpcPeer(Generic[W]):
         self._blank_before = self._lines.blank_bytes
 
     def _count_useless(self, reply: SuccessReply | FailureReply) -> None:
-        # Not its bytes: large replies of a peer that hears late that nobody waits any more are no fault of it.
+        # Not its bytes: the peer is not to blame for a large reply if it learned too late that nobody waits.
         self._noise += limits.RPC_NOISE_LINE
         if isinstance(reply.id, int) and 1 <= reply.id <= self._last_id:
             self._late += 1
@@ -217,7 +217,7 @@ class RpcPeer(Generic[W]):
     def _settle_unusable(
         self, id: RpcId | None, kind: LineKind, reason: str
     ) -> SettledRequest[W] | RefusedRequest | None:
-        """Find out who should know that a line of this id could not be used."""
+        """Find the request to settle or refuse because a line with this id was unusable."""
         if id is None:
             return None
         if kind == "request":
@@ -229,5 +229,5 @@ class RpcPeer(Generic[W]):
 
 
 def encode_refusal(refused: RefusedRequest) -> bytes:
-    """Write the answer to a request that cannot be used."""
+    """Encode the answer to an unusable request."""
     return messages.encode_failure(refused.id, INVALID_REQUEST, refused.reason)

@@ -1,12 +1,12 @@
-"""The requests of the other side: each runs in a task of its own and is answered exactly once.
+"""The requests of the other side: each runs in its own task and is answered exactly once.
 
 Rules:
-1. The reader never waits for a handler, so a handler may ask the other side in turn. Handlers begin in the order of
-   the requests: each has come to its first pause before the next one begins.
+1. The reader never waits for a handler, so a handler may itself send requests to the other side. Handlers start in the
+   order of the requests: each reaches its first pause before the next one starts.
 2. At most `limits.MAX_RPC_REQUESTS` run at once; one more is answered with an error at once.
-3. A request that is cancelled by the other side is answered with -32800, whatever its handler made of it.
-4. What a handler raises is an answer: `RpcFailed` as it is, anything else as -32603 without a word of the exception,
-   which is logged instead.
+3. A request that the other side cancels is answered with -32800, whatever its handler does.
+4. An exception of a handler is an answer: `RpcFailed` as it is, anything else as -32603 without its text, which is
+   logged instead.
 5. When the connection ends, handlers are cancelled and nothing is answered.
 """
 
@@ -32,7 +32,7 @@ _HIDDEN_FAILURE = RpcFailed(INTERNAL_ERROR, "an internal error; see the log of t
 
 
 async def refuse_method(request: Request) -> Any:
-    """Answer that there is no such method, whatever it is."""
+    """Answer every request with "method not found"."""
     raise method_not_found(request.method)
 
 
@@ -43,12 +43,12 @@ class _RunningRequest:
 
 
 class RequestTasks:
-    """The requests that run.
+    """The running requests.
 
     Args:
-        handle: Answers one.
-        answer: Sends what it is given; never waits.
-        name: What the log calls the other side.
+        handle: Answers a request.
+        answer: Sends a frame; never waits.
+        name: The name of the other side in the log.
     """
 
     def __init__(self, handle: RequestHandler, answer: Callable[[bytes], None], name: str) -> None:
@@ -56,12 +56,12 @@ class RequestTasks:
         self._answer = answer
         self._name = name
         self._running: dict[RpcId, _RunningRequest] = {}
-        self._begun = trio.Event()  # set when the newest request has begun
+        self._begun = trio.Event()  # set when the newest request has started
         self._begun.set()
 
     @property
     def running(self) -> int:
-        """How many requests run."""
+        """How many requests are running."""
         return len(self._running)
 
     def start(self, request: Request, nursery: trio.Nursery) -> None:
@@ -77,7 +77,7 @@ class RequestTasks:
             nursery.start_soon(self._run, request, running, before, self._begun, name=name)
 
     def cancel(self, id: object) -> None:
-        """Cancel a request, if there is one of this id."""
+        """Cancel the request with this id, if there is one."""
         number = as_id(id)
         if number is not None and (running := self._running.get(number)):
             running.cancelled = True
@@ -91,7 +91,7 @@ class RequestTasks:
                     if not before.is_set():
                         await before.wait()
                 finally:
-                    # Called back in a later step, so after whatever the handler does before it waits for something.
+                    # Runs in a later step, that is, after everything the handler does before its first wait.
                     trio.lowlevel.current_trio_token().run_sync_soon(begun.set)
                 answer = await self._handle(request)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is an answer

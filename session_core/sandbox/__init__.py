@@ -1,19 +1,19 @@
-"""What keeps an agent inside the folder it works in.
+"""Confines an agent to the folder it works in.
 
-- `openat`: `open_beneath`, which opens a path under a folder and never leaves it, whoever swaps folders for links
+- `openat`: `open_beneath`, which opens a path under a folder and never leaves it, even if folders are swapped for links
 - `workspace`: `Workspace`, the files a tool may touch; the only way for tools to reach them
-- `file_values`: what a workspace hands out; `folder_walk`: through folders
+- `file_values`: the values a workspace returns; `folder_walk`: walks through folders
 - `protected_paths`: paths such as `.git` or `~/.bashrc`, whose change would run code outside the sandbox
-- `ignore`: `IgnoreRules`, what `.gitignore` files leave out of a walk
+- `ignore`: `IgnoreRules`, the files that `.gitignore` files exclude from a walk
 - `bubblewrap`: `find_bubblewrap`, and `sandbox_argv`, which turns a plan into a command line
 - `plan`: `SandboxPlan` and `plan_sandbox`, which looks at the disk and decides what is mounted where
-- `protected_mounts`: `ProtectedMounts`, how a sandbox keeps protected paths as they are; `clear_stand_ins`
-- `mount_placeholders`: `hold_places`: what is on the disk in the place of missing protected paths while a program runs
+- `protected_mounts`: `ProtectedMounts`, how a sandbox keeps protected paths unchanged; `clear_stand_ins`
+- `mount_placeholders`: `hold_places`: stand-ins on the disk for missing protected paths while a program runs
 - `secrets`: the files and variables that programs never see: keys, tokens; `clean_environment`
 - `seccomp`: the system calls that programs may not use
 - `trust`: `TrustStore`: files of a project are data until a person trusts exactly these
 
-The kernel decides, never a comparison of texts: paths are opened beneath descriptors, programs run in namespaces. In
-come paths and commands of a model, which are assumed to be hostile; out come files, or a refusal in plain words. All
+The kernel decides, never a comparison of texts: paths are opened beneath descriptors, programs run in namespaces.
+Input: paths and commands of a model, which are assumed to be hostile. Output: files, or a refusal in plain words. All
 of it blocks: call it in a worker thread.
 """

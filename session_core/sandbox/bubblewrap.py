@@ -1,4 +1,4 @@
-"""Run programs confined by bubblewrap: turn a plan into its command line, and find out whether it works here."""
+"""Run programs confined by bubblewrap: turn a plan into its command line, and check whether bubblewrap works here."""
 
 import os
 import shutil
@@ -23,9 +23,9 @@ _NAMESPACE_ERRORS: Final = (
     "setting up uid map",
     "RTM_NEWADDR",
 )
-"""What it says in containers, and where the kernel's settings or AppArmor keep users from making namespaces."""
+"""Its errors in containers, and where kernel settings or AppArmor forbid users to create namespaces."""
 
-# Shells differ in the letter for the number of processes.
+# Shells use different option letters for the number of processes.
 _LIMITING: Final = (
     'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
     ' shift 3; exec "$@"'
@@ -34,7 +34,7 @@ _LIMITING: Final = (
 
 @attrs.frozen(kw_only=True)
 class Bubblewrap:
-    """The program that confines others; old versions cannot keep them from making user namespaces of their own."""
+    """The program that confines others; old versions cannot stop them from creating user namespaces."""
 
     path: str
     stops_namespaces: bool = True
@@ -44,8 +44,8 @@ class Bubblewrap:
 class NoBubblewrap:
     """Programs cannot be confined here.
 
-    It is not installed (`missing`), does not work here and will not (`refused`), or could not be tried out, which may
-    be otherwise the next time (`unknown`).
+    Bubblewrap is not installed (`missing`), can never work here (`refused`), or could not be tested, which may change
+    the next time (`unknown`).
     """
 
     reason: str
@@ -53,15 +53,15 @@ class NoBubblewrap:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether another look would say the same."""
+        """Whether another check would give the same result."""
         return self.kind == "refused"
 
 
 def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap) -> list[str]:
-    """Return the command line that runs `command` as planned, and in no other environment than the planned one.
+    """Return the command line that runs `command` as planned, with exactly the planned environment.
 
-    The environment is part of it because bubblewrap's own is readable from inside, in `/proc/1`. The filter of system
-    calls is named by its path: whoever starts it calls `open_filter`, as bubblewrap wants a descriptor.
+    The environment is part of it because bubblewrap's own is readable from inside, in `/proc/1`. The command line names
+    the system call filter by path: before starting it, call `open_filter`, since bubblewrap needs a descriptor.
     """
     return [
         *("/usr/bin/env", "-i"),
@@ -70,7 +70,7 @@ def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewr
         *_namespaces(plan, bubblewrap),
         *((_FILTER, plan.filter_file) if plan.filter_file is not None else ()),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        # bubblewrap leaves the settings of the kernel writable, which a program of root could use.
+        # bubblewrap leaves kernel settings writable, which a program running as root could use.
         *("--remount-ro", "/proc"),
         *_mounts(plan),
         *("--chdir", plan.cwd, "--"),
@@ -79,10 +79,10 @@ def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewr
 
 
 def open_filter(argv: Sequence[str], bubblewrap: str) -> tuple[list[str], int | None]:
-    """Open the filter that a command line of `sandbox_argv` names, and put the descriptor in its place.
+    """Open the filter that a command line of `sandbox_argv` names, and replace its path by the descriptor.
 
     The child must inherit the descriptor, and bubblewrap closes it: nothing inside can reach the file. The caller
-    closes it too, once the child was started. None if there is no filter.
+    closes it too, after starting the child. The descriptor is None if there is no filter.
 
     Raises:
         OSError: The filter cannot be opened.
@@ -108,7 +108,7 @@ def _namespaces(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
 
 
 def _mounts(plan: SandboxPlan) -> Iterator[str]:
-    """What lies deeper is mounted later; of several rules for one path, the last one here holds."""
+    """Order the mounts: deeper paths come later; of several rules for one path, the last one here wins."""
     size = str(plan.limits.private_bytes)
     rules: dict[str, tuple[str, ...]] = {}
     rules |= {path: ("--size", size, "--perms", "1777", "--tmpfs", path) for path in plan.private}
@@ -120,7 +120,7 @@ def _mounts(plan: SandboxPlan) -> Iterator[str]:
     rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
     for path in sorted(rules, key=lambda path: path.split("/")):
         yield from rules[path]
-    # At the end, for the places of deeper mounts are made in them.
+    # At the end, because the mount points of deeper mounts are created in them.
     for path in sorted({*plan.missing, *plan.hidden_folders}):
         yield from ("--remount-ro", path)
 
@@ -134,10 +134,10 @@ _found: dict[str, Bubblewrap | NoBubblewrap] = {}
 
 
 async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
-    """Find bubblewrap and try out whether it can confine anything here.
+    """Find bubblewrap and test whether it can confine programs here.
 
-    Later calls get the same answer, unless it is one that may change: that it is not installed, cannot be started, or
-    was too slow just now.
+    The result is cached, unless it may change: bubblewrap is not installed, cannot be started, or was too slow just
+    now.
     """
     if (known := _found.get(places)) is not None:
         return known
@@ -167,7 +167,7 @@ async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
 
 
 class _NoAnswer(Exception):
-    """Whether it works is not known; the message says why."""
+    """The test gave no result; the message says why."""
 
 
 def _look_for(places: str) -> str | None:
@@ -176,7 +176,7 @@ def _look_for(places: str) -> str | None:
 
 
 def _shorten_reason(said: str) -> str:
-    """Return the reason in what bubblewrap says: its last line, without advice and addresses."""
+    """Return the reason from bubblewrap's error output: its last line, without advice and addresses."""
     line = said.strip().rpartition("\n")[2].removeprefix("bwrap: ").partition(". See <")[0].strip()
     if any(words in line for words in _NAMESPACE_ERRORS):
         return "the system does not let it create namespaces"

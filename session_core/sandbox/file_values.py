@@ -1,4 +1,4 @@
-"""What a workspace hands out: files, folders listed, and why it refused."""
+"""The values a workspace returns: files, folder listings and refusals."""
 
 import os
 import stat
@@ -11,19 +11,19 @@ import attrs
 Kind = Literal["file", "folder", "link", "other"]
 
 MAX_LISTED: Final = 100_000
-"""Names read of one folder; more are passed over, for sorting them all would take memory without end."""
+"""Names read per folder; the rest is skipped, because sorting takes memory for all of them."""
 
 
 class WorkspaceRefused(Exception):
-    """The workspace did not do what it was asked; the message says why and names the path, for model and people."""
+    """The workspace refused a request; the message says why and names the path, for the model and for people."""
 
 
 class OutsideWorkspace(WorkspaceRefused):
-    """The path leads out of the folders that tools may touch, or is no path at all."""
+    """The path leads out of the folders that tools may touch, or is invalid."""
 
 
 class ProtectedPath(WorkspaceRefused):
-    """A change there could run code outside the sandbox, so a person has to agree to it first."""
+    """A change of this path could run code outside the sandbox, so it needs approval first."""
 
 
 class FileChanged(WorkspaceRefused):
@@ -32,7 +32,7 @@ class FileChanged(WorkspaceRefused):
 
 @attrs.frozen(kw_only=True)
 class FileVersion:
-    """Tells one state of a file from another."""
+    """Identifies one state of a file."""
 
     size: int
     mtime_ns: int
@@ -40,7 +40,7 @@ class FileVersion:
 
 @attrs.frozen(kw_only=True)
 class FileContent:
-    """What was read of a file; `size` is that of the whole file."""
+    """The content read from a file; `size` is that of the whole file."""
 
     data: bytes
     size: int
@@ -56,7 +56,7 @@ class FileContent:
 
 @attrs.frozen(kw_only=True)
 class FileStatus:
-    """What lies at a path."""
+    """The kind and state of what is at a path."""
 
     kind: Kind
     size: int
@@ -88,7 +88,7 @@ class Location:
 
 
 def to_file_status(found: os.stat_result) -> FileStatus:
-    """Turn what the system says about a file into our words."""
+    """Convert a stat result."""
     return FileStatus(
         kind=_kind_of(found.st_mode),
         size=found.st_size,
@@ -98,7 +98,7 @@ def to_file_status(found: os.stat_result) -> FileStatus:
 
 
 def read_up_to(descriptor: int, length: int) -> bytes:
-    """Read until the end of the file or until there are so many bytes."""
+    """Read up to `length` bytes, fewer only at the end of the file."""
     pieces: list[bytes] = []
     while length > 0 and (piece := os.read(descriptor, min(length, 1 << 20))):
         pieces.append(piece)
@@ -107,7 +107,7 @@ def read_up_to(descriptor: int, length: int) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte, whatever number the system takes at a time."""
+    """Write all bytes, however few the system accepts at a time."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -123,7 +123,7 @@ def _entries(found: Iterator["os.DirEntry[str]"]) -> Iterator[FolderEntry]:
     for entry in islice(found, MAX_LISTED):
         try:
             status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # removed meanwhile
+        except FileNotFoundError:  # removed in the meantime
             continue
         yield FolderEntry(name=entry.name, kind=_kind_of(status.st_mode), size=status.st_size)
 

@@ -9,22 +9,22 @@ from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.openat import descriptor_path, open_beneath
 
 _MAX_DEPTH: Final = 200
-"""Deeper folders are no work of people; and each level holds a list in memory."""
+"""People do not create deeper folders, and each level keeps a list in memory."""
 _LEFT_OUT: Final = frozenset({".git"})
 
 
 def is_beneath(path: str, places: Iterable[str]) -> bool:
-    """Tell whether a path is one of these or lies in one; all of them absolute and without links."""
+    """Return whether a path is one of these or lies in one; all of them absolute and without links."""
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
 def walk_folder(
     folder: int, root: int, location: Location, ignore: IgnoreRules | None, hidden: Sequence[str] = ()
 ) -> Iterator[tuple[str, FolderEntry]]:
-    """Go through everything beneath `folder`, depth first and by name; the paths are those that people are shown.
+    """Walk through everything beneath `folder`, depth first and by name; yields paths as people see them.
 
-    `root` is the folder that the location starts from: ignore files between the two count as well. Places that are
-    `hidden` are passed over.
+    `root` is the folder that the location starts from: ignore files between the two count as well. Skips `hidden`
+    places.
     """
     if ignore is not None:
         ignore = ignore.with_rules_above(root, location.relative)
@@ -39,7 +39,7 @@ def _walk(
 ) -> Iterator[tuple[str, FolderEntry]]:
     try:
         entries, ignore = _list(start, path, relative, ignore)
-    except OSError:  # removed, closed to us, or swapped for a link
+    except OSError:  # removed, not accessible, or swapped for a link
         return
     for entry in entries:
         below = os.path.join(path, entry.name)

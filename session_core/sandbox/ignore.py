@@ -1,7 +1,7 @@
-"""Which files `.gitignore` and `.ignore` leave out.
+"""The files that `.gitignore` and `.ignore` exclude.
 
-Patterns are matched by two pointers that go forward, not by regular expressions: a pattern in a hostile repository must
-not be able to keep us busy for ever.
+Patterns are matched with two pointers that only move forward, not with regular expressions: a pattern in a hostile
+repository must not keep us busy forever.
 """
 
 import os
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from session_core.sandbox.workspace import Workspace
 
 IGNORE_FILES: Final = (".gitignore", ".ignore")
-"""Read in this order; what a later one says wins."""
+"""Read in this order; later files win."""
 _MAX_FILE_BYTES: Final = 256 * 1024
 _MAX_RULES_PER_FILE: Final = 2_000
 _MAX_RULES: Final = 10_000
-"""Patterns at work at one place; every name is compared with each of them."""
+"""Patterns that apply at one place; every name is compared with each of them."""
 
 _Token = str | tuple[bool, tuple[tuple[str, str], ...]]
 
 
 @attrs.frozen(kw_only=True)
 class _Rule:
-    """One line: `parts` are the names of a path, and None stands for any number of folders."""
+    """One line: `parts` are the names of a path; None stands for any number of folders."""
 
     parts: tuple[tuple[_Token, ...] | None, ...]
     keeps: bool
@@ -46,13 +46,13 @@ class _Layer:
 
 @attrs.frozen
 class IgnoreRules:
-    """What the ignore files of a folder and of those above it say; deeper files and later lines win."""
+    """The rules of the ignore files in a folder and the folders above it; deeper files and later lines win."""
 
     _layers: tuple[_Layer, ...] = ()
 
     @classmethod
     def load(cls, workspace: "Workspace") -> "IgnoreRules":
-        """Start with what git keeps to itself, `.git/info/exclude`; a walk adds the files it comes by."""
+        """Start with git's own `.git/info/exclude`; a walk adds the ignore files on its way."""
         with suppress(Exception):
             content = workspace.read(".git/info/exclude", max_bytes=_MAX_FILE_BYTES)
             return cls().with_lines("", content.data.decode("utf-8", "surrogateescape"))
@@ -71,7 +71,7 @@ class IgnoreRules:
         rules = self
         for name in IGNORE_FILES:
             if name in names:
-                with suppress(OSError):  # a link, a pipe, or closed to us: no rules
+                with suppress(OSError):  # a link, a pipe, or not accessible: no rules
                     rules = rules.with_lines(relative, _read_text(folder, name))
         return rules
 
@@ -90,7 +90,7 @@ class IgnoreRules:
         return rules
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Tell whether this path, relative to the root, is left out; whether a folder above it is, the walk knows."""
+        """Return whether this path, relative to the root, is excluded; the walk checks the folders above it."""
         for layer in reversed(self._layers):
             if layer.folder and not path.startswith(layer.folder + "/"):
                 continue
@@ -122,7 +122,7 @@ def _parse(line: str) -> _Rule | None:
     anchored = "/" in line
     names = line.removeprefix("/").split("/")
     if "" in names:
-        return None  # something without a name, which git finds nowhere
+        return None  # an empty name, which matches nothing in git
     parts: list[tuple[_Token, ...] | None] = [] if anchored else [None]
     for name in names:
         if name != "**":
@@ -132,7 +132,7 @@ def _parse(line: str) -> _Rule | None:
             parts.append(tokens)
         elif not parts or parts[-1] is not None:
             parts.append(None)
-    if parts[-1] is None:  # "a/**" is all that lies inside of a, but not a itself
+    if parts[-1] is None:  # "a/**" is everything inside a, but not a itself
         parts.append((_ANY_NUMBER,))
     return _Rule(parts=tuple(parts), keeps=keeps, folders_only=folders_only)
 
@@ -145,11 +145,11 @@ def _without_trailing_blanks(line: str) -> str:
 
 _ANY_NUMBER: Final = "**"
 _ANY_ONE: Final = "??"
-"""Two characters each, so that they are never mistaken for a letter of the pattern."""
+"""Two characters each, so they differ from any letter of the pattern."""
 
 
 def _tokens(name: str) -> tuple[_Token, ...] | None:
-    """Cut a pattern for one name into letters, wildcards and sets; nothing if it cannot match anything."""
+    """Split a pattern for one name into letters, wildcards and sets; None if it cannot match anything."""
     tokens: list[_Token] = []
     position = 0
     while position < len(name):
@@ -215,7 +215,7 @@ _CLASSES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 
 def _path_matches(parts: tuple[tuple[_Token, ...] | None, ...], names: list[str]) -> bool:
-    """Match names against parts; after a None, the first place where the rest fits is as good as any later one."""
+    """Match names against parts; after a None, the first match of the rest is as good as any later one."""
     part = name = 0
     resume: tuple[int, int] | None = None
     while name < len(names):

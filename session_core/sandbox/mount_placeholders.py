@@ -1,11 +1,11 @@
-"""Stand-ins: what takes the place of missing protected paths on the disk while a confined program runs.
+"""Stand-ins: placeholders on the disk for missing protected paths while a confined program runs.
 
-They have to be there, for nothing can be mounted on what is not. Folders in a project, because git does not see empty
-ones; files in a home directory, because a shell that starts meanwhile complains about a folder.
+They must exist because a mount needs a mount point. In a project they are folders, because git ignores empty ones; in a
+home directory they are files, because a shell that starts in the meantime complains about a folder.
 
-A stand-in is told from what people make by its time of change, which is one that nothing else has: whoever puts
-something into it changes that too. So a stand-in that a killed process has left is known as one, and goes away with the
-next run. A lock on each keeps other runs, of other processes too, from taking it away: the mount would go with it.
+A stand-in has a modification time that nothing else has; putting something into it changes that time. So the next run
+recognises and removes a stand-in that a killed process has left. A lock on each stand-in stops other runs, including
+those of other processes, from removing it, which would remove the mount too.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ _MARK_NS: Final = 981_173_106_123_456_789
 """A moment in 2001, to the nanosecond."""
 _TRIES: Final = 100
 _TEXTS: Final = {
-    # A login shell reads only the first of these that is there: each hands on to the next.
+    # A login shell reads only the first of these that exists, so each one sources the next.
     ".bash_profile": "[ -r ~/.bash_login ] && . ~/.bash_login\n",
     ".bash_login": "[ -r ~/.profile ] && . ~/.profile\n",
 }
@@ -31,26 +31,26 @@ _MAX_TEXT: Final = 100
 
 
 class CannotConfine(WorkspaceRefused):
-    """No sandbox can keep what this policy promises; the message says why."""
+    """No sandbox can enforce this policy; the message says why."""
 
 
 class HasMissing(Protocol):
-    """A plan, as far as it is about stand-ins."""
+    """The part of a plan that is about stand-ins."""
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Where folders have to stand in."""
+        """The paths that need a folder as stand-in."""
         ...
 
     @property
     def missing_files(self) -> tuple[str, ...]:
-        """Where files have to stand in."""
+        """The paths that need a file as stand-in."""
         ...
 
 
 @contextmanager
 def hold_places(plan: HasMissing) -> Generator[None]:
-    """Make the stand-ins for missing protected paths, and take them away when no run needs them any more."""
+    """Create the stand-ins for missing protected paths, and remove them when no run needs them any more."""
     with ExitStack() as held:
         for path in plan.missing:
             held.callback(_give_up, path, _take(path, folder=True))
@@ -66,7 +66,7 @@ def held_stand_ins() -> tuple[str, ...]:
 
 
 def clear_leftovers(paths: Iterable[str]) -> None:
-    """Take away those of these paths that are stand-ins which nobody needs any more, as after a crash."""
+    """Remove the stand-ins among these paths that no run needs any more, as after a crash."""
     for path in paths:
         with suppress(OSError):
             if is_stand_in(os.lstat(path)):
@@ -74,7 +74,7 @@ def clear_leftovers(paths: Iterable[str]) -> None:
 
 
 def is_stand_in(found: os.stat_result) -> bool:
-    """Tell whether this is a stand-in, of this process or another, and not something that people have made."""
+    """Return whether this is a stand-in, of this process or another, and not something that people have made."""
     small = stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_TEXT)
     return small and found.st_mtime_ns == _MARK_NS and found.st_uid == os.geteuid()
 
@@ -84,14 +84,14 @@ _lock: Final = threading.Lock()
 
 
 def _take(path: str, *, folder: bool) -> int:
-    """Have something at this path that nobody takes away, and return the descriptor with the lock on it."""
+    """Ensure that there is something at this path that no run removes; return the descriptor that holds the lock."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_DIRECTORY if folder else 0)
     for _ in range(_TRIES):
         with suppress(FileExistsError):
             _make(path, folder=folder)
         try:
             descriptor = os.open(path, flags)
-        except FileNotFoundError:  # taken away just now
+        except FileNotFoundError:  # removed just now
             continue
         except OSError:
             break
@@ -100,7 +100,7 @@ def _take(path: str, *, folder: bool) -> int:
             with _lock:
                 _held[path] += 1
             return descriptor
-        os.close(descriptor)  # the lock is on one that was taken away while we waited for it
+        os.close(descriptor)  # the locked one was removed while we waited for the lock
     raise CannotConfine(f"{path!r} is protected and was made just now; try again")
 
 
@@ -136,7 +136,7 @@ def _give_up(path: str, descriptor: int) -> None:
 def _take_away(path: str, descriptor: int) -> None:
     """Remove a stand-in unless another run holds it; closes the descriptor."""
     try:
-        with suppress(OSError):  # somebody holds it, or has put something into it
+        with suppress(OSError):  # another run holds it, or something was put into it
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             found = os.fstat(descriptor)
             if is_stand_in(found) and _is_same_file(path, descriptor):

@@ -1,8 +1,8 @@
-"""Open a path under a folder without ever leaving it, even while somebody swaps folders for links.
+"""Open a path under a folder without ever leaving it, even while another process swaps folders for links.
 
-Linux does it in one system call, `openat2`. Where that is missing, the path is walked by hand: every component is
-opened from the descriptor of the one before it and never through a link; links are read and walked by hand too. Both
-refuse the same: `..` above the folder, absolute links, and the links of `/proc` that are no paths at all.
+Linux does it in one system call, `openat2`. Without it, we walk the path by hand: every component is opened from the
+descriptor of the one before it and never through a link; links are read and walked by hand too. Both refuse the same:
+`..` above the folder, absolute links, and the links in `/proc` that are not paths.
 """
 
 import ctypes
@@ -22,12 +22,12 @@ _BENEATH: Final = 0x08
 _IN_ROOT: Final = 0x10
 
 _TRIES: Final = 128
-"""The kernel gives up for the moment when folders are being moved about; then one asks again."""
+"""The kernel reports a temporary failure while folders are being moved; we retry this often."""
 _MAX_LINKS: Final = 40
-"""As many links as Linux follows in one path."""
+"""The number of links that Linux follows in one path."""
 
 FOLDER_ONLY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
-"""Open a folder just to open things in it; works without the right to list it where the system can do that."""
+"""Open a folder only to open things in it; works without the right to list it if the system supports that."""
 
 
 class _HowToOpen(ctypes.Structure):
@@ -43,7 +43,7 @@ def open_beneath(
         folder: Descriptor of the folder that must not be left.
         path: Relative to it; empty for the folder itself.
         flags: As for `os.open`.
-        mode: For a file that is made; the umask applies.
+        mode: For a new file; the umask applies.
         follow: Whether links inside the folder may be followed at all.
         whole_disk: The folder is `/`: absolute links start there, and there is nothing to leave.
 
@@ -58,7 +58,7 @@ def open_beneath(
 
 @functools.cache
 def has_openat2() -> bool:
-    """Tell whether this system has `openat2` and lets us use it; some containers do not."""
+    """Return whether this system has `openat2` and lets us use it; some containers do not."""
     if sys.platform != "linux":
         return False
     folder = os.open("/", FOLDER_ONLY | os.O_CLOEXEC)
@@ -118,7 +118,7 @@ def open_by_hand(
             walk = _PathWalk(folder, path, opened, follow=follow, whole_disk=whole_disk)
             try:
                 return walk.open_last(flags | os.O_CLOEXEC, mode)
-            except _Swapped:  # something became a link, or ceased to be one, between two looks at it
+            except _Swapped:  # something became a link, or ceased to be one, between two checks
                 continue
     raise OSError(errno.EAGAIN, "the folders on the way keep changing", path)
 
@@ -128,7 +128,7 @@ class _Swapped(Exception):
 
 
 class _PathWalk:
-    """One walk along a path, holding the descriptor of every folder from the start to where it is."""
+    """One walk along a path; holds the descriptor of every folder from the start to the current one."""
 
     def __init__(self, folder: int, path: str, opened: ExitStack, *, follow: bool, whole_disk: bool) -> None:
         self._folders = [folder]
@@ -187,7 +187,7 @@ class _PathWalk:
         try:
             return os.readlink(name, dir_fd=self._folders[-1])
         except OSError as error:
-            if error.errno in {errno.EINVAL, errno.ENOENT}:  # not a link; or missing, which opening it will say
+            if error.errno in {errno.EINVAL, errno.ENOENT}:  # not a link; or missing, which opening it will report
                 return None
             raise self._error(error.errno or errno.EIO) from None
 
@@ -217,7 +217,7 @@ class _PathWalk:
 
 
 def descriptor_path(descriptor: int) -> str | None:
-    """Return where an open folder lies now, without any links; nothing if the system cannot tell."""
+    """Return the current path of an open folder, without links; None if the system cannot tell."""
     if sys.platform == "darwin":
         import fcntl
 

@@ -1,4 +1,4 @@
-"""Decide what a confined program sees: a look at the disk turns a policy into a plan, a value that can be compared."""
+"""Plan what a confined program sees: turn a policy and the state of the disk into a plan, a comparable value."""
 
 import os
 import re
@@ -17,19 +17,19 @@ from session_core.sandbox.secrets import clean_environment, secret_paths
 
 # --- the sockets of other programs, which a confined program must not reach -------------------------------------------
 MAX_SOCKETS: Final = 1_000
-"""So many can be hidden one by one; bubblewrap takes nine thousand words."""
+"""How many can be hidden one by one; bubblewrap accepts nine thousand arguments."""
 _ROW: Final = re.compile(r"[0-9a-fA-F]+: (?:\S+ +){5}\S+(?: (.*))?")
 
 
 class SocketsUnknown(OSError):
-    """The system does not tell which sockets there are."""
+    """The system does not list the open sockets."""
 
 
 def open_sockets() -> tuple[str, ...]:
-    """Return the sockets in the file system on which programs listen now; a read-only mount does not close them.
+    """Return the file system sockets on which programs listen now; a read-only mount does not block them.
 
     Raises:
-        SocketsUnknown: Nobody can tell.
+        SocketsUnknown: The system does not list them.
     """
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape", newline="\n") as table:
@@ -42,7 +42,7 @@ def open_sockets() -> tuple[str, ...]:
 
 
 def socket_paths(table: str) -> Iterator[str]:
-    """Read the kernel's table; a path may hold blanks and even line ends, and then goes on in the next row."""
+    """Parse the kernel's table; a path may hold blanks and even line ends, and then continues in the next row."""
     path: str | None = None
     for line in table.split("\n"):
         row = _ROW.fullmatch(line)
@@ -65,21 +65,21 @@ def _is_socket(path: str) -> bool:
 
 # --- plan -------------------------------------------------------------------------------------------------------------
 
-PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets empty ones of its own
+PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets its own empty ones
 _COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
 _STAYS_VISIBLE: Final = ("/run/current-system", "/run/opengl-driver")
-"""Where one system keeps its programs."""
+"""Where NixOS keeps its programs."""
 
 
 @attrs.frozen(kw_only=True)
 class ResourceLimits:
-    """What a program and all that it starts may use up; the number of processes does not bind root."""
+    """The resource limits of a program and everything it starts; the number of processes does not limit root."""
 
     processes: int = 1_024
     file_bytes: int = 4 * 1024**3
     open_files: int = 4_096
     private_bytes: int = 1024**3
-    """The size of each of its private folders for temporary files, which are in memory."""
+    """The size of each private folder for temporary files, in memory."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,18 +89,18 @@ class SandboxPlan:
     Attributes:
         cwd: Where the program starts.
         writable: Folders it may change.
-        pinned: Folders that it must not rename, for something protected lies inside of them.
-        protected: Paths inside of writable folders that are there and that it may only read.
-        missing: The same, but not there; an empty folder that cannot be changed takes their place.
-        missing_files: The same, where a file that cannot be changed takes it.
+        pinned: Folders that it must not rename, because something protected lies inside.
+        protected: Existing paths inside writable folders that it may only read.
+        missing: Protected paths that do not exist; a read-only empty folder takes their place.
+        missing_files: Protected paths that do not exist; a read-only file takes their place.
         visible: Paths that it may read although they lie in a hidden folder.
-        private: Empty folders of its own, in memory.
+        private: Its own empty folders, in memory.
         hidden_folders: Folders that it sees empty.
         hidden_files: Files that it sees empty.
         network: Whether it shares the network.
-        environment: All variables that it gets.
-        limits: What it may use up.
-        filter_file: A file with the filter for system calls.
+        environment: All its variables.
+        limits: Its resource limits.
+        filter_file: A file with the system call filter.
     """
 
     cwd: str
@@ -135,23 +135,23 @@ def plan_sandbox(
     filter_file: str | None = None,
     cwd: str | None = None,
 ) -> SandboxPlan:
-    """Look at the disk and plan a run in `root`.
+    """Read the disk and plan a run in `root`.
 
     Args:
         root: The folder of the session.
         user_home: The user's home directory, whose secrets are hidden.
-        environment: Of which the harmless part is handed on.
+        environment: The environment whose harmless part the program inherits.
         writable_roots: Further folders that may be changed.
         readable_roots: Folders that may be read even if they lie in a hidden one.
         hidden: Further paths to hide: the home of session-core.
         read_only: Change nothing but private folders.
         network: Share the network.
-        protected: Paths beneath each writable folder that stay as they are, whether they exist or not; so do the
-            start files of home directories in it. None if all of that may be changed.
+        protected: Paths beneath each writable folder that must not change, whether they exist or not, together with
+            the start files of home directories in it. None if all of that may be changed.
         homes: Further home directories of the user.
-        limits: What it may use up.
+        limits: The resource limits.
         filter_file: See `seccomp.write_filter`.
-        cwd: Where to start; `root` when left out.
+        cwd: Where to start; `root` by default.
 
     Raises:
         CannotConfine: A root is the whole disk or missing, a protected path is a link, which could be replaced, or
@@ -196,7 +196,7 @@ def plan_sandbox(
 
 
 def _sockets(covered: Sequence[str], visible_roots: Sequence[str]) -> list[str]:
-    """All sockets that are not in a folder which is covered anyway; not one of them may stay open."""
+    """Return all sockets that are not in a covered folder; none of them may stay reachable."""
     hiding = (*covered, *PRIVATE)
     try:
         found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, visible_roots)]
@@ -215,7 +215,7 @@ def _real(path: str) -> str:
 
 
 def _drop_covered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[str]) -> list[str]:
-    """Leave out what a hidden folder hides already, unless it lies in a folder that is shown inside of that one."""
+    """Drop paths that a hidden folder already hides, unless they lie in a visible folder inside it."""
     remaining: list[str] = []
     for path in sorted(set(paths)):
         hiding = max((len(each) for each in (*over, *remaining) if path.startswith(each + "/")), default=-1)
@@ -226,8 +226,8 @@ def _drop_covered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[
 
 
 def drop_vanished_files(plan: SandboxPlan) -> SandboxPlan:
-    """Leave out hidden files that are gone by now, such as the socket of a program that has ended meanwhile.
+    """Drop hidden files that are gone by now, such as the socket of a program that has just ended.
 
-    Nothing can be mounted on what is not there, and one socket less on the machine must not fail a command.
+    A mount needs an existing mount point, and a vanished socket must not fail a command.
     """
     return attrs.evolve(plan, hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)))

@@ -1,4 +1,4 @@
-"""Find out what a sandbox has to do so that protected paths stay as they are, whether or not they exist."""
+"""Determine how a sandbox keeps protected paths unchanged, whether or not they exist."""
 
 import os
 import stat
@@ -10,16 +10,16 @@ from session_core.sandbox.mount_placeholders import CannotConfine, clear_leftove
 from session_core.sandbox.protected_paths import HOME_PROTECTED, PROTECTED, home_guards, resolve_link_targets
 
 _MAX_BESIDE: Final = 1_000
-"""Folders beside a link that are opened one by one."""
+"""How many folders beside a link are made writable one by one."""
 
 
 class ProtectedMounts:
-    """The protected paths inside of some writable folders, sorted by what has to be done about them.
+    """The protected paths inside some writable folders, grouped by how the sandbox protects them.
 
     Attributes:
-        present: They are there, and are mounted read-only.
-        missing: They are not there; a folder stands in for them.
-        missing_files: The same, but a file stands in.
+        present: Existing paths, which are mounted read-only.
+        missing: Missing paths; a folder stands in for each.
+        missing_files: Missing paths; a file stands in for each.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ class ProtectedMounts:
         """Guard these paths beneath each of the folders.
 
         Raises:
-            CannotConfine: One of them is a link, which could be replaced.
+            CannotConfine: One of the paths is a link, which could be replaced.
         """
         for root in self._roots:
             for path in protected:
@@ -43,10 +43,10 @@ class ProtectedMounts:
                     self._add_place(place)
 
     def add_homes(self, homes: Iterable[str]) -> None:
-        """Guard the start files of home directories, as far as they lie in one of the folders.
+        """Guard the start files of home directories that lie in one of the folders.
 
-        People have links there. Nothing can be mounted on a link, so the folder around it is made read-only instead,
-        and the folders in that one are opened again.
+        These files are often links. Nothing can be mounted on a link, so the folder around it becomes read-only
+        instead, and its subfolders are made writable again.
         """
         for home, path in home_guards(self._roots, homes):
             root = next(root for root in self._roots if is_beneath(os.path.join(home, path.rstrip("/")), (root,)))
@@ -54,24 +54,24 @@ class ProtectedMounts:
             self._add(root, relative, folder=path.endswith("/"), links=True)
             for place in resolve_link_targets(home, path):
                 self._add_place(place)
-        # What is missing in a folder that cannot be changed stays missing.
+        # A path that is missing in a read-only folder stays missing.
         self.missing = {path for path in self.missing if os.path.dirname(path) not in self._frozen}
         self.missing_files = {path for path in self.missing_files if os.path.dirname(path) not in self._frozen}
 
     def add_missing(self, places: Iterable[str]) -> None:
-        """Guard places that would be hidden if they were there."""
+        """Guard places that would be hidden if they existed."""
         for place in places:
             self._add_place(place)
 
     def pinned(self) -> tuple[str, ...]:
-        """Return the folders that must not be renamed, for something protected lies in them."""
+        """Return the folders that must not be renamed, because something protected lies in them."""
         return tuple(sorted(self._above - self.present - self.missing))
 
     def folders_beside_links(self) -> tuple[str, ...]:
-        """Return the folders that stay open although the one around them is read-only.
+        """Return the folders that stay writable although the folder around them is read-only.
 
         Raises:
-            CannotConfine: They are too many.
+            CannotConfine: There are too many of them.
         """
         found = [path for folder in sorted(self._frozen) for path in _folders_in(folder) if path not in self._frozen]
         if len(found) > _MAX_BESIDE:
@@ -114,7 +114,7 @@ class ProtectedMounts:
                 return
 
     def _add_present(self, place: str, found: os.stat_result) -> None:
-        # What may be the stand-in of another run must not vanish before we end.
+        # A path that may be another run's stand-in must not vanish before this run ends.
         if stat.S_ISDIR(found.st_mode) and not os.listdir(place):
             self.missing.add(place)
         elif is_stand_in(found):
@@ -129,7 +129,7 @@ def _folders_in(folder: str) -> list[str]:
 
 
 def clear_stand_ins(root: str, homes: Iterable[str] = ()) -> None:
-    """Take away what runs that were killed have left of their stand-ins in a folder; nothing that people have made."""
+    """Remove the stand-ins that killed runs have left in a folder; never anything that people have made."""
     real = os.path.realpath(root)
     clear_leftovers(path for folder, paths in _all_guards(real, homes) for path in _ways(folder, paths))
 
@@ -142,7 +142,7 @@ def _all_guards(root: str, homes: Iterable[str]) -> Iterator[tuple[str, Sequence
 
 
 def _ways(folder: str, paths: Iterable[str]) -> Iterator[str]:
-    """Each of the paths, and each folder on the way to it, which may have stood in for it; the deepest first."""
+    """Yield each path, and each folder on the way to it, which may be its stand-in; the deepest first."""
     for path in paths:
         names = path.rstrip("/").split("/")
         for count in range(len(names), 0, -1):

@@ -1,4 +1,4 @@
-"""Paths that run code outside the sandbox when somebody next uses a project, or logs in."""
+"""Paths that run code outside the sandbox when a person next uses the project, or logs in."""
 
 import functools
 import os
@@ -18,26 +18,26 @@ PROTECTED: Final[tuple[str, ...]] = (
     ".mcp.json",
     ".vscode",
 )
-"""Relative to each root. The whole of `.git`, not its hooks and config alone: a file `commondir` in it moves both to
-another place, and the notes of a half-done rebase hold commands."""
+"""Relative to each root. The whole of `.git`, not only its hooks and config: a file `commondir` in it moves both to
+another place, and the state of an unfinished rebase holds commands."""
 
 HOME_PROTECTED: Final[tuple[str, ...]] = (
     # shells
     ".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".cshrc", ".inputrc", ".kshrc",
     ".login", ".logout", ".oh-my-zsh/", ".profile", ".tcshrc", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
     ".config/fish/",
-    # what starts with a login, or by the clock
+    # programs started at login or on a schedule
     ".anacrontab", ".config/autostart/", ".config/environment.d/", ".config/plasma-workspace/", ".config/systemd/",
     ".crontab", ".local/share/dbus-1/", ".local/share/systemd/", ".pam_environment", ".ssh/", ".xinitrc", ".xprofile",
     ".xserverrc", ".xsession", ".xsessionrc",
-    # programs that are found by their names
+    # programs found by name
     ".cargo/bin/", ".local/bin/", ".local/lib/", ".local/share/applications/", "bin/",
     # settings that name programs to run
     ".cargo/config", ".cargo/config.toml", ".cargo/env", ".config/direnv/", ".config/emacs/", ".config/git/",
     ".config/nvim/", ".config/tmux/", ".direnvrc", ".emacs", ".emacs.d/", ".forward", ".gdbinit", ".gitconfig",
     ".ipython/", ".screenrc", ".tmux.conf", ".vim/", ".vimrc",
 )  # fmt: skip
-"""Relative to the user's home directory, where a session's folder contains it; folders have a slash at the end."""
+"""Relative to the user's home directory, if a session's folder contains it; folders have a trailing slash."""
 
 _MAX_POINTER_BYTES: Final = 4_096
 
@@ -45,10 +45,10 @@ _MAX_POINTER_BYTES: Final = 4_096
 def is_protected_path(
     real_path: str, real_roots: Iterable[str], protected: Sequence[str], *, new_folder: bool = False
 ) -> bool:
-    """Tell whether a change of `real_path`, which has no links in it, changes a protected path of one of the roots.
+    """Return whether a change of `real_path`, which has no links in it, changes a protected path of one of the roots.
 
-    A file in the place of a folder that would hold a protected path counts too: it decides what that folder is. A new
-    folder there, still empty, does not.
+    A file in the place of a folder that would hold a protected path counts too: it decides what that folder is. A new,
+    empty folder there does not.
     """
     for root in real_roots:
         relative = _beneath(real_path, root)
@@ -71,9 +71,9 @@ def _beneath(path: str, root: str) -> str | None:
 
 
 def home_guards(real_roots: Iterable[str], real_homes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Return the protected paths of home directories that lie inside of the roots, each with its home.
+    """Return the protected paths of home directories that lie inside the roots, each with its home.
 
-    A root that lies in such a path itself was somebody's choice.
+    A root inside such a path was chosen by a person, and is not protected.
     """
     roots = tuple(real_roots)
     for home in real_homes:
@@ -87,7 +87,7 @@ def home_guards(real_roots: Iterable[str], real_homes: Iterable[str]) -> Iterato
 def is_protected_at_home(
     real_path: str, real_roots: Iterable[str], real_homes: Iterable[str], *, new_folder: bool = False
 ) -> bool:
-    """Tell whether a change of `real_path` changes a start file of a home directory that lies in one of the roots."""
+    """Return whether a change of `real_path` changes a start file of a home directory that lies in one of the roots."""
     roots = tuple(real_roots)
     for home, path in home_guards(roots, real_homes):
         if is_protected_path(real_path, (home,), (path,), new_folder=new_folder):
@@ -98,9 +98,9 @@ def is_protected_at_home(
 
 
 def resolve_link_targets(folder: str, path: str) -> Iterator[str]:
-    """Return where a protected path of a folder really lies, if links or git's own pointers lead elsewhere.
+    """Return the real locations of a folder's protected path, if links or git's own pointers lead elsewhere.
 
-    The `.git` of a working tree may be a file that names another folder, and that may name one more.
+    The `.git` of a working tree may be a file that names another folder, which may name a third.
     """
     place = os.path.join(folder, path.rstrip("/"))
     real = os.path.realpath(place)
@@ -131,12 +131,12 @@ def _pointer(file: str, start: bytes, folder: str | None = None) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def _fold_names(path: str) -> tuple[str, ...]:
-    """Split a path into names that are equal if any file system takes them for one and the same."""
+    """Split a path into folded names, which are equal if any file system treats them as the same."""
     return tuple(
         "".join(
             letter
             for letter in unicodedata.normalize("NFKC", name)
-            if unicodedata.category(letter) != "Cf"  # some file systems leave such characters out
+            if unicodedata.category(letter) != "Cf"  # some file systems ignore such characters
         ).casefold()
         for name in os.path.normpath(path).split("/")
         if name not in {"", "."}

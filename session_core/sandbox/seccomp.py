@@ -1,7 +1,7 @@
-"""The system calls that a confined program may not use, as a program for the kernel's filter.
+"""The system calls that a confined program may not use, as a kernel filter program.
 
-Namespaces hide what is outside; this takes away the calls with which one might break out of them, look into other
-processes, or type into the terminal. A refused call fails with an error; the program goes on.
+Namespaces hide what is outside; the filter blocks the calls that could break out of them, look into other processes, or
+type into the terminal. A refused call fails with an error; the program goes on.
 """
 
 import errno
@@ -43,7 +43,7 @@ _ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _TERMINAL_TRICKS: Final = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX put characters into a terminal as if they had been typed."""
 _FAMILIES: Final = (1, 2, 10, 16)
-"""Unix, IPv4, IPv6, netlink. Others, such as the one to the host of a virtual machine, know no namespaces."""
+"""Unix, IPv4, IPv6, netlink. Others, such as the one to the host of a virtual machine, ignore namespaces."""
 
 _LOAD: Final = 0x20
 _EQUAL: Final = 0x15
@@ -54,12 +54,12 @@ _FAIL: Final = 0x00050000
 
 
 def filter_program(machine: str) -> bytes | None:
-    """Return the filter for a kind of machine; nothing for one whose call numbers are not known here."""
+    """Return the filter for a machine type; None if its call numbers are not known here."""
     if machine not in _ARCHITECTURE:
         return None
     steps = [
         _step(_LOAD, 4),
-        # Another architecture's calls have other numbers and would go past all that follows.
+        # Calls of another architecture have other numbers and would bypass the checks below.
         _step(_EQUAL, _ARCHITECTURE[machine], 1, 0),
         _step(_RETURN, _FAIL | errno.ENOSYS),
         _step(_LOAD, 0),
@@ -84,7 +84,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def write_filter(home: Path) -> str | None:
-    """Have the filter for this machine in a private file of the home, and return its path; nothing if there is none."""
+    """Write the filter for this machine to a private file of the home, and return its path; None if there is none."""
     program = filter_program(platform.machine())
     if program is None:
         return None
@@ -97,16 +97,16 @@ def write_filter(home: Path) -> str | None:
 
 
 def filter_in_memory() -> str | None:
-    """Put the filter for this machine into memory, and return a path by which this process opens it.
+    """Put the filter for this machine into memory, and return a path with which this process can open it.
 
-    Nothing if there is no filter for this machine.
+    Returns None if there is no filter for this machine.
     """
     program = filter_program(platform.machine())
     return None if program is None else seal_in_memory("commands", program)
 
 
 def seal_in_memory(name: str, program: bytes) -> str:
-    """Put a filter into a sealed file in memory, and return a path by which this process opens it."""
+    """Put a filter into a sealed file in memory, and return a path with which this process can open it."""
     with _lock:
         if name not in _in_memory:
             with os.fdopen(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "wb", buffering=0) as file:
@@ -118,6 +118,6 @@ def seal_in_memory(name: str, program: bytes) -> str:
 
 
 _in_memory: dict[str, int] = {}
-"""One descriptor for each filter, for as long as this process lives."""
+"""One descriptor per filter, for the lifetime of this process."""
 _lock: Final = threading.Lock()
 """Sandboxes are planned in threads."""

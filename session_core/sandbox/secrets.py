@@ -1,4 +1,4 @@
-"""What a confined program never gets to see: keys, tokens, histories."""
+"""The files and variables that a confined program never sees: keys, tokens, histories."""
 
 import functools
 import os
@@ -20,7 +20,7 @@ _ALLOWED_VARIABLES: Final = frozenset({
     # where languages and build tools live
     "CARGO_HOME", "CONDA_PREFIX", "GOPATH", "GOROOT", "JAVA_HOME", "NVM_DIR", "PYENV_ROOT", "RUSTUP_HOME",
     "VIRTUAL_ENV",
-    # what lets them check certificates behind a company's proxy
+    # certificates behind a company's proxy
     "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 })  # fmt: skip
 _MAX_VALUE: Final = 32_768
@@ -41,11 +41,11 @@ SECRET_PATHS: Final[tuple[str, ...]] = (
 """Relative to the user's home directory."""
 _MAX_LOOKS: Final = 16
 _SETTLED_NS: Final = 2_000_000_000
-"""A folder that changed less than this ago may change again without its time showing it."""
+"""A folder that changed more recently than this may change again within the resolution of its time stamp."""
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what a program needs of an environment; keys, tokens and sockets are not on the list of what is kept."""
+    """Return the part of an environment that a program needs; the list of kept names has no keys, tokens or sockets."""
     cleaned = {
         name: value
         for name, value in environment.items()
@@ -58,17 +58,17 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def secret_paths(user_home: str) -> tuple[str, ...]:
-    """Return the places with secrets that exist in a home directory, behind any links."""
+    """Return the existing places with secrets in a home directory, with links resolved."""
     plain, links = _find_secrets(user_home)
     return tuple(dict.fromkeys((*plain, *(os.path.realpath(path) for path in links if os.path.exists(path)))))
 
 
 @attrs.frozen
 class _SecretScan:
-    """What a look into a home directory has found, and how its folders were then.
+    """The result of scanning a home directory, and the state of its folders at that time.
 
-    Only what the folders themselves say is kept: which names are there, and which of them are links. Where a link leads
-    is looked up each time.
+    It caches only what the folders themselves say: which names exist, and which of them are links. The targets of links
+    are looked up each time.
     """
 
     folders: tuple[tuple[str, tuple[int, int, int] | None], ...]
@@ -95,7 +95,7 @@ def _find_secrets(user_home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             whole = os.path.realpath(path) == os.path.join(real_home, name) and not os.path.islink(path)
             (plain if whole else links).append(os.path.join(real_home, name) if whole else path)
     look = _SecretScan(states, tuple(plain), tuple(links))
-    # The time of change, unlike that of the content, can be set by nobody.
+    # Unlike the modification time, no program can set the change time.
     if real_home == user_home and all(state is None or state[2] < now_ns - _SETTLED_NS for _, state in states):
         if len(_looks) >= _MAX_LOOKS:
             _looks.clear()
@@ -104,7 +104,7 @@ def _find_secrets(user_home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _folders_of(user_home: str) -> Iterator[str]:
-    """The folders that decide which of the names are there."""
+    """Yield the folders that decide which of the names exist."""
     above = {user_home}
     for name in SECRET_PATHS:
         folder = os.path.dirname(name)
@@ -123,7 +123,7 @@ def _state_of(folder: str) -> tuple[int, int, int] | None:
 
 
 def home_folders() -> tuple[str, ...]:
-    """Return the user's home directories: that of the environment and that of the system may differ."""
+    """Return the user's home directories: the environment and the system may name different ones."""
     homes: list[str] = []
     with suppress(RuntimeError):
         homes.append(str(Path.home()))
@@ -138,7 +138,7 @@ def _system_home(user: int) -> str:
 
 
 def hidden_places() -> tuple[str, ...]:
-    """Return what no tool may touch even where the folder of a session contains it: keys, and this service's own home.
+    """Return the places that no tool may touch, even inside a session's folder: keys, and this service's own home.
 
     Either home directory may hold keys.
     """

@@ -1,7 +1,7 @@
-"""Files of a project that steer the agent are mere data until a person has trusted exactly these files.
+"""Trust: project files that steer the agent are only data until a person has trusted exactly these files.
 
-Settings, skills, extensions and instructions come with a repository, from whoever wrote it. They are read only if the
-folder is trusted with the fingerprint it has now; one changed byte, and the person is asked again.
+Settings, skills, extensions and instructions come from the authors of a repository. They are read only if the folder is
+trusted with its current fingerprint; after one changed byte, the person is asked again.
 """
 
 import fcntl
@@ -26,9 +26,9 @@ PROJECT_FILES: Final[tuple[str, ...]] = (
     ".mcp.json",
     "mcp.json",
 )
-"""What a project may bring along, files and folders."""
+"""The files and folders of a project that steer the agent."""
 PINNED_APART: Final = (".session-core/extensions", ".smooth/extensions")
-"""Extensions are agreed to one by one, with all their files, which may be thousands; here only their names count."""
+"""Consent to extensions is given one by one, for all their files, maybe thousands; here only their names count."""
 _MAX_FILES: Final = 2_000
 _MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 _MAX_ALL_BYTES: Final = 32 * 1024 * 1024
@@ -39,30 +39,30 @@ _FORMAT: Final = 1
 
 
 class TooMuchToTrust(Exception):
-    """The files of a project are too many or too large for anybody to have looked at them."""
+    """The project has too many or too large files for a person to have checked them."""
 
 
 @attrs.frozen(kw_only=True)
 class Fingerprint:
-    """Stands for the exact content of some files; `files` holds each path with the digest of what is there."""
+    """Identifies the exact content of some files; `files` maps each path to the digest of its content."""
 
     digest: str
     files: tuple[tuple[str, str], ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether none of the files is there, so that there is nothing to trust."""
+        """Whether none of the files exists, so there is nothing to trust."""
         return not self.files
 
     def covers(self, path: str, data: bytes) -> bool:
-        """Tell whether this is what lay at this path; ask after reading, for the file may have changed meanwhile."""
+        """Return whether this was the content of this path; check after reading, as the file may have changed."""
         return (path, _digest(b"file", data)) in self.files
 
 
 def take_fingerprint(workspace: Workspace, names: Iterable[str] = PROJECT_FILES) -> Fingerprint:
-    """Take the fingerprint of files and of all that lies in folders; the order of the names does not matter.
+    """Compute the fingerprint of files and of everything in folders; the order of the names does not matter.
 
-    A link counts with what it leads to if that is inside of the workspace; others are not followed.
+    A link counts with its target if that is inside the workspace; other links are not followed.
 
     Raises:
         TooMuchToTrust: There are too many files, or too many bytes.
@@ -124,9 +124,9 @@ def _digest(*parts: bytes) -> str:
 
 
 class TrustStore:
-    """Which folders are trusted, with which fingerprint; kept in one private file of the home.
+    """The trusted folders with their fingerprints, kept in one private file of the home.
 
-    `remark` tells what was wrong with the file when it was last read; then nothing is trusted.
+    `remark` says what was wrong with the file when it was last read; then nothing is trusted.
     """
 
     def __init__(self, home: Path) -> None:
@@ -135,15 +135,15 @@ class TrustStore:
         self.remark: str | None = None
 
     def is_trusted(self, root: str, fingerprint: Fingerprint) -> bool:
-        """Tell whether a person has trusted this folder as it is now."""
+        """Return whether a person has trusted this folder in its current state."""
         return self._read().get(os.path.realpath(root)) == fingerprint.digest
 
     def folders(self) -> tuple[str, ...]:
-        """Return the folders that were trusted, those trusted longest ago first; their files may have changed since."""
+        """Return the trusted folders, those trusted longest ago first; their files may have changed since."""
         return tuple(self._read())
 
     def trust(self, root: str, fingerprint: Fingerprint) -> None:
-        """Trust a folder as it is now, in place of what it was before.
+        """Trust a folder in its current state, which replaces any earlier trust.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -155,7 +155,7 @@ class TrustStore:
             folders[os.path.realpath(root)] = fingerprint.digest
 
     def distrust(self, root: str) -> None:
-        """Take the trust in a folder back, whatever it holds.
+        """Revoke the trust in a folder, whatever it holds.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -165,7 +165,7 @@ class TrustStore:
 
     @contextmanager
     def _change_folders(self) -> Generator[dict[str, str]]:
-        """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
+        """Change the stored folders, one process at a time; the file is replaced atomically once it is on the disk."""
         prepare_home(self._home)
         lock = private_open(self._home / "trust.lock", os.O_RDWR | os.O_CREAT)
         try:
@@ -192,7 +192,7 @@ class TrustStore:
             return {}
         try:
             return _folders_in(json.loads(read_private(self._file, _MAX_STORE_BYTES)))
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the answer is the same
+        except Exception as error:  # noqa: BLE001 - every error has the same consequence
             why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
             self.remark = f"{str(self._file)!r} is damaged, so no folder is trusted until you say so again: {why}"
             return {}

@@ -1,4 +1,4 @@
-"""Files beneath the root, and beneath nothing else."""
+"""The workspace: access to files beneath its roots, and nowhere else."""
 
 import errno
 import functools
@@ -41,7 +41,7 @@ from session_core.sandbox.secrets import hidden_places, home_folders
 def replace_file(
     folder: int, name: str, data: bytes, expected: FileVersion | EllipsisType | None, display_path: str
 ) -> None:
-    """Write a new file beside the old one in an open folder, and give it its name; see `Workspace.write`."""
+    """Write a new file beside the old one in an open folder, and rename it over the old one; see `Workspace.write`."""
     mode = None
     version = None
     with suppress(FileNotFoundError):
@@ -82,15 +82,15 @@ def _unlink_quietly(name: str, folder: int) -> None:
 # --- workspace --------------------------------------------------------------------------------------------------------
 
 
-# Which places inside of its roots a workspace keeps closed, and which it changes only after a person's yes.
+# Which places inside its roots a workspace keeps closed, and which it changes only with approval.
 @attrs.define(kw_only=True, slots=False)
 class Bounds:
-    """Judges places, which are absolute paths without links; looks at the disk when first asked, and once.
+    """Decides about places, which are absolute paths without links; reads the disk once, at the first question.
 
     Attributes:
         writable, readable: The roots of the workspace.
-        protected: Paths beneath each writable root that need a yes.
-        also_hidden: Places that are closed besides those with keys.
+        protected: Paths beneath each writable root that need approval.
+        also_hidden: Closed places besides those with keys.
     """
 
     writable: tuple[str, ...]
@@ -100,23 +100,23 @@ class Bounds:
 
     @functools.cached_property
     def hidden(self) -> tuple[str, ...]:
-        """Closed places inside of the roots; with the whole disk open there are none."""
+        """The closed places inside the roots; none if the whole disk is open."""
         if "/" in self._real_roots:
             return ()
         places = (*hidden_places(), *(os.path.realpath(each) for each in self.also_hidden))
         return tuple(place for place in places if is_beneath(place, self._real_roots) and place not in self._real_roots)
 
     def load_hidden(self) -> None:
-        """Look at the disk now."""
+        """Read the disk now."""
         _ = self.hidden
 
     def is_hidden(self, place: str, *, writing: bool) -> bool:
-        """Tell whether a place is closed; a root that lies in a closed place was somebody's choice, and is not."""
+        """Return whether a place is closed; a root inside a closed place was chosen by a person, and is open."""
         roots = self._real_writable if writing else self._real_roots
         return _depth(place, self.hidden) > _depth(place, roots)
 
     def is_guarded(self, place: str, *, new_folder: bool = False) -> bool:
-        """Tell whether a change of this place needs a yes."""
+        """Return whether a change of this place needs approval."""
         roots = self._real_writable
         return (
             is_protected_path(place, roots, self.protected, new_folder=new_folder)
@@ -138,14 +138,14 @@ class Bounds:
 
     @functools.cached_property
     def _link_targets(self) -> tuple[str, ...]:
-        """Where links and pointers in the place of protected paths lead to."""
+        """The targets of protected paths that are links or git pointers."""
         guards = [(root, path) for root in self._real_writable for path in self.protected]
         guards += home_guards(self._real_writable, self._homes)
         return tuple(place for folder, path in guards for place in resolve_link_targets(folder, path))
 
 
 def _depth(place: str, folders: Iterable[str]) -> int:
-    """How long the path of the innermost of these folders around a place is; less than nothing if there is none."""
+    """Return the path length of the innermost of these folders around a place; negative if there is none."""
     return max((len(folder) for folder in folders if is_beneath(place, (folder,))), default=-1)
 
 
@@ -155,19 +155,19 @@ _MAX_LINKS: Final = 40
 
 
 class Workspace:
-    """Files beneath a root folder and some more roots; the kernel keeps every path beneath the root it starts from.
+    """Files beneath a root folder and further roots; the kernel keeps every path beneath the root it starts from.
 
-    Nothing stays open between two calls. Errors of the file system go through as `OSError`; what the workspace itself
-    refuses is a `WorkspaceRefused`.
+    Nothing stays open between calls. File system errors pass through as `OSError`; the workspace's own refusals are
+    `WorkspaceRefused`.
 
     Args:
         root: Where relative paths start.
         extra_roots: Further folders whose files may be read and written.
         readable_roots: Further folders whose files may be read.
         read_only: Refuse every write.
-        may_write_protected: A person has agreed to a change of protected paths.
-        protected: Paths beneath each root that tools do not change without that.
-        hidden: Further places that are closed, besides those with keys.
+        may_write_protected: A person has approved a change of protected paths.
+        protected: Paths beneath each root that tools change only with that approval.
+        hidden: Closed places besides those with keys.
 
     Places with keys and the home of the service are closed even beneath a root, unless the whole disk is open.
     """
@@ -193,10 +193,10 @@ class Workspace:
         )
 
     def locate(self, path: str) -> Location:
-        """Find the root that a path belongs to; absolute paths must lie beneath one as they are written.
+        """Find the root that a path belongs to; absolute paths must lie beneath one as written.
 
         Raises:
-            OutsideWorkspace: It belongs to none.
+            OutsideWorkspace: The path belongs to no root.
         """
         try:
             usable = "\0" not in path and bool(os.fsencode(path))
@@ -207,10 +207,10 @@ class Workspace:
         absolute = os.path.normpath(os.path.join(self.root, path))
         if absolute.startswith("//"):  # POSIX leaves two slashes alone
             absolute = absolute[1:]
-        # With the whole disk among the roots there is nothing to keep links from leaving.
+        # If the whole disk is a root, links cannot leave it.
         whole_disk = "/" in self._writable
         found = self._root_of(absolute, ("/",) if whole_disk else self._writable)
-        # A folder that may only be read counts as such even if it lies in one that may be written.
+        # A read-only folder stays read-only inside a writable one.
         deeper = None if whole_disk else self._root_of(absolute, self._readable)
         if deeper is not None and (found is None or len(deeper[1]) > len(found[1])):
             found = deeper
@@ -222,7 +222,7 @@ class Workspace:
 
     @staticmethod
     def _root_of(absolute: str, roots: Sequence[str]) -> tuple[str, str] | None:
-        """The first of the roots that a path lies in, and how that root is written in it."""
+        """Return the first root that a path lies in, and how the path spells that root."""
         for root in roots:
             if is_beneath(absolute, (root,)):
                 return root, root
@@ -244,13 +244,13 @@ class Workspace:
         )
 
     def read_range(self, path: str, *, offset: int, length: int) -> bytes:
-        """Read some bytes from the middle of an ordinary file; fewer if it ends before."""
+        """Read a range of bytes of an ordinary file; fewer if it ends earlier."""
         with self._open_file(path) as (descriptor, _):
             os.lseek(descriptor, offset, os.SEEK_SET)
             return read_up_to(descriptor, length)
 
     def stat(self, path: str) -> FileStatus | None:
-        """Look at what lies there, without following a link at the end; nothing if it is missing."""
+        """Return the status of a path, without following a link at the end; None if it is missing."""
         location = self.locate(path)
         try:
             if not location.relative:
@@ -272,20 +272,20 @@ class Workspace:
         place: str | None = None,
         make_parents: bool = True,
     ) -> None:
-        """Replace a file in one step, or make it; readers see the old content or the new one, never a part.
+        """Replace a file atomically, or create it; readers see the old content or the new one, never a part.
 
-        A link at the end is followed: its target is written and the link stays. The mode of a file that is there stays.
+        A link at the end is followed: its target is written and the link stays. An existing file keeps its mode.
 
         Args:
             path: The file.
             data: Its whole new content.
-            expected: The version it must still have, or None if it must be missing; left out, anything goes.
-            place: Where it must lie behind all links, as `place_of` says; left out, anywhere.
-            make_parents: Make missing folders on the way.
+            expected: The version it must still have, or None if it must be missing; by default any.
+            place: The path it must resolve to, as `resolve_target` returns it; by default any.
+            make_parents: Create missing parent folders.
 
         Raises:
-            ProtectedPath: A person has to agree first.
-            FileChanged: It is not as expected.
+            ProtectedPath: The change needs approval first.
+            FileChanged: The file is not as expected.
         """
         location = self._locate_for_writing(path)
         with self._parent(location, make_parents=make_parents) as (folder, name):
@@ -316,10 +316,10 @@ class Workspace:
             return islice(iter(list_folder(folder)), limit)
 
     def walk(self, path: str, *, ignore: IgnoreRules | None, limit: int) -> Iterator[tuple[str, FolderEntry]]:
-        """Go through everything beneath a folder, depth first and by name, with paths that `read` takes.
+        """Walk through everything beneath a folder, depth first and by name, with paths that `read` accepts.
 
-        Links are listed, not followed; `.git` is left out, and what `ignore` and the ignore files on the way say.
-        Folders that may not be read are passed over. At most `limit` entries.
+        Links are listed, not followed. Leaves out `.git`, and what `ignore` and the ignore files on the way exclude.
+        Skips unreadable folders. Yields at most `limit` entries.
         """
         location = self.locate(path)
         with ExitStack() as opened:
@@ -329,15 +329,15 @@ class Workspace:
             yield from islice(walk_folder(folder, root, location, ignore, left_out), limit)
 
     def is_protected(self, path: str) -> bool:
-        """Tell whether a write to this path needs a person's agreement, whether or not anything is there yet."""
+        """Return whether a write to this path needs approval, whether or not the path exists."""
         return self._bounds.is_guarded(self._target(self.locate(path)))
 
     def resolve_target(self, path: str) -> str:
-        """Tell where a write to this path would go: an absolute path without links."""
+        """Return where a write to this path would go: an absolute path without links."""
         return self._target(self.locate(path))
 
     def find_link_target(self, path: str) -> str | None:
-        """Tell where a write to this path would go, if links on the way make that another place than it seems."""
+        """Return where a write to this path would go, if links lead it to another place than the path says."""
         location = self.locate(path)
         target = self._target(location)
         seems = os.path.join(os.path.realpath(location.root), location.relative).rstrip("/")
@@ -347,11 +347,11 @@ class Workspace:
         return target.removeprefix(inside)
 
     def _target(self, location: Location) -> str:
-        """The absolute path, without links, that a write would make or change."""
+        """Return the absolute path, without links, that a write would create or change."""
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             with self._parent(location, make_parents=False) as (folder, name):
                 return _place(folder, name)
-        # What is there of the way to it may hold links; what is missing is a matter of names.
+        # The existing part of the path may hold links; the missing part is only names.
         there, missing = location.relative, ""
         while True:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -376,12 +376,12 @@ class Workspace:
             raise PermissionError(errno.EACCES, "this session may only read files", location.display_path)
         if location.root not in self._writable:
             raise PermissionError(errno.EACCES, "files in this folder may only be read", location.display_path)
-        self._bounds.load_hidden()  # a folder that this very write makes must not look as if it had been there
+        self._bounds.load_hidden()  # before this write creates a folder that would then look as if it had existed
         return location
 
     @contextmanager
     def _folder(self, location: Location, relative: str = "", flags: int = FOLDER_ONLY) -> Generator[int]:
-        """Open a folder beneath the location's root; errors inside of it are told with the path that was asked for."""
+        """Open a folder beneath the location's root; errors inside the block name the requested path."""
         with ExitStack() as opened, _translate_errors(location.display_path):
             root = os.open(location.root, FOLDER_ONLY | os.O_CLOEXEC)
             opened.callback(os.close, root)
@@ -395,7 +395,7 @@ class Workspace:
     def _open_file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
         location = self.locate(path)
         with self._folder(location) as root:
-            # Without O_NONBLOCK a pipe of that name would hang us.
+            # Without O_NONBLOCK, opening a named pipe would block.
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
             descriptor = open_beneath(root, location.relative, flags, whole_disk=location.root == "/")
             try:
@@ -411,7 +411,7 @@ class Workspace:
 
     @contextmanager
     def _parent(self, location: Location, *, make_parents: bool) -> Generator[tuple[int, str]]:
-        """Open the folder that the file lies in, or the target of a link at the end, and give its name there."""
+        """Open the folder of the file, or of a final link's target, and yield it with the name in it."""
         whole_disk = location.root == "/"
         with self._folder(location) as root:
             relative = location.relative
@@ -462,7 +462,7 @@ class Workspace:
 
 
 def _place(opened: int, name: str = "") -> str:
-    """The path of something that is open, or of a name in it, without links."""
+    """Return the path of an open folder, or of a name in it, without links."""
     place = descriptor_path(opened)
     if place is None:
         raise FileNotFoundError(errno.ENOENT, "it was moved away just now")
@@ -471,7 +471,7 @@ def _place(opened: int, name: str = "") -> str:
 
 @contextmanager
 def _translate_errors(display_path: str) -> Generator[None]:
-    """Turn the kernel's refusal to leave the root into words, and name the path as people know it in all others."""
+    """Turn the kernel's refusal to leave the root into a sentence; other errors name the path as people know it."""
     try:
         yield
     except OSError as error:

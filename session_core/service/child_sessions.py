@@ -1,4 +1,4 @@
-"""What a running turn does for its tools: keep files for an undo, hold the plan, run child sessions."""
+"""Services of a running turn for its tools: save files for an undo, hold the plan, run child sessions."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
-    """The files of a session, for bringing them back: whatever a tool could change can be restored."""
+    """Return the workspace for restoring a session's files: it covers everything that a tool could change."""
     everywhere = ("/",) if settings.sandbox.mode == "full_access" else ()
     return Workspace(
         settings.cwd,
@@ -38,7 +38,7 @@ def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
 
 
 def checkpoint_turn_id(turn_id: TurnId, cwd: str) -> TurnId:
-    """Return the name of a turn's files in the checkpoints: names of files there are relative to the working folder."""
+    """Return a turn's id in the checkpoints; it depends on the folder, as file names there are relative to it."""
     return TurnId(f"{turn_id}-{sha256(cwd.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}")
 
 
@@ -51,16 +51,16 @@ class TurnHost:
     work: Work
     call_id: CallId
     undo_turn: tuple[SessionId, TurnId]
-    """The turn that undoes what this call changes: a helper's work is part of the turn that waits for it."""
+    """The turn whose undo reverts this call's changes: a subagent's work is part of the turn that waits for it."""
     touched: list[str] = attrs.field(factory=list)
-    """The files that this call has changed, or was about to."""
+    """The files that this call has changed, or was about to change."""
     command: str = attrs.field(factory=lambda: new_id("command"))
-    """Its name among the commands that run side by side; ids of calls may come again."""
+    """A unique name among concurrent commands; call ids may repeat."""
     outliving: list[str] = attrs.field(factory=list)
-    """The command, if it goes on in the background."""
+    """The command, if it continues in the background."""
     _workspace: Workspace = attrs.field(
         init=False,
-        # As it is now: the session may work in another folder when a command in the background ends.
+        # Fixed now: the session may work in another folder by the time a background command ends.
         default=attrs.Factory(
             lambda host: workspace_of(host.session.state.settings, host.core.config.hidden), takes_self=True
         ),
@@ -71,7 +71,7 @@ class TurnHost:
         return self.core.config.checkpoints
 
     async def before_write(self, path: str) -> None:
-        """Keep a file as it is now, once per turn; a file that cannot be kept must not be changed."""
+        """Save a file as it is now, once per turn; a file that cannot be saved must not be changed."""
         if (store := self._store) is None:
             return
         self.touched.append(path)
@@ -82,7 +82,7 @@ class TurnHost:
             raise ToolFailed(str(failure)) from failure
 
     async def before_command(self) -> None:
-        """Remember the folder before something runs that may change any of its files."""
+        """Save the folder before running a command that may change any of its files."""
         if (store := self._store) is None:
             return
         workspace = self._workspace
@@ -93,11 +93,11 @@ class TurnHost:
             raise ToolFailed(f"The folder could not be saved before the command: {failure}") from failure
 
     async def after_call(self) -> None:
-        """Note how the call has left the files, so that later changes by others are told apart."""
+        """Record the files as the call left them, to tell later changes by others apart."""
         await self._note(runs_on=bool(self.outliving))
 
     def watch_background_command(self) -> Callable[[], Awaitable[None]]:
-        """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
+        """Keep watching the folder after this call; await the returned function when the command has ended."""
         self.outliving.append(self.command)
         return self._after_command
 
@@ -124,7 +124,7 @@ class TurnHost:
             )
             await trio.to_thread.run_sync(note)
         except (CheckpointFailed, WorkspaceRefused, OSError):
-            return  # then an undo takes the files for changed by others, and asks
+            return  # an undo then assumes that others changed the files, and asks
 
     def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
         """Replace the session's plan."""
@@ -133,10 +133,10 @@ class TurnHost:
     async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:
         """Run a child session to its end and return its last answer.
 
-        Cancellation: the child and its own helpers are stopped, and have ended when `Cancelled` goes on, unless one of
-        them does not let go in time.
+        Cancellation: stops the child and its own subagents. They have ended when `Cancelled` propagates, unless one of
+        them does not end in time.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()  # and no child is started
+        await trio.lowlevel.checkpoint_if_cancelled()  # then no child is started
         child, work = self._start_child(task)
         child_id = child.state.session_id
         report(f"session {child_id}\n")
@@ -173,21 +173,21 @@ class TurnHost:
         except SessionCoreError as problem:
             raise ToolFailed(problem.message) from problem
         parent.record(ev.TaskStarted(call_id=self.call_id, child_id=child.state.session_id))
-        self.work.helpers.append(child)
+        self.work.subagents.append(child)
         core.start_turn(child, None, prompt)
         assert child.work is not None
         return child, child.work
 
     def _stop_child(self, child: Session) -> None:
-        for each in (child, *self.core.tree.helpers(child)):
+        for each in (child, *self.core.tree.subagents(child)):
             if self.core.ending:
                 each.interrupt("what it works for was interrupted")  # nobody asked for a stop
             else:
                 each.request_stop("subtree", None)
 
     def _count(self, child: Session) -> None:
-        """Add what the child has used to the parent's account, where it was counted as a helper's until now."""
-        self.work.helpers.remove(child)
+        """Add the child's usage to the parent's own; until now it counted as a subagent's."""
+        self.work.subagents.remove(child)
         usage = child.state.usage
         if usage.tokens or usage.cost_micros:
             model = child.state.settings.model
@@ -197,7 +197,7 @@ class TurnHost:
 def _build_task_output(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
     details = JsonObject({"session_id": child_id, "status": outcome.status, "steps": outcome.steps})
     if outcome.status == "completed":
-        # A helper that ends with a value, rather than with words, says that.
+        # A subagent that ends with a value instead of text returns that value.
         value = outcome.final_text if outcome.output is None else outcome.output
         text = value if isinstance(value, str) else encode(value).decode()
         return ToolOutput(text=text, details=details)

@@ -1,4 +1,4 @@
-"""Work that is no turn: summaries that people ask for, and bringing files back."""
+"""Work that is not a turn: manual compaction, and restoring files."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def start_compaction(core: ServiceCore, session: Session, by: ClientId | None) -> None:
-    """Start summarising the conversation of a session at rest."""
+    """Start compacting the conversation of an idle session."""
     session.record(ev.CompactionStarted(), by)
     session.work = Work(kind="compaction", turn_id=TurnId(new_id("turn")))
     core.nursery.start_soon(_run_compaction, core, session, session.work, name="compaction")
@@ -49,9 +49,9 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
 
 
 def start_restore(core: ServiceCore, session: Session, restore: Callable[[], Awaitable[None]]) -> None:
-    """Run what brings files back in a session at rest.
+    """Run `restore`, which restores files, in an idle session.
 
-    `restore` must not be torn: it sees to its own failures, and neither a stop nor a leaving caller ends it.
+    `restore` must not be interrupted: it handles its own failures, and neither a stop nor a departing caller ends it.
     """
     session.work = Work(kind="restore", turn_id=TurnId(new_id("turn")))
     core.nursery.start_soon(_run_restore, core, session, session.work, restore, name="restore")
@@ -68,7 +68,7 @@ async def _run_restore(core: ServiceCore, session: Session, work: Work, restore:
 
 
 def _end(core: ServiceCore, session: Session, work: Work) -> None:
-    """Let the session go on with what was sent meanwhile: nothing else would deliver it."""
+    """Deliver the messages that were sent meanwhile; nothing else would."""
     if not work.stop_requested and wants_turn(session.state.queue):
         work.restart = True
     core.after_work(session, work)

@@ -1,4 +1,4 @@
-"""How a service is set up. Everything has a default that works offline with nothing configured."""
+"""The configuration of a service. Everything has a default that works offline with nothing configured."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from session_core.service.service import SessionService
 
 Companion = Callable[["SessionService"], Awaitable[None]]
-"""Something that runs beside a service, such as a look at its configuration now and then."""
+"""A task that runs beside a service, such as a periodic check of its configuration."""
 
 SYSTEM_PROMPT = "You are a careful assistant that works in the user's project. Use the tools you are given."
 
@@ -67,37 +67,37 @@ class ServiceConfig:
         default_model: The model of new sessions; the first of `models` by default.
         tools: Tools every session may use.
         cwd: Working directory of new sessions.
-        permission_mode: Which tools need a person's yes in new sessions.
+        permission_mode: Which tools need approval in new sessions.
         sandbox: Confinement of tools in new sessions.
-        compactor: Makes summaries; by default the session's own model does.
-        compact_at: How full a model's context may be before its conversation is summarised.
-        model_infos: What is known of the models: context, prices, abilities.
-        catalogue: All models that people could have, with what keeps some of them away.
+        compactor: Writes summaries; by default the session's own model does.
+        compact_at: How full a model's context may get before its conversation is compacted.
+        model_infos: Known facts about the models: context, prices, abilities.
+        catalogue: All models a user could use, with the reason why some are not available.
         tool_sources: Tools that come and go while the service runs.
-        thinking: How much the models of new sessions reason beforehand.
+        thinking: How much the models of new sessions reason before they answer.
         turn_limits: What one turn of a new session may use.
-        rules: What people have said about single tools, paths and commands; `LiveRules` may change meanwhile.
-        folders: What the folders of sessions say, if each has its own rules, tools and defaults of new sessions.
+        rules: The user's rules for single tools, paths and commands; `LiveRules` may change while the service runs.
+        folders: The settings of folders, if each has its own rules, tools and defaults for new sessions.
         hooks: Extensions that take part in turns.
-        extensions: What people can have extensions do; without it there is nothing.
-        protocols: More ways for models to act within a turn, beside those that come along or are installed.
-        protocol: The one of new sessions that name none; native tool calling by default.
-        protocol_options: What is stated for all sessions, by the id of the protocol.
-        checkpoints: Where files are kept before they are changed; without it nothing can be undone.
-        standing: Calls that people have allowed for good.
-        jobs: Commands that run on in the background; a stop of a whole session ends its own.
+        extensions: The extensions that users can run; None means there are none.
+        protocols: Further protocols, besides the built-in and installed ones.
+        protocol: The protocol of new sessions that name none; native tool calling by default.
+        protocol_options: Options for all sessions, by protocol id.
+        checkpoints: Where files are saved before they are changed; without it nothing can be undone.
+        standing: Calls that are always allowed.
+        jobs: Commands that continue in the background; a stop of a whole session ends that session's jobs.
         hidden: Places that no tool may touch, such as the service's own home.
         outputs: A folder for tool output that is too long for a result.
         store: Where sessions are kept: by default in the home (`$SESSION_CORE_HOME`, or the platform's place for data).
-        system_prompt: What every model is told first, or a function that makes it.
+        system_prompt: The system prompt of every model, or a function that builds it.
         stream_capacity: Events kept for readers of all sessions.
         session_stream_capacity: Events kept for readers of one session.
         mailbox_capacity: Commands that may wait; one more is refused.
         approval_timeout_ms: How long an approval or a dialog waits for an answer.
-        stop_patience_ms: How long a stop waits for the end of what it stopped before it replies.
-        retention: What is archived and deleted by itself; nothing by default.
-        session_stay_ms: How long a session that nobody uses stays in memory.
-        companions: What runs beside the service for as long as it is open; the end or a failure of one ends nothing.
+        stop_patience_ms: How long a stop waits for the stopped work to end before it replies.
+        retention: What is archived and deleted automatically; nothing by default.
+        session_stay_ms: How long an unused session stays in memory.
+        companions: Tasks that run beside the service while it is open; if one ends or fails, nothing else ends.
         wakeups: Whether wake-ups fire; a program that opens a home only to change something leaves them to the next.
         now: The wall clock in milliseconds.
     """
@@ -150,7 +150,7 @@ class ServiceConfig:
         if not self.models:
             msg = "models must name at least one model"
             raise InvalidInput(msg, field="models")
-        may_come = self.extensions is not None and "/" in self.model  # once the extension runs that brings it
+        may_come = self.extensions is not None and "/" in self.model  # once the extension that provides it runs
         if self.model not in self.models and not may_come:
             msg = f"default_model is {self.model!r}, which is not among the models: {', '.join(self.models)}"
             raise InvalidInput(msg, field="default_model")
@@ -194,11 +194,12 @@ class ServiceConfig:
                 raise InvalidInput(f"protocols: {type(factory).__name__} {problem}", field="protocols")
         options: object = self.protocol_options
         if not isinstance(options, PluginOptions):
-            msg = f"protocol_options must be a PluginOptions, not a {type(options).__name__} (see PluginOptions.of)"
+            kind = type(options).__name__
+            msg = f"protocol_options must be a PluginOptions, not a {kind} (see PluginOptions.for_plugin)"
             raise InvalidInput(msg, field="protocol_options")
         wrong = [name for name, stated in options.plugins.items() if not _is_a(stated, JsonObject)]
         if wrong:
-            msg = f"protocol_options: those of {wrong[0]!r} must be a JsonObject; PluginOptions.of makes one"
+            msg = f"protocol_options: those of {wrong[0]!r} must be a JsonObject; PluginOptions.for_plugin makes one"
             raise InvalidInput(msg, field="protocol_options")
         if not _is_a(self.protocol, str):
             msg = f"protocol must be the id of a protocol, not a {type(self.protocol).__name__}"

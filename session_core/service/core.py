@@ -1,10 +1,10 @@
-"""What handlers work with: the sessions, and the work that runs in them.
+"""The state that handlers share: the sessions, and the work that runs in them.
 
 Rules:
-1. Everything here is synchronous but the tasks it starts. A handler checks first and records afterwards, so that a
-   refused command has changed nothing.
-2. Work runs in a task of its own inside its own cancel scope. However it ends (answer, stop, failure, bug, end of the
-   service) it is closed in the same step by `Session.close_work`.
+1. Everything here is synchronous except the tasks it starts. A handler checks first and records afterwards: a refused
+   command has changed nothing.
+2. Work runs in its own task inside its own cancel scope. However it ends (answer, stop, failure, bug, end of the
+   service), `Session.close_work` closes it in the same step.
 """
 
 import logging
@@ -52,12 +52,12 @@ from session_core.vocabulary.messages import UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnStatus
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
-# --- messages that deliver themselves later: one task that sleeps until the next one is due ---------------------------
-LONGEST_NAP_S = 30.0  # look at the wall clock at least this often: it may have been set
+# --- wake-ups: one task that sleeps until the next one is due ---------------------------------------------------------
+LONGEST_NAP_S = 30.0  # check the wall clock at least this often: it may have been set
 
 
 class WakeupClock:
-    """Calls `fire` when a wake-up is due, in the order of their times."""
+    """Calls `fire` for each wake-up when it is due, in the order of their times."""
 
     def __init__(self, now: Callable[[], int], fire: Callable[[SessionId, WakeupId], None]) -> None:
         self._now = now
@@ -71,7 +71,7 @@ class WakeupClock:
         self._changed.set()
 
     def disarm(self, wakeup_id: WakeupId) -> None:
-        """Take a wake-up away, if it is still there."""
+        """Remove a wake-up, if it still exists."""
         self._due.pop(wakeup_id, None)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
@@ -93,10 +93,10 @@ class WakeupClock:
 
 log = logging.getLogger(__name__)
 
-RETRY_WAKEUP_MS = 10_000  # a wake-up that finds the queue full tries again after this long
+RETRY_WAKEUP_MS = 10_000  # a wake-up that finds the queue full retries after this long
 
 Handlers = dict[type[Command[Any]], Callable[..., object]]
-"""Which function runs which command."""
+"""The function that handles each command."""
 
 
 @attrs.frozen
@@ -108,7 +108,7 @@ class PendingReply:
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """Who sent the command being handled, and its place in the order of all commands."""
+    """The sender of the command being handled, and its place in the order of all commands."""
 
     client_id: ClientId
     number: int
@@ -159,22 +159,22 @@ class ServiceCore:
         self.wakeups = WakeupClock(config.now, self._wake_up)
         self._mailbox: Mailbox | None = None
 
-    # --- the mailbox, as far as a stop must know it -------------------------------------------------------------------
+    # --- the mailbox, as far as a stop needs it -----------------------------------------------------------------------
 
     def attach_mailbox(self, mailbox: Mailbox) -> None:
-        """Let a stop see which commands wait."""
+        """Let a stop see the waiting commands."""
         self._mailbox = mailbox
 
     def last_command_number(self) -> int:
-        """The number of the newest command that was sent, handled or not."""
+        """Return the number of the newest command that was sent, handled or not."""
         return self._mailbox.last_number if self._mailbox is not None else 0
 
     def waiting_commands(self) -> Iterator[CommandRequest]:
-        """The commands that wait in the mailbox."""
+        """Return the commands that wait in the mailbox."""
         return self._mailbox.waiting_requests() if self._mailbox is not None else iter(())
 
     def _is_wanted(self, session_id: SessionId) -> bool:
-        """Whether a command waits for a session, or something runs for it that a stop must find."""
+        """Return whether a command waits for a session, or something runs for it that a stop must find."""
         jobs = self.config.jobs.list(session_id) if self.config.jobs is not None else ()
         busy = bool(self.side_tasks.running_for(session_id)) or any(job.state == "running" for job in jobs)
         protocol = self.protocols.find_live(session_id)
@@ -186,7 +186,7 @@ class ServiceCore:
     # --- the store ----------------------------------------------------------------------------------------------------
 
     async def recover(self, opened: OpenedStore) -> None:
-        """Take over what the store has: the list of all sessions, and those that a crash or the clock concerns."""
+        """Load the list of all sessions, and the sessions that a crash or a wake-up affects, from the store."""
         fleet = self.ledger.fleet
         fleet.sessions = {summary.session_id: summary for summary in opened.summaries}
         for summary in filter(needs_memory, opened.summaries):
@@ -215,13 +215,13 @@ class ServiceCore:
         return session.snapshot() if session is not None else None
 
     def refuse_if_unsaved(self) -> None:
-        """Refuse what could not be kept, for handlers that have waited since their command was let in."""
+        """Refuse changes that cannot be saved, for handlers that have waited since their command was admitted."""
         if self.store.failure is not None:
             msg = f"the service is read-only: {self.store.failure.message}"
             raise ReadOnly(msg)
 
     def storage_failed(self, failure: StorageFailed) -> None:
-        """Interrupt whatever runs, as nothing it does can be kept, and tell everybody."""
+        """Interrupt all work, as none of it can be saved, and notify all clients."""
         if not self.stream.closed:
             self.ledger.record_event(None, ev.StorageStopped(reason=failure.message))
         for session in self.sessions.values():
@@ -229,13 +229,13 @@ class ServiceCore:
 
     @property
     def ending(self) -> bool:
-        """Whether everything that runs is being interrupted, because the service closes or its store has failed."""
+        """Whether all work is being interrupted, because the service closes or its store has failed."""
         return self.nursery.cancel_scope.cancel_called or self.store.failure is not None
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def session(self, session_id: SessionId, *, even_damaged: bool = False) -> Session:
-        """Look a session up; one that cannot be read is there only for those who can do with it."""
+        """Look up a session; return an unreadable one only with `even_damaged`."""
         session = self.loaded_sessions.find(session_id, even_damaged=even_damaged)
         if session is None:
             msg = f"there is no session {session_id!r}"
@@ -243,11 +243,11 @@ class ServiceCore:
         return session
 
     def snapshot_of(self, session_id: SessionId) -> SessionSnapshot:
-        """Take a snapshot for somebody who follows a session, also while it is being deleted."""
+        """Take a snapshot for a follower of a session, even while it is being deleted."""
         return (self.sessions.get(session_id) or self.session(session_id)).snapshot()
 
     def session_at_rest(self, session_id: SessionId, what: str) -> Session:
-        """Look a session up and refuse if something runs in it."""
+        """Look up a session; refuse if something runs in it."""
         session = self.session(session_id)
         if session.work is not None:
             msg = f"cannot {what} while a {session.work.kind} is running; stop it first or wait for it"
@@ -255,7 +255,7 @@ class ServiceCore:
         return session
 
     def add_session(self, protocol: SessionProtocol, created: ev.SessionCreated, by: ClientId | None) -> Session:
-        """Bring a session into being, with the protocol that was decided for it."""
+        """Create a session with the protocol that was decided for it."""
         session = Session(SessionState(session_id=protocol.session_id), self.ledger)
         self.loaded_sessions.add(session)
         session.record(attrs.evolve(created, protocol=protocol.record), by)
@@ -263,7 +263,7 @@ class ServiceCore:
         return session
 
     def remove_session(self, session: Session, by: ClientId | None) -> None:
-        """Remove a session that is at rest, with everything that is kept of it."""
+        """Remove an idle session and everything stored for it."""
         session_id = session.state.session_id
         self.side_tasks.stop(session_id)
         self.agent.active.forget(session_id)
@@ -310,10 +310,10 @@ class ServiceCore:
         output_schema: JsonObject | None = None,
         extension: JsonObject | None = None,
     ) -> tuple[TurnId, MessageId | None]:
-        """Start a turn in a session at rest.
+        """Start a turn in an idle session.
 
-        Waiting messages are delivered first, in their order, then the new one. With `branch` the new message becomes
-        a child of `after` (None is the root) instead, and waiting messages follow it.
+        Queued messages are delivered first, in their order, then the new one. With `branch` the new message becomes
+        a child of `after` (None is the root) instead, and queued messages follow it.
         """
         protocol = self.protocols.get_protocol(session)
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
@@ -344,7 +344,7 @@ class ServiceCore:
         *,
         restart: bool = True,
     ) -> QueueItem:
-        """Let a message wait. One that comes while the work is being stopped is for what follows: it starts a turn."""
+        """Queue a message. One that arrives while the work is being stopped starts a turn afterwards."""
         item = queue_item(parts, deliver_as, session.now(), by)
         session.record(ev.MessageQueued(item=item), by)
         if session.work is not None and session.work.stop_requested and restart and deliver_as != "next_turn":
@@ -356,7 +356,7 @@ class ServiceCore:
             session.record(message_from_queue(session.state, item, turn_id, session.now()), item.client_id)
 
     def deliver_quiet(self, session: Session) -> None:
-        """Let waiting messages that need no turn join the conversation of a session at rest."""
+        """Add queued messages that need no turn to the conversation of an idle session."""
         for item in session.state.queue:
             if item.quiet:
                 session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)
@@ -383,7 +383,7 @@ class ServiceCore:
             self.after_work(session, work)
 
     def desk(self, session: Session, work: Work) -> TurnHandle:
-        """Give a piece of work its view of the session."""
+        """Return a piece of work's view of the session."""
         return TurnHandle(
             session,
             work,
@@ -392,7 +392,7 @@ class ServiceCore:
         )
 
     def after_work(self, session: Session, work: Work) -> None:
-        """Do what was put off until the work had ended, in the same step."""
+        """Do what was postponed until the end of the work, in the same step."""
         for call in work.on_end:
             call()
         if self.store.failure is not None:
@@ -406,7 +406,7 @@ class ServiceCore:
 
     @staticmethod
     def status_after(work: Work, error: str | None) -> TurnStatus:
-        """Say how work has ended that did not come to its own end."""
+        """Return the status of work that did not end normally."""
         if work.stop_requested:
             return "stopped"
         return "failed" if error else "interrupted"
@@ -414,13 +414,13 @@ class ServiceCore:
     # --- wake-ups -----------------------------------------------------------------------------------------------------
 
     def cancel_wakeup(self, session: Session, wakeup_id: WakeupId, by: ClientId | None) -> None:
-        """Take a wake-up back."""
+        """Cancel a wake-up."""
         self.wakeups.disarm(wakeup_id)
         session.record(ev.WakeupCancelled(wakeup_id=wakeup_id), by)
 
     def _wake_up(self, session_id: SessionId, wakeup_id: WakeupId) -> None:
         if self.store.failure is not None:
-            return  # it could not be noted that it has fired; the next run of the service does it
+            return  # its firing could not be recorded; the next run of the service fires it
         session = self.sessions.get(session_id)
         wakeup = next((w for w in session.state.wakeups if w.wakeup_id == wakeup_id), None) if session else None
         if session is None or wakeup is None or session.closing:

@@ -1,7 +1,7 @@
-"""What the service needs of extensions, and by what names they act in it.
+"""What the service needs from extensions, and the client names they act under.
 
-Handlers reach extensions through `Extensions` only. Extensions reach the service by ordinary commands, each in the name
-of the client `extension:<name>`, a name that nobody else can attach under.
+Handlers reach extensions only through `Extensions`. Extensions reach the service by ordinary commands, each in the name
+of the client `extension:<name>`, a name that no other client can attach under.
 """
 
 from typing import Final, Protocol
@@ -13,41 +13,41 @@ _PREFIX: Final = "extension:"
 
 
 class ExtensionKeeper(Protocol):
-    """Who starts and ends extensions; fails as `Extensions` does."""
+    """Starts and ends extensions; raises the same errors as `Extensions`."""
 
     async def reload(self, name: str) -> None:
-        """Let a new process take over; when it fails to start, the old one stays."""
+        """Replace the process by a new one; if that fails to start, the old one stays."""
         ...
 
     async def enable(self, name: str) -> None:
-        """Use an extension again, now and after every restart."""
+        """Enable an extension, now and after every restart."""
         ...
 
     async def disable(self, name: str) -> None:
-        """Use an extension no longer, now and after every restart."""
+        """Disable an extension, now and after every restart."""
         ...
 
 
 class Extensions(Protocol):
     """The extensions of a service.
 
-    What they fail at is raised as `ExtensionFailed` (or as `RpcFailed`, which becomes one), what does not exist as
-    `NotFound`. Every method may be cancelled, and then lets go of whatever it had an extension do.
+    A failing extension raises `ExtensionFailed` (or `RpcFailed`, which becomes one), a missing one `NotFound`.
+    Every method may be cancelled, and then abandons whatever it had an extension do.
     """
 
     def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
-        """Return the extensions there are, or those with a part in a session, in the order in which they are asked."""
+        """Return all extensions, or those that take part in a session, in the order in which they are asked."""
         ...
 
     def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
-        """Return those with a part in sessions that work in a folder, in the order in which they are asked."""
+        """Return the extensions that take part in sessions of a folder, in the order in which they are asked."""
         ...
 
     def find_keeper(self, name: str, folder: str | None) -> "ExtensionKeeper":
-        """Return who reloads the extension of this name and switches it on and off.
+        """Return the keeper that reloads, enables and disables the extension of this name.
 
-        `folder` is the one whose sessions alone it serves. Left out, it is one that serves all sessions, or the only
-        one of that name.
+        With `folder`, it is the extension that serves only the sessions of that folder. Without, it is the one that
+        serves all sessions, or the only one of that name.
 
         Raises:
             NotFound: There is none.
@@ -56,49 +56,49 @@ class Extensions(Protocol):
         ...
 
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
-        """Have an extension do something, and return what it has to say."""
+        """Run a command of an extension and return its answer."""
         ...
 
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str, extension: str | None
     ) -> tuple[Completion, ...]:
-        """Return how the arguments of a command could go on."""
+        """Return completions for the arguments of a command."""
         ...
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
-        """Tell an extension that a key was pressed in a widget; never waits."""
+        """Tell an extension that a key was pressed in a widget; never blocks."""
         ...
 
     def title_of(self, model: str, cwd: str) -> str:
-        """Return what an extension calls one of its models in front of people who work in a folder, if anything."""
+        """Return the title that an extension gives one of its models for users of a folder, if any."""
         ...
 
     async def why_not_usable(self, provider: str, cwd: str) -> str:
-        """Say what people have to do before a provider of an extension can be used in a folder, if anything."""
+        """Describe what the user must do before an extension's provider can be used in a folder, if anything."""
         ...
 
     async def login(self, session_id: SessionId, provider: str) -> None:
-        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        """Log in to a model provider of an extension; its questions are asked in the session."""
         ...
 
 
 def extension_client(name: str) -> ClientId:
-    """Return the client in whose name an extension acts."""
+    """Return the client id that an extension acts under."""
     return ClientId(_PREFIX + name)
 
 
 def extension_of(client_id: ClientId | None) -> str | None:
-    """Return which extension acts in the name of a client; None when it is another one."""
+    """Return the extension that acts under a client id; None for any other client."""
     return client_id.removeprefix(_PREFIX) if client_id is not None and client_id.startswith(_PREFIX) else None
 
 
 def display_owner(client_id: ClientId) -> str:
-    """Say who shows or keeps something: the name of an extension, and for others one that no extension can have."""
+    """Return the owner of a display or entry: an extension, or for other clients a name no extension can have."""
     return extension_of(client_id) or f"client:{client_id}"
 
 
 def explain_missing_model(model: str, extensions: Extensions | None) -> str:
-    """Say why no extension has brought a model; nothing if it could not come from one."""
+    """Describe why no extension provides a model; empty if it could not come from one."""
     provider, slash, _ = model.partition("/")
     if extensions is None or not slash:
         return ""

@@ -1,4 +1,4 @@
-"""What frontends in this process read: a snapshot first, then events, and a new snapshot after a lag."""
+"""The feed for frontends in this process: a snapshot first, then events, and a new snapshot after a lag."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
@@ -17,7 +17,7 @@ from session_core.vocabulary.events import SessionEvent
 class Feed:
     """A `Follower` joined to a subscription; an async iterator of snapshots and events.
 
-    Taking a snapshot and jumping over what it contains is one synchronous step, so nothing is lost or seen twice.
+    Taking a snapshot and skipping the events it contains is one synchronous step, so nothing is lost or seen twice.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Feed:
             self._follower.on_refused(refused.problem)
             self._subscription = stream.subscribe(session_id, coalesce_from=merge_from, max_bytes=max_bytes)
         self._epoch = stream.epoch
-        self._buffer: list[FeedItem] = []  # what the iterator has not handed out yet, newest first
+        self._buffer: list[FeedItem] = []  # items that the iterator has not returned yet, newest first
         self._handed_out: Cursor | None = after
 
     @property
@@ -54,34 +54,34 @@ class Feed:
 
     @property
     def resyncs(self) -> int:
-        """How many snapshots were given, the first included."""
+        """How many snapshots were delivered, including the first."""
         return self._follower.resyncs
 
     @property
     def last_resync(self) -> Resync | None:
-        """Why the newest snapshot was given."""
+        """Why the newest snapshot was delivered."""
         return self._follower.last_resync
 
     @property
     def needs(self) -> Resync | None:
-        """Why the next thing to be received is a snapshot; nothing if it is not."""
+        """Why the next item is a snapshot; None if it is not."""
         return None if self._buffer else self._follower.needed_resync
 
     async def receive_batch(self) -> list[FeedItem]:
-        """Wait until there is something, then return all of it, in order.
+        """Wait for at least one item, then return all available ones, in order.
 
         Raises:
-            trio.EndOfChannel: The session was deleted or the service closed, and everything was received.
+            trio.EndOfChannel: The session was deleted or the service has closed, and everything was received.
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
         return [*await self.receive_shared()]
 
     async def receive_shared(self) -> Sequence[FeedItem]:
-        """Do as `receive_batch`; feeds that stand at the same place get the very same sequence, not to be changed."""
+        """Do the same as `receive_batch`; feeds at the same position share one sequence, so do not modify it."""
         if self._buffer:
             await trio.lowlevel.checkpoint()
-        if self._buffer:  # the iterator has taken these and not handed them out
+        if self._buffer:  # the iterator took these and has not returned them
             items, self._buffer = self._buffer[::-1], []
             return items
         if self._follower.needed_resync is not None:

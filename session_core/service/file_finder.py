@@ -1,6 +1,6 @@
-"""Finding files of sessions by some letters of their paths, while somebody types.
+"""Finds files of sessions by a few letters of their paths, while the user types.
 
-The names of a folder are collected once for all who ask within a few seconds, and by one of them at a time.
+The names of a folder are collected once for all callers within a few seconds, and by one of them at a time.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from session_core.tools.paths_beneath import paths_beneath
 
 @attrs.define
 class _FolderIndex:
-    """What is known of a folder; `at` is when that was collected, on trio's clock."""
+    """The known names of a folder; `collected_at` is the time on trio's clock."""
 
     lock: trio.Lock = attrs.field(factory=trio.Lock)
     index: PathIndex | None = None
@@ -25,10 +25,10 @@ class _FolderIndex:
 
 
 class FileFinder:
-    """Looks through folders.
+    """Searches folders.
 
     Args:
-        hidden: Places that are never shown, besides those with keys.
+        hidden: Paths that are never shown, besides those with keys.
     """
 
     def __init__(self, hidden: Sequence[str] = ()) -> None:
@@ -38,12 +38,12 @@ class FileFinder:
         """How often a folder was walked."""
 
     async def find(self, folder: str, query: str, limit: int) -> tuple[tuple[str, ...], bool]:
-        """Return the best paths beneath a folder, and whether there is more than that.
+        """Return the best matching paths beneath a folder, and whether there are more.
 
         Raises:
             NotFound: There is no such folder.
 
-        Cancellation: whoever waits for the same names collects them instead.
+        Cancellation: another caller that waits for the same names collects them instead.
         """
         known = self._get_folder(folder)
         async with known.lock:
@@ -55,9 +55,9 @@ class FileFinder:
         return tuple(paths), more or cut
 
     def _get_folder(self, folder: str) -> _FolderIndex:
-        """Return what is known of a folder, and forget those that nobody has asked for lately.
+        """Return the index of a folder, and drop those that have not been used lately.
 
-        One that is being collected is not forgotten: whoever asks next would begin from the beginning.
+        An index that is being collected is kept: the next caller would have to start over.
         """
         known = self._folders.pop(folder, None) or _FolderIndex()
         self._folders[folder] = known
@@ -76,4 +76,4 @@ class FileFinder:
             raise NotFound(f"the folder {folder!r} cannot be read", field="session_id") from problem
         known.index = await trio.to_thread.run_sync(PathIndex, found.paths)
         known.cut = found.cut
-        known.collected_at = trio.current_time()  # those who have waited for a long walk do not begin another one
+        known.collected_at = trio.current_time()  # callers that waited for a long walk do not start another one

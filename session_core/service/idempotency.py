@@ -1,4 +1,4 @@
-"""Replies remembered by idempotency key, so that sending a command twice does it once."""
+"""Replies remembered by idempotency key: a command that is sent twice runs once."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -20,14 +20,14 @@ _Key = tuple[ClientId, str]
 
 
 class RememberedReplies:
-    """The replies to the newest keyed commands; each client has keys of its own."""
+    """The replies to the newest keyed commands; each client has its own keys."""
 
     def __init__(self, keep: Callable[[StoredReply], None]) -> None:
         self._replies: OrderedDict[_Key, tuple[bytes, object]] = OrderedDict()
         self._keep = keep
 
     def restore(self, stored_replies: Iterable[StoredReply]) -> None:
-        """Know again what an earlier run of the service has answered."""
+        """Load the replies of an earlier run of the service."""
         for each in stored_replies:
             self._replies[each.client_id, each.key] = (each.fingerprint, each.reply)
 
@@ -54,11 +54,11 @@ class RememberedReplies:
         return reply
 
     def knows(self, client_id: ClientId, key: str | None) -> bool:
-        """Tell whether a command with this key was sent before."""
+        """Return whether a command with this key was sent before."""
         return key is not None and (client_id, key) in self._replies
 
     def settle(self, request: CommandRequest, reply: object) -> object:
-        """Return the reply of a command that took time: the first one to be had, for everybody who sent its key."""
+        """Return the reply of a command that took time: every caller that sent its key gets the first one."""
         if request.idempotency_key is None:
             return reply
         key = (request.client_id, request.idempotency_key)
@@ -69,13 +69,13 @@ class RememberedReplies:
         return reply
 
     def forget(self, request: CommandRequest) -> None:
-        """Let a command that took time and failed be tried again with its key."""
+        """Forget a command that took time and failed: it may be retried with its key."""
         key = (request.client_id, request.idempotency_key or "")
         if isinstance(self._replies.get(key, (b"", None))[1], PendingReply):
             del self._replies[key]
 
     def remember(self, request: CommandRequest, reply: object) -> object:
-        """Keep a reply, if it has a key; the oldest goes when there are too many. Returns what to answer with."""
+        """Store a reply, if it has a key, and drop the oldest when there are too many. Returns the reply to send."""
         if request.idempotency_key is None or request.command.reads_only:
             return reply
         if isinstance(reply, PendingReply):
@@ -97,13 +97,13 @@ class RememberedReplies:
 
 
 QUOTING = (QueueReply, StopOutcome, DialogReply, AnswerReply, RunCommandReply)
-"""Replies that repeat what people have said: they are deleted with their session, unlike those that only name ids."""
+"""Replies that quote what users wrote: they are deleted with their session, unlike those that only name ids."""
 
 
 class _SharedReply:
-    """A reply that takes time, waited for by everybody who sent its key: whatever it does is done once.
+    """A reply that takes time, shared by all callers that sent its key: its work is done once.
 
-    Cancellation: whoever waits next goes on from the beginning, as if the one that left had never come.
+    Cancellation: the next waiting caller starts over, as if the cancelled one had never come.
     """
 
     def __init__(self, later: PendingReply) -> None:
@@ -119,6 +119,6 @@ class _SharedReply:
 
 
 def _fingerprint(request: CommandRequest) -> bytes:
-    """Tell commands apart without keeping them: a prompt may be a megabyte long."""
+    """Return a digest that identifies a command without storing it: a prompt may be a megabyte long."""
     command = request.sent if isinstance(request, SeenRequest) else request.command
     return blake2b(repr(command).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,9 +1,9 @@
-"""Which sessions are in memory: those in use. Others are a line in the list, and come back when somebody asks.
+"""The sessions in memory: those in use. Others are only a line in the list, and are loaded on demand.
 
 Rules:
-1. A session that works, waits for a person or the clock, has messages queued, or is being read by somebody stays.
-2. One that nobody has used for a while leaves. Its ring leaves too, so a reader with an old cursor gets a snapshot.
-3. Coming back is folding what the store has; the result is the state that left (the fold law).
+1. A session stays if it works, waits for a person or the clock, has queued messages, or has a reader.
+2. A session that was not used for a while is unloaded with its ring. A reader with an old cursor then gets a snapshot.
+3. Loading folds the events in the store; the result equals the state that was unloaded (the fold law).
 """
 
 from collections.abc import Callable
@@ -39,10 +39,10 @@ class LoadedSessions:
         self._loading: dict[SessionId, trio.Event] = {}
 
     async def load_session(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
-        """Have a session in memory, if there is one of this id.
+        """Load a session into memory, if one with this id exists.
 
         Raises:
-            StoreDamaged: It cannot be read; with `even_damaged` an empty one stands in, so that it can be deleted.
+            StoreDamaged: It cannot be read; with `even_damaged` an empty one takes its place and can be deleted.
         """
         while session_id not in self.sessions and session_id in self._ledger.fleet.sessions:
             loading = self._loading.get(session_id)
@@ -76,28 +76,28 @@ class LoadedSessions:
         session.last_alive_at = stored.events[-1].at if stored is not None and stored.events else 0
         self._ledger.stream.open_session(session_id, sseq=state.sseq)
         self.add(session)
-        for display in state.displays:  # whoever showed it is gone, or the session would not have left memory
+        for display in state.displays:  # its owner is gone, or the session would not have been unloaded
             session.record(ev.ExtensionDisplayed(extension=display.extension))
 
     def drop_if_damaged(self, session_id: SessionId) -> None:
-        """Forget a session that could not be read and was not deleted after all."""
+        """Unload a session that could not be read and was not deleted after all."""
         session = self.sessions.get(session_id)
         if session is not None and session.damage is not None and not session.closing:
             self.remove(session_id)
 
     def add(self, session: Session) -> None:
-        """Let a session stay in memory."""
+        """Add a session to those in memory."""
         self.sessions[session.state.session_id] = session
         session.used_at = session.now()
 
     def remove(self, session_id: SessionId) -> None:
-        """Forget a session and its ring."""
+        """Remove a session and its ring from memory."""
         del self.sessions[session_id]
         self._on_leave(session_id)
         self._ledger.stream.close_session(session_id)
 
     def find(self, session_id: SessionId, *, even_damaged: bool = False) -> Session | None:
-        """Return a session that `bring` has brought, and note that it is in use; None for one being deleted.
+        """Return a session loaded by `load_session`, and mark it as used; None for one being deleted.
 
         Raises:
             StoreDamaged: It could not be read.
@@ -111,7 +111,7 @@ class LoadedSessions:
         return session
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Let sessions leave that nobody has used for a while, until cancelled."""
+        """Unload sessions that have not been used for a while, until cancelled."""
         task_status.started()
         while True:
             await trio.sleep(self._stay_ms / 2000)

@@ -1,14 +1,14 @@
 """The mailbox: commands wait here, in order, for the one actor that runs them.
 
 Rules:
-1. Commands run in the order of `call`, one at a time. `perform` is synchronous, so the actor never waits for anything
-   but the next command (law 5 by construction).
+1. Commands run in the order of `call`, one at a time. `perform` is synchronous, so the actor waits only for the next
+   command (law 5 by construction).
 2. Each call gets exactly one outcome: the reply, one error, or `ServiceClosed` when the actor has ended.
 3. The mailbox is bounded: one command too many is refused with `Overloaded`, and nothing is done.
 4. Cancellation: a command that has not started is skipped; one that has started is complete (rule 1).
 
-A caller that finds nobody before it runs its command itself, which is the same order and saves a trip to the actor:
-one task switch. Otherwise it sleeps and the actor wakes it with the outcome: two task switches, no other objects.
+A caller that finds the mailbox empty runs its command itself, in the same order and without a trip to the actor: one
+task switch. Otherwise it sleeps until the actor wakes it with the outcome: two task switches, no other objects.
 """
 
 from collections import deque
@@ -29,14 +29,14 @@ from session_core.vocabulary.commands import CommandRequest
 
 @attrs.define(eq=False, slots=True)
 class MailboxEntry:
-    """A command that waits; `number` is its place in the order of all calls."""
+    """A waiting command; `number` is its place in the order of all calls."""
 
     request: CommandRequest
     number: int
     caller: trio.lowlevel.Task | None
 
     def abandon(self, _: object) -> trio.lowlevel.Abort:
-        """Let go of a caller that was cancelled."""
+        """Release a cancelled caller."""
         self.caller = None
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -62,7 +62,7 @@ class Mailbox:
     Args:
         perform: Runs a command, synchronously.
         capacity: Commands that may wait.
-        hold: Takes over answering the caller, for replies that are not due yet; says whether it has.
+        hold: Takes over answering the caller, for replies that are not due yet; returns whether it did.
     """
 
     def __init__(
@@ -76,23 +76,23 @@ class Mailbox:
         self._hold = hold
         self._capacity = capacity
         self.queues = SessionQueues(capacity)
-        """Where commands stand that have to wait before they may come in."""
+        """The queues of commands that must wait before they enter the mailbox."""
         self._entries: deque[MailboxEntry] = deque()
         self._actor: trio.lowlevel.Task | None = None
         self._actor_parked = False
-        self._caller_runs = False  # one command per tick runs in its caller's task; those that come meanwhile wait
+        self._caller_runs = False  # one command per tick runs in its caller's task; others wait meanwhile
         self._closed = False
         self.last_number = 0
         self._performed = 0
         self._refused = 0
 
     def take_number(self) -> int:
-        """Return the next place in the order of all calls, for a command that will come later."""
+        """Reserve the next place in the order of all calls, for a command that will come later."""
         self.last_number += 1
         return self.last_number
 
     async def call(self, request: CommandRequest, number: int | None = None) -> object:
-        """Put a command into the mailbox and wait for its reply; `number` is its place, if it has taken one."""
+        """Put a command into the mailbox and wait for its reply; `number` is its place, if it has reserved one."""
         if self._closed:
             await trio.lowlevel.checkpoint()
             msg = "the service is closed"
@@ -123,16 +123,16 @@ class Mailbox:
             self._caller_runs = False
 
     def waiting_requests(self) -> Iterator[CommandRequest]:
-        """Look at the commands that wait, also before the mailbox."""
+        """Return the waiting commands, including those before the mailbox."""
         inside = (entry.request for entry in self._entries if entry.caller is not None)
         return chain(inside, self.queues.waiting_requests())
 
     def statistics(self) -> MailboxStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         return MailboxStatistics(waiting=len(self._entries), performed=self._performed, refused=self._refused)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Be the actor: run commands until cancelled; those left over then get `ServiceClosed`."""
+        """Run commands as the actor, until cancelled; those left over then get `ServiceClosed`."""
         self._actor = trio.lowlevel.current_task()
         task_status.started()
         try:
@@ -161,7 +161,7 @@ class Mailbox:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def close(self) -> None:
-        """Refuse everything from now on, also what waits."""
+        """Refuse all commands from now on, including the waiting ones."""
         self._closed = True
         self.queues.close()
         while self._entries:
@@ -170,7 +170,7 @@ class Mailbox:
 
 
 # --- replies that wait for the disk -----------------------------------------------------------------------------------
-# One task waits for all of them, so that each caller sleeps only once per command.
+# One task waits for all of them: each caller sleeps only once per command.
 
 
 @attrs.frozen
@@ -218,7 +218,7 @@ class Acknowledger:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def finish(self) -> None:
-        """Answer everybody who still waits; the store has written all it ever will."""
+        """Answer all callers that still wait; the store has written all it ever will."""
         self._answer(len(self._held), self._store.failure)
 
     def _answer(self, count: int, failure: StorageFailed | None) -> None:
@@ -228,5 +228,5 @@ class Acknowledger:
             if failure is None:
                 result = outcome.Value(DurableReply(reply))
             else:
-                result = outcome.Error(StorageFailed(failure.message))  # one of its own for each: they get tracebacks
+                result = outcome.Error(StorageFailed(failure.message))  # one per caller: errors get tracebacks
             entry.resolve(result)

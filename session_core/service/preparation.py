@@ -1,7 +1,7 @@
-"""What is done about a command before it is sent, in the caller's own task, as the actor never waits.
+"""Preparation of a command before it is sent, in the caller's own task, as the actor never waits.
 
-Extensions may change it or refuse it. What the folder says that a session is going to work in is read, and its own
-extensions are started where they may be needed.
+Extensions may change or refuse the command. If its session is about to work in a folder, the folder's settings are
+read, and its extensions are started where they may be needed.
 """
 
 from collections.abc import AsyncGenerator
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _ENTER: Final = frozenset({c.CreateSession, c.ForkSession, c.ChangeWorkingDirectory})
-"""Commands after which a session works in a folder that perhaps nobody has read."""
+"""Commands after which a session works in a folder whose settings may not be loaded yet."""
 _NEEDS_EXTENSIONS: Final = frozenset({c.ListCommands, c.RunCommand, c.CompleteCommand, c.LoginToProvider})
-"""Commands that those extensions may have to do with which belong to the folder that a session works in."""
+"""Commands that may concern extensions of the session's folder."""
 _MAY_ENTER: Final = _ENTER | _NEEDS_EXTENSIONS | {c.SwitchModel}
 _SAYS = (c.SendUserMessage, c.StartTurnIfIdle, c.EditMessage)
 _CHANGES_TREE = (c.ForkSession, c.EditMessage, c.SwitchBranch, c.RestoreToMessage, c.TakeBackUndo)
@@ -34,13 +34,13 @@ _CHANGES_TREE = (c.ForkSession, c.EditMessage, c.SwitchBranch, c.RestoreToMessag
 
 @checked_value
 class SeenRequest(c.CommandRequest):
-    """A command that extensions have seen and perhaps changed; `sent` is what came, by which a retry is known."""
+    """A command that extensions have seen and may have changed; `sent` is the original, which identifies a retry."""
 
     sent: c.Command[Any]
 
 
 def wants_hooks(hooks: Hooks, command: c.Command[Any]) -> bool:
-    """Tell whether any extension has to be asked about a command, or may have to be; never waits."""
+    """Return whether an extension must, or may have to, be asked about a command; never blocks."""
     if isinstance(command, _SAYS) and command.text and is_wanted(hooks, "input", command.session_id):
         return True
     if isinstance(command, _CHANGES_TREE):
@@ -52,7 +52,7 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
     """Return the command as extensions leave it.
 
     Raises:
-        Forbidden: One of them does not want it.
+        Forbidden: One of them refuses it.
     """
     given: c.Command[Any] = command
     match given:
@@ -77,16 +77,16 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
 
 
 def enters_folder(core: "ServiceCore", command: c.Command[Any]) -> bool:
-    """Tell whether a folder has to be read before this command is sent."""
+    """Return whether a folder must be read before this command is sent."""
     return core.config.folders is not None and type(command) in _MAY_ENTER
 
 
 @asynccontextmanager
 async def hold_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenerator[None]:
-    """Have the folder read, and keep it as it is then for the length of the block, with the extensions it needs.
+    """Load the folder's settings and keep them unchanged within the block, with the extensions it needs.
 
     Raises:
-        FolderUnusable: What it says is wrong; then no session may begin to work there.
+        FolderUnusable: Its settings are wrong; no session may begin to work there.
     """
     folders, folder = core.config.folders, _folder_of(core, command)
     if folders is None or folder is None:
@@ -97,7 +97,7 @@ async def hold_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGene
     except FolderUnusable:
         if type(command) in _ENTER:
             raise
-        release = _nothing  # nothing of the folder's own is to be had
+        release = _nothing  # the folder is unusable: there is nothing to hold
     try:
         if type(command) in _NEEDS_EXTENSIONS or _names_unknown_model(core, command):
             await folders.wait_for_extensions(folder)
@@ -110,7 +110,7 @@ def _nothing() -> None: ...
 
 
 def _names_unknown_model(core: "ServiceCore", command: c.Command[Any]) -> bool:
-    """Tell whether a session is to use a model that only an extension of its folder can bring."""
+    """Return whether a session is to use a model that only an extension of its folder can provide."""
     match command:
         case c.CreateSession(model=None):
             return core.config.model not in core.config.models

@@ -1,11 +1,11 @@
-"""The protocols of sessions: decided when a session comes into being, built when it is in memory, closed when it goes.
+"""The protocols of sessions: decided when a session is created, built when it is in memory, closed when it is unloaded.
 
 Rules:
-1. Options are resolved and the bundle is built before anything is recorded, so that a session which could not work is
-   refused and never made. What was decided is part of `SessionCreated`.
-2. A session that comes back into memory keeps its pinned options. What the service supplies is resolved anew, and
-   recorded if it has changed, before the session's next use.
-3. A protocol that is missing here, or older than what the session was written by, refuses turns and writes nothing.
+1. Options are resolved and the bundle is built before anything is recorded: a session that could not work is refused
+   and never created. The decision is part of `SessionCreated`.
+2. A session that is loaded again keeps its pinned options. The options that the service supplies are resolved again
+   before the session's next use, and recorded if they have changed.
+3. A protocol that is missing here, or older than the one that wrote the session, refuses turns and writes nothing.
 """
 
 import logging
@@ -38,16 +38,16 @@ class ProtocolUnusable(SessionCoreError):
 
 
 class SessionProtocols:
-    """The protocols at work, by session.
+    """The protocols in use, by session.
 
     Args:
-        registry: Those there are.
-        default: The one of sessions that name none.
-        supplied: What the service states for all of its sessions.
+        registry: The available protocols.
+        default: The protocol of sessions that name none.
+        supplied: The service's options for all of its sessions.
         nursery: Where executors are closed.
 
     Raises:
-        UnknownPlugin: The default is none of those there are, or something is stated for one that there is not.
+        UnknownPlugin: The default protocol does not exist, or options name one that does not.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class SessionProtocols:
     def decide(
         self, opening: Materialization, *, name: str | None, stated: PluginOptions, like: ProtocolRecord | None = None
     ) -> SessionProtocol:
-        """Decide the protocol of a new session, and build it; `like` is that of the session it comes from.
+        """Decide and build the protocol of a new session; `like` is the protocol of the session it comes from.
 
         Raises:
-            UnknownPlugin: There is no such protocol, or options are stated for one that there is not.
+            UnknownPlugin: The protocol does not exist, or options name one that does not.
             OptionsInvalid, OptionConflict: The options are wrong.
             ProtocolUnusable: The plugin failed.
         """
@@ -95,16 +95,16 @@ class SessionProtocols:
         )
 
     def decide_for_child(self, parent: Session) -> SessionProtocol:
-        """Decide the protocol of a session that works for another one: the same."""
+        """Decide the protocol of a child session: the same as its parent's."""
         opening = Materialization(opening="child", session_id=new_session_id(), parent_id=parent.state.session_id)
         return self.decide(opening, name=None, stated=PluginOptions(), like=parent.state.protocol)
 
     def adopt(self, protocol: SessionProtocol) -> None:
-        """Let a protocol belong to its session, which has come into being with it."""
+        """Assign a protocol to the session that was created with it."""
         self._live[protocol.session_id] = protocol
 
     def get_protocol(self, session: Session) -> SessionProtocol:
-        """Return the protocol of a session in memory; one that came back is built on first use.
+        """Return the protocol of a session in memory; after a reload it is built on first use.
 
         Raises:
             ProtocolUnusable: It cannot be used here; nothing has been recorded.
@@ -116,7 +116,7 @@ class SessionProtocols:
         return live
 
     def can_start_turn(self, session: Session) -> bool:
-        """Tell whether a turn can start in a session; where it cannot, and nobody waits to be told, the log is."""
+        """Return whether a turn can start in a session; log why not, as no caller waits for the error."""
         try:
             self.get_protocol(session)
         except ProtocolUnusable as problem:
@@ -125,17 +125,17 @@ class SessionProtocols:
         return True
 
     def find_live(self, session_id: SessionId) -> SessionProtocol | None:
-        """Return the protocol of a session if it has been used."""
+        """Return the protocol of a session, if it has been built."""
         return self._live.get(session_id)
 
     def forget(self, session_id: SessionId) -> None:
-        """Close the protocol of a session that leaves memory, or is gone."""
+        """Close the protocol of a session that is unloaded or deleted."""
         live = self._live.pop(session_id, None)
         if live is not None and live.executor is not None:
             self._nursery.start_soon(live.aclose)
 
     async def aclose(self) -> None:
-        """Close all of them, at the end of the service."""
+        """Close all protocols, at the end of the service."""
         with trio.move_on_after(_CLOSING_S, shield=True):
             async with trio.open_nursery() as closing:
                 for live in self._live.values():

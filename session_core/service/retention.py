@@ -1,18 +1,18 @@
-"""Archiving and deleting sessions that nobody has touched for long, if the settings of the home ask for it.
+"""Archives and deletes sessions that have not changed for long, if the settings of the home ask for it.
 
 Rules:
-1. What is due is done by the usual commands in the name of the client "retention": everybody sees it happen, and who
-   watches cannot tell it from a person.
-2. A family (a session, its child sessions and theirs) goes as one. As long as anything in it works, waits for a person
-   or the clock, or has messages queued, nothing of it is due. The unarchived ones are archived when all of them are old
+1. Due actions are the usual commands, sent by the client "retention": everybody sees them happen, and to observers they
+   look like those of a person.
+2. A family (a session, its child sessions and theirs) is handled as one. While anything in it works, waits for a person
+   or the clock, or has queued messages, nothing in it is due. The unarchived ones are archived when all of them are old
    enough; all are deleted when all are archived and old enough. Children go before their parents. A fork is a family of
    its own.
-3. A few at a time, one after the other: a first look at a large home must not push everybody else aside, nor bring a
+3. A few at a time, one after the other: a first pass over a large home must not crowd out other clients, nor load a
    thousand sessions into memory.
-4. What cannot be done now is done later: a session that refuses is left alone until the next hour.
+4. An action that fails is retried later: a session that refuses is left alone until the next hour.
 
-Age is the time since the last recorded change. So an old session that was archived just now counts as new, and one that
-was imported counts as old as it was where it came from.
+Age is the time since the last recorded change. So an old session that was archived just now counts as new, and an
+imported one keeps the age it had at its origin.
 """
 
 import logging
@@ -34,9 +34,9 @@ R = TypeVar("R")
 CLIENT = ClientId("retention")
 LOOK_EVERY_S = 3_600.0
 AT_ONCE = 32
-"""Sessions per look: those archived stay in memory for some minutes, like any session that was used."""
+"""Sessions per pass: archived ones stay in memory for some minutes, like any session that was used."""
 PAUSE_S = 60.0
-"""Between two looks when there was more to do than one look may."""
+"""The pause between two passes when one pass was not enough."""
 
 _DAY_MS = 24 * 3_600_000
 
@@ -45,7 +45,7 @@ Due = tuple[Action, SessionId]
 
 
 class Executor(Protocol):
-    """What of a service is needed."""
+    """The part of a service that retention needs."""
 
     async def execute(self, command: Command[R], *, client_id: ClientId = ...) -> R:
         """Run a command and return its reply."""
@@ -53,7 +53,7 @@ class Executor(Protocol):
 
 
 def find_due_actions(summaries: Iterable[SessionSummary], retention: Retention, now: int) -> tuple[Due, ...]:
-    """Return what is to be done at the time `now`, families with the oldest ids first, children before parents."""
+    """Return the actions due at the time `now`, families with the oldest ids first, children before parents."""
     if retention.keeps_everything:
         return ()
     listed = {summary.session_id: summary for summary in summaries}
@@ -87,10 +87,10 @@ def _are_old(family: list[SessionSummary], days: int | None, now: int) -> bool:
 def _find_root(
     session_id: SessionId, listed: Mapping[SessionId, SessionSummary], places: dict[SessionId, tuple[SessionId, int]]
 ) -> tuple[SessionId, int]:
-    """Return the root of a session's family and how far below it the session is, noting it for all on the way.
+    """Return the root of a session's family and the session's depth below it, recording both for all on the way.
 
-    The root need not be in the list: children of a deleted session stay together. Parents in a circle, which only a
-    file from elsewhere can bring, are a family as well.
+    The root need not be in the list: children of a deleted session stay together. A cycle of parents, which only an
+    imported file can contain, is a family as well.
     """
     way: dict[SessionId, None] = {}
     top: SessionId = session_id
@@ -114,7 +114,7 @@ async def run(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Do what is due now and look again every hour, until cancelled; returns when there is never anything to do."""
+    """Do what is due now and check again every hour, until cancelled; returns if there can never be anything to do."""
     task_status.started()
     if retention.keeps_everything:
         return
@@ -136,12 +136,12 @@ async def run(
 async def _apply_due_actions(
     service: Executor, retention: Retention, now: Callable[[], int], refused: set[SessionId]
 ) -> bool:
-    """Do a few of the things that are due; returns whether none of them is left but those that were refused."""
+    """Do a few of the due actions; returns whether only refused ones are left."""
     found = [each for each in find_due_actions(await _list(service), retention, now()) if each[1] not in refused]
     few = found[:AT_ONCE]
     chosen = {session_id for _, session_id in few}
     for action, session_id in few:
-        # Looked at once more, as somebody may have come back meanwhile; only at these, to be quick.
+        # Check these again, as a user may have returned meanwhile; only these, to be quick.
         still = [summary for summary in await _list(service) if summary.session_id in chosen]
         if (action, session_id) not in find_due_actions(still, retention, now()):
             continue

@@ -1,4 +1,4 @@
-"""`SessionService`: the way in. Commands go through the mailbox in order, stop and answers go beside it."""
+"""`SessionService`, the entry point. Commands go through the mailbox in order; stops and answers bypass it."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Generator
@@ -45,7 +45,7 @@ from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
 from session_core.vocabulary.sessions import ClientKind, ClientPresence, ClientRole
 
-# Clients that are attached to a service in this process: who they are, and the service as each of them sees it.
+# Clients attached to a service in this process: who they are, and the service as each of them sees it.
 R = TypeVar("R")
 
 
@@ -58,11 +58,11 @@ def build_client_attached(
     name: str,
     kind: ClientKind,
 ) -> ev.ClientAttached:
-    """Return what is told of a client that comes.
+    """Return the event that announces a new client.
 
     Raises:
         InvalidInput: Something about it is wrong.
-        Conflict: One of that id is there already, or the id belongs to the service itself.
+        Conflict: A client with that id is attached already, or the id belongs to the service itself.
     """
     checked = checked_client_id(client_id)
     for field, value, allowed in (("role", role, ClientRole), ("kind", kind, ClientKind)):
@@ -76,7 +76,7 @@ def build_client_attached(
 
 
 class AttachedClient(SessionMethods):
-    """A service as one client sees it: the same methods, done in its name."""
+    """A service as one client sees it: the same methods, run in its name."""
 
     def __init__(self, service: "SessionService", client_id: ClientId) -> None:
         self.client_id = client_id
@@ -111,7 +111,7 @@ class ServiceStatistics:
 
 
 def statistics_of(core: ServiceCore, mailbox: Mailbox) -> ServiceStatistics:
-    """Return the counts of this moment."""
+    """Return the current counts."""
     fleet = core.ledger.fleet
     return ServiceStatistics(
         sessions=len(fleet.sessions),
@@ -130,7 +130,7 @@ log = logging.getLogger(__name__)
 
 
 class SessionService(SessionMethods):
-    """A running service. Made by `open_session_service`; the methods are those of `SessionMethods`."""
+    """A running service, opened by `open_session_service`; the methods are those of `SessionMethods`."""
 
     def __init__(self, core: ServiceCore) -> None:
         self._core = core
@@ -141,7 +141,7 @@ class SessionService(SessionMethods):
 
     @property
     def core(self) -> ServiceCore:
-        """The inside of the service, for those parts of it that are made beside it."""
+        """The inside of the service, for its parts that are built separately."""
         return self._core
 
     async def execute(
@@ -154,8 +154,8 @@ class SessionService(SessionMethods):
             idempotency_key: Sending the same command again with the same key returns the first reply.
             client_id: Who asks; events name it.
 
-        Cancellation: a command that has not started is skipped; one that has started takes effect, and only the
-        waiting for its reply ends.
+        Cancellation: a command that has not started is skipped; one that has started takes effect, and only the wait
+        for its reply ends.
         """
         if type(command) not in HANDLERS:
             msg = f"unknown command: {type(command).__name__}"
@@ -169,13 +169,13 @@ class SessionService(SessionMethods):
         if not self._has_to_wait(request):
             return cast("R", await self._run(request, None))
         self._refuse_observer(request)
-        # Its place in the order is that of its sending.
+        # The command takes its place in the order when it is sent.
         with self._mailbox.queues.hold_place(request, self._mailbox.take_number()) as place:
             await place.reach_the_front()
             return cast("R", await self._prepare(request, place))
 
     def _has_to_wait(self, request: CommandRequest) -> bool:
-        """Tell whether anything may be waited for before a command can go into the mailbox."""
+        """Return whether a command may have to wait before it can enter the mailbox."""
         core, command = self._core, request.command
         session_id: SessionId | None = getattr(command, "session_id", None)
         return (
@@ -202,7 +202,7 @@ class SessionService(SessionMethods):
         session_id: SessionId | None = getattr(request.command, "session_id", None)
         if session_id is None or session_id in self._core.sessions:
             return await self._run(request, place)
-        # Even what cannot be read any more can be deleted; it is gone again if the deletion was refused.
+        # Even an unreadable session can be deleted; it is unloaded again if the deletion was refused.
         await self._core.loaded_sessions.load_session(
             session_id, even_damaged=isinstance(request.command, DeleteSession)
         )
@@ -234,7 +234,7 @@ class SessionService(SessionMethods):
         return reply
 
     async def _start(self, opened: OpenedStore, nursery: trio.Nursery) -> None:
-        """Go on from what the store has, and begin to serve."""
+        """Recover from the store and begin to serve."""
         self._replies.restore(opened.replies)
         await self._core.recover(opened)
         core = self._core
@@ -279,7 +279,7 @@ class SessionService(SessionMethods):
         return True
 
     def _perform(self, request: CommandRequest, number: int) -> object:
-        """Run one command now; synchronous, so that nothing can come in between."""
+        """Run one command now; synchronous, so nothing can interleave."""
         command = request.command
         self._refuse_observer(request)
         remembered = self._replies.recall(request)
@@ -296,7 +296,7 @@ class SessionService(SessionMethods):
         return self._replies.remember(request, reply)
 
     def _refuse_if_unsaved(self, command: Command[Any]) -> None:
-        """Refuse what could not be kept; a stop acts all the same, and its caller is told that nothing is kept."""
+        """Refuse changes that cannot be saved; a stop still acts, and its caller is told that nothing is saved."""
         store = self._core.store
         if store.failure is not None and not isinstance(command, RequestStop):
             msg = f"the service is read-only: {store.failure.message}"
@@ -310,7 +310,7 @@ class SessionService(SessionMethods):
     def subscribe(
         self, session_id: SessionId | None = None, *, after: Cursor | None = None, max_bytes: int | None = None
     ) -> Subscription:
-        """Read raw events from now on, or right after a cursor; see `EventStream.subscribe`."""
+        """Read raw events from now on, or from right after a cursor; see `EventStream.subscribe`."""
         self._check_place(session_id, after)
         return self._core.stream.subscribe(session_id, after=after, max_bytes=max_bytes)
 
@@ -319,7 +319,7 @@ class SessionService(SessionMethods):
     ) -> Feed:
         """Follow one session, or the list of all: a snapshot first, then events, a new snapshot after a lag.
 
-        With `after`, it goes on there without a snapshot if that is possible, and with exactly one if not.
+        With `after`, it resumes there: without a snapshot if possible, otherwise with exactly one.
         """
         self._check_place(session_id, after)
         core = self._core
@@ -355,26 +355,26 @@ class SessionService(SessionMethods):
                 folders.visit(summary.cwd)
 
     def change_defaults(self, change: Callable[[ServiceConfig], ServiceConfig]) -> None:
-        """Let sessions that are created from now on start with other settings; those that are there keep theirs.
+        """Change the settings of sessions created from now on; existing ones keep theirs.
 
         Raises:
-            InvalidInput: The service cannot work with them; nothing has changed.
+            InvalidInput: The service cannot work with the new settings; nothing has changed.
         """
         config = change(self._core.config)
         config.check()
         self._core.config = config
 
     def tell(self, event: ev.ConfigurationChanged | ev.ExtensionChanged | ev.ExtensionRemoved) -> None:
-        """Tell everybody who follows the list of sessions that settings or extensions have changed."""
+        """Tell all followers of the session list that settings or extensions have changed."""
         if not self._core.stream.closed:
             self._core.ledger.record_event(None, event)
 
     def statistics(self) -> ServiceStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         return statistics_of(self._core, self._mailbox)
 
     def has_work(self) -> bool:
-        """Tell whether anything runs, waits for people, or is to begin by itself later."""
+        """Return whether anything runs, waits for a person, or is scheduled for later."""
         core = self._core
         busy = any(session.work is not None for session in core.sessions.values())
         jobs = core.config.jobs is not None and core.config.jobs.running_count > 0
@@ -392,9 +392,9 @@ class SessionService(SessionMethods):
         name: str = "",
         kind: ClientKind = "other",
     ) -> Generator["AttachedClient"]:
-        """Act under a name: everything done through the yielded client says who did it. Observers may only watch.
+        """Attach a client: everything done through the yielded object carries its id. Observers may only watch.
 
-        `ui` is what it can show and ask for extensions, `name` what people call it, `kind` what it is.
+        `ui` lists what it can show and ask for extensions, `name` is its display name, `kind` the kind of client.
         """
         came = build_client_attached(client_id, self._clients, role=role, ui=ui, name=name, kind=kind)
         self._refuse_if_closed()
@@ -422,11 +422,11 @@ class SessionService(SessionMethods):
 
 
 async def _nothing_to_do() -> None:
-    """Prepare a snapshot that is always at hand."""
+    """Prepare a snapshot that is always available."""
 
 
 def _tells_of_success(reply: object) -> bool:
-    """Tell whether a reply to a command that only reads says something that a crash must not take back."""
+    """Return whether a read command's reply reports something that a crash must not take back."""
     return isinstance(reply, WaitForTurnReply) and reply.outcome.status != "interrupted"
 
 
@@ -439,7 +439,7 @@ def _failed_by_a_bug(command: Command[Any], bug: Exception) -> InternalError:
 async def open_session_service(config: ServiceConfig | None = None) -> AsyncGenerator[SessionService]:
     """Run a service for the length of the `async with` block.
 
-    Leaving the block interrupts whatever runs, truthfully recorded as such, and then ends all streams.
+    Leaving the block interrupts all work, records it as interrupted, and then ends all streams.
     """
     config = config or ServiceConfig()
     config.check()
@@ -475,6 +475,6 @@ async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGener
     finally:
         if core is not None:
             for session in core.sessions.values():
-                session.close_requests("restarted")  # whoever asked must not wait on
+                session.close_requests("restarted")  # the requesters must not keep waiting
             core.stream.close()
             await core.protocols.aclose()

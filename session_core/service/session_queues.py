@@ -1,16 +1,16 @@
-"""Lines before the mailbox: what the commands of one session wait in, when one of them has to wait before it is sent.
+"""Queues before the mailbox: one per session, for commands that wait while an earlier one is being prepared.
 
-Extensions are asked about a command, a folder is read, or a session is brought into memory before its command goes into
-the mailbox. Whatever comes meanwhile for the same session stands in line behind it, so that the order of arrival stays.
+Before a command enters the mailbox, extensions may be asked about it, its folder read, or its session loaded. Later
+commands of the same session queue up behind it, which preserves the order of arrival.
 
 Rules:
-1. Changes of a session go on in the order in which they came. Whoever only reads waits for what the same client has
-   sent before, and for nobody else; nor for a command that a hook is asked about: the hook may have asked people, and
-   who is to answer must be able to see the question.
-2. Sessions do not wait for each other, and while nobody waits in a session there is no line, and nothing to be done.
-3. What extensions send passes the line, and so does what a hook itself sends: the line may be waiting for just that.
-4. All lines together are bounded like the mailbox. Cancellation: whoever leaves lets those behind move up. When the
-   service closes, all who stand in line are told.
+1. Changes of a session proceed in the order of arrival. A read waits only for earlier commands of the same client,
+   unless such a command is waiting for a hook: the hook may have asked a person, who must be able to see the question.
+   Example: while a hook is asked about client A's prompt, A's second prompt waits, but A's snapshot request does not.
+2. Sessions do not wait for each other. A session in which nothing waits has no queue and no overhead.
+3. Commands of extensions bypass the queue, and so do those that a hook itself sends: the queue may be waiting for them.
+4. All queues together are bounded like the mailbox. Cancellation: when a command leaves, those behind it move up. When
+   the service closes, all queued commands are told.
 """
 
 from collections.abc import Generator, Iterator
@@ -27,17 +27,17 @@ from session_core.service.extension_api import extension_of
 from session_core.vocabulary.commands import CommandRequest
 
 _answering: Final[ContextVar[frozenset[SessionId]]] = ContextVar("_answering", default=frozenset())
-"""The sessions about whose commands hooks are being asked, in this task or one that began it."""
+"""The sessions whose commands hooks are being asked about, in this task or one that started it."""
 
 
 def begin_work() -> None:
-    """Forget in this task that a hook began it: work that goes on by itself stands in line like everybody."""
+    """Forget that a hook started this task: independent work queues like any other."""
     _answering.set(frozenset())
 
 
 @attrs.define(eq=False, slots=True)
 class QueuePlace:
-    """The place of one command in the line of its session; `number` is its place in the order of all commands."""
+    """The place of one command in its session's queue; `number` is its place in the order of all commands."""
 
     request: CommandRequest
     number: int
@@ -47,7 +47,7 @@ class QueuePlace:
     _free: trio.Event | None = None
 
     async def reach_the_front(self) -> None:
-        """Wait until nobody is before this one; does not wait at all if that is so.
+        """Wait until no command is ahead of this one; return at once if none is.
 
         Raises:
             ServiceClosed: The service has closed meanwhile.
@@ -59,7 +59,7 @@ class QueuePlace:
 
     @contextmanager
     def allow_hook_commands(self) -> Generator[None]:
-        """Have hooks asked about the command within the block; what they send for its session passes the line."""
+        """Ask hooks within the block: what they send for this session bypasses the queue, and reads stop waiting."""
         if self._queue is not None:
             self._queue.let_readers_pass(self)
         also = {self._session_id} if self._session_id is not None else set[SessionId]()
@@ -70,23 +70,23 @@ class QueuePlace:
             _answering.reset(token)
 
     def leave(self) -> None:
-        """Let those behind move up, as this one goes into the mailbox in this very step, or has given up."""
+        """Leave the queue; those behind move up. The command enters the mailbox in the same step, or has given up."""
         line, self._queue = self._queue, None
         if line is not None:
             self._queues.remove_place(self, line)
 
     def release(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         if self._free is not None:
             self._free.set()
 
 
 @attrs.define(eq=False, slots=True)
 class _SessionQueue:
-    """Those who stand in line for a session, in the order of arrival: all changes, and what each client has sent.
+    """The queued commands of a session, in the order of arrival: all changes, and the commands of each client.
 
-    A change goes on when it is the first of both, a reader when it is the first of its client; so only those two can be
-    free when somebody leaves, however long the line is.
+    A change proceeds when it is first in both, a read when it is the first of its client. So when a command leaves,
+    only those two can become free, however long the queue is.
     """
 
     session_id: SessionId
@@ -107,7 +107,7 @@ class _SessionQueue:
         self._move_up(self._changes)
 
     def let_readers_pass(self, place: QueuePlace) -> None:
-        """Let what the same client reads wait for this one no more."""
+        """Let reads of the same client no longer wait for this command."""
         client_id = place.request.client_id
         own = self._by_client.get(client_id)
         if own is not None and place in own:
@@ -131,10 +131,10 @@ class _SessionQueue:
 
 
 class SessionQueues:
-    """The lines of all sessions.
+    """The queues of all sessions.
 
     Args:
-        capacity: Commands that may stand in them altogether.
+        capacity: Commands that may wait in all queues together.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -144,17 +144,17 @@ class SessionQueues:
         self._closed = False
 
     def must_wait(self, request: CommandRequest) -> bool:
-        """Tell whether a command has to stand in line, because of those who do already."""
+        """Return whether a command must queue behind others."""
         session_id: SessionId | None = getattr(request.command, "session_id", None)
         line = self._queues.get(session_id) if self._queues and session_id is not None else None
         return line is not None and not _may_skip_queue(request, line.session_id) and line.must_wait(request)
 
     @contextmanager
     def hold_place(self, request: CommandRequest, number: int) -> Generator[QueuePlace]:
-        """Stand in line for the length of the block, or until `Place.leave`.
+        """Hold a place in the queue within the block, or until `QueuePlace.leave`.
 
         Raises:
-            Overloaded: Too many do already.
+            Overloaded: Too many commands wait already.
         """
         session_id: SessionId | None = getattr(request.command, "session_id", None)
         if session_id is None or _may_skip_queue(request, session_id):
@@ -173,25 +173,25 @@ class SessionQueues:
             place.leave()
 
     def remove_place(self, place: QueuePlace, line: _SessionQueue) -> None:
-        """Take somebody out of a line."""
+        """Remove a place from a queue."""
         line.leave(place)
         self._standing -= 1
         if not line.places:
             del self._queues[line.session_id]
 
     def waiting_requests(self) -> Iterator[CommandRequest]:
-        """Look at those who stand in line."""
+        """Return the queued commands."""
         return (place.request for line in self._queues.values() for place in line.places)
 
     def close(self) -> None:
-        """Tell all who stand in line, and whoever comes later, that the service is closed."""
+        """Tell all queued commands, and all later ones, that the service is closed."""
         self._closed = True
         for line in self._queues.values():
             for place in line.places:
                 place.release()
 
     def refuse_if_closed(self) -> None:
-        """Let nobody on any more once the service is closed."""
+        """Raise `ServiceClosed` once the service is closed."""
         if self._closed:
             msg = "the service was closed before this command ran"
             raise ServiceClosed(msg)

@@ -13,14 +13,14 @@ _STRICTEST_FIRST: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
 
 
 class SessionTree:
-    """Looks sessions up by their kinship; `sessions` are those in memory."""
+    """Looks up sessions by their relations; `sessions` are those in memory."""
 
     def __init__(self, fleet: FleetState, sessions: Mapping[SessionId, Session]) -> None:
         self._fleet = fleet
         self._sessions = sessions
 
     def subtree(self, session_id: SessionId) -> Iterator[Session]:
-        """The child sessions of a session, their children, and so on, as far as anything can happen in them."""
+        """Return the child sessions of a session, their children, and so on, if anything can happen in them."""
         children: dict[SessionId | None, list[SessionId]] = {}
         for summary in self._fleet.sessions.values():
             children.setdefault(summary.parent_id, []).append(summary.session_id)
@@ -32,11 +32,11 @@ class SessionTree:
             found += children.pop(child, ())
 
     def depth(self, session_id: SessionId) -> int:
-        """How many sessions stand above this one."""
+        """Return the number of sessions above this one."""
         return sum(1 for _ in self._ancestors(session_id))
 
     def lineage(self, session: Session) -> list[Session]:
-        """This session, the one that waits for its work, the one that waits for that one, and so on."""
+        """Return this session, the one that waits for its work, the one that waits for that one, and so on."""
         line = [session]
         for ancestor in self._ancestors(session.state.session_id):
             above = self._sessions.get(ancestor)
@@ -46,20 +46,20 @@ class SessionTree:
         return line
 
     def foremost(self, session: Session) -> Session:
-        """The topmost session that waits for the work of this one: there people watch, are asked, and undo."""
+        """Return the topmost session that waits for this one: the user watches, answers and undoes there."""
         return self.lineage(session)[-1]
 
-    def helpers(self, session: Session) -> Iterator[Session]:
-        """The sessions that a running turn waits for, those that they wait for, and so on."""
+    def subagents(self, session: Session) -> Iterator[Session]:
+        """Return the sessions that a running turn waits for, those that they wait for, and so on."""
         awaited = _awaited_children(session)
         while awaited:
-            helper = self._sessions.get(awaited.pop())
-            if helper is not None:
-                yield helper
-                awaited += _awaited_children(helper)
+            subagent = self._sessions.get(awaited.pop())
+            if subagent is not None:
+                yield subagent
+                awaited += _awaited_children(subagent)
 
     def find_forwarded_approvals(self, session: Session) -> Iterator[tuple[Session, Approval]]:
-        """The open approvals of a session that are asked for elsewhere, with where that is."""
+        """Return the open approvals of a session that are shown in another session, with that session."""
         foremost = self.foremost(session)
         if foremost is not session:
             yield from (
@@ -69,7 +69,7 @@ class SessionTree:
             )
 
     def _ancestors(self, session_id: SessionId) -> Iterator[SessionId]:
-        """The parent of a session, its parent, and so on; a circle, which only a damaged store has, ends."""
+        """Return the parent of a session, its parent, and so on; stops at a cycle, which only a damaged store has."""
         seen, summary = {session_id}, self._fleet.sessions.get(session_id)
         while summary is not None and summary.parent_id is not None and summary.parent_id not in seen:
             seen.add(summary.parent_id)
@@ -77,37 +77,37 @@ class SessionTree:
             summary = self._fleet.sessions.get(summary.parent_id)
 
     def change_mode(self, session: Session, mode: PermissionMode, by: ClientId | None) -> None:
-        """Change the mode of a session, and of those that work for it: what was allowed them is taken back too.
+        """Change the permission mode of a session and its subagents: a stricter mode restricts them too.
 
-        A helper that had its parent's mode gets the new one; one that had another never gets more than its parent, and
-        one that was to change nothing stays that way.
+        A subagent that had its parent's mode gets the new one; one with another mode never gets more than its parent,
+        and a read-only one stays read-only.
         """
         before = session.state.settings.permission_mode
         session.record(ev.PermissionModeChanged(mode=mode), by)
         for tool in session.state.tools:
-            helper = self._sessions.get(tool.child_id) if tool.child_id is not None else None
-            if helper is not None and tool.result is None:
-                has = helper.state.settings.permission_mode
+            subagent = self._sessions.get(tool.child_id) if tool.child_id is not None else None
+            if subagent is not None and tool.result is None:
+                has = subagent.state.settings.permission_mode
                 follows = has == before and not tool.arguments.get("read_only")
-                self.change_mode(helper, mode if follows else _stricter(has, mode), by)
+                self.change_mode(subagent, mode if follows else _stricter(has, mode), by)
 
     def change_sandbox(self, session: Session, policy: SandboxPolicy, by: ClientId | None) -> None:
-        """Change the confinement of a session, and of those that work for it under the same one."""
+        """Change the sandbox of a session, and of its subagents that had the same one."""
         before = session.state.settings.sandbox
         session.record(ev.SandboxPolicyChanged(policy=policy), by)
-        for helper_id in _awaited_children(session):
-            helper = self._sessions.get(helper_id)
-            if helper is not None and helper.state.settings.sandbox == before:
-                self.change_sandbox(helper, policy, by)
+        for subagent_id in _awaited_children(session):
+            subagent = self._sessions.get(subagent_id)
+            if subagent is not None and subagent.state.settings.sandbox == before:
+                self.change_sandbox(subagent, policy, by)
 
     def change_limits(self, session: Session, limits: TurnLimits, by: ClientId | None) -> None:
-        """Change the limits of a session, and of those that work for it under the same ones; running turns are told."""
+        """Change the limits of a session, and of its subagents that had the same ones; running turns are told."""
         before = session.state.settings.limits
         session.record(ev.TurnLimitsChanged(limits=limits), by)
-        for helper_id in _awaited_children(session):
-            helper = self._sessions.get(helper_id)
-            if helper is not None and helper.state.settings.limits == before:
-                self.change_limits(helper, limits, by)
+        for subagent_id in _awaited_children(session):
+            subagent = self._sessions.get(subagent_id)
+            if subagent is not None and subagent.state.settings.limits == before:
+                self.change_limits(subagent, limits, by)
         if session.work is not None:
             session.work.on_limits_changed()
 

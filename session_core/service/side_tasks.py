@@ -1,11 +1,10 @@
-"""Work beside turns: commands of extensions, logins, reloads.
+"""Work beside turns: extension commands, logins, reloads.
 
 Rules:
-1. A session is not busy with it: what it does there, messages and turns included, are commands like any other, so it
-   can never wait for itself.
-2. It runs in a task of its own. Whoever asked for it may leave; a stop of its session, or the end of the service, ends
-   it, and so does nothing else.
-3. However it ends, everybody who waits for it gets the same outcome, a failure as an object of their own.
+1. A side task does not make its session busy: whatever it does there, messages and turns included, is an ordinary
+   command. So it can never wait for itself.
+2. It runs in its own task. The caller may leave; only a stop of its session or the end of the service ends it.
+3. However it ends, all waiting callers get the same outcome; a failure is a separate object for each.
 """
 
 import logging
@@ -27,7 +26,7 @@ T = TypeVar("T")
 
 @attrs.define(eq=False, kw_only=True)
 class SideTask:
-    """Something that runs beside turns; when it has ended, it has an `answer` or a `failure`."""
+    """A task that runs beside turns; once it has ended, it has an `answer` or a `failure`."""
 
     work_id: str
     what: str
@@ -37,30 +36,30 @@ class SideTask:
     failure: SessionCoreError | None = None
 
     def stop(self) -> None:
-        """End it; whoever waits is told."""
+        """End the task and tell its waiting callers."""
         self.scope.cancel(reason="a stop was requested")
 
 
 class SideTasks:
-    """What runs beside turns, by session; what belongs to no session is under None."""
+    """The side tasks by session; those without a session are under None."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._running: dict[SessionId | None, list[SideTask]] = {}
 
     def running_for(self, session_id: SessionId | None) -> tuple[SideTask, ...]:
-        """Return what runs for a session."""
+        """Return the side tasks of a session."""
         return tuple(self._running.get(session_id, ()))
 
     def stop(self, session_id: SessionId) -> None:
-        """End what runs for a session."""
+        """End the side tasks of a session."""
         for work in self.running_for(session_id):
             work.stop()
 
     def start(
         self, session_id: SessionId | None, what: str, run: Callable[[], Awaitable[T]]
     ) -> Callable[[], Awaitable[T]]:
-        """Begin something; what is returned waits for its outcome, and may be called by any number of tasks."""
+        """Start a task; the returned function waits for its outcome, and any number of tasks may call it."""
         work = SideTask(work_id=new_id("work"), what=what)
         self._running.setdefault(session_id, []).append(work)
         self._nursery.start_soon(self._run, session_id, work, run, name=what)

@@ -1,13 +1,13 @@
 """The stop contract.
 
 Rules:
-1. A stop acts in the step in which it is called: the flag (the reason) is set and the scope (the force) cancelled
-   before anything is awaited, whatever waits in the mailbox.
-2. It acts on the session that was named and the helpers its turn waits for, with `subtree` and `session` on all its
-   child sessions, and on nobody else. Commands of extensions that run for these sessions end with it.
-   `session` also cancels wake-ups and ends commands in the background.
+1. A stop acts in the step in which it is called: it sets the flag (the reason) and cancels the scope (the force)
+   before it awaits anything, whatever waits in the mailbox.
+2. It acts on the named session and the subagents its turn waits for, with `subtree` and `session` on all its child
+   sessions, and on nothing else. Extension commands that run for these sessions end with it.
+   `session` also cancels wake-ups and ends background commands.
 3. Messages already sent but not yet handled when the stop comes do not start anything: they wait in the queue.
-4. The outcome tells the truth: what ended, what survived, and whether something has not let go in time.
+4. The outcome is accurate: what ended, what survived, and whether something did not end in time.
 """
 
 from collections.abc import Iterator
@@ -34,19 +34,19 @@ STARTS_WORK = (
 
 
 def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> PendingReply:
-    """Stop now; the reply comes when what was stopped has ended, or patience has."""
+    """Stop now; the reply comes when the stopped work has ended, or after the stop patience."""
     return PendingReply(_Stop(core, command, caller).outcome)
 
 
 class _Stop:
-    """One stop: it acts when it is made, and afterwards tells what came of it."""
+    """One stop: it acts on construction and reports the outcome afterwards."""
 
     def __init__(self, core: ServiceCore, command: c.RequestStop, caller: Caller) -> None:
         self._command = command
         self._patience_ms = core.config.stop_patience_ms
         self._session = core.session(command.session_id)
         self._children = list(core.tree.subtree(command.session_id))
-        below = core.tree.helpers(self._session) if command.scope == "turn" else self._children
+        below = core.tree.subagents(self._session) if command.scope == "turn" else self._children
         self._targets = [self._session, *below]
         self._jobs = core.config.jobs
         self._side = core.side_tasks
@@ -71,7 +71,7 @@ class _Stop:
                     core.cancel_wakeup(target, wakeup.wakeup_id, caller.client_id)
 
     async def outcome(self) -> r.StopOutcome:
-        """Wait for the end of what was stopped, as long as patience lasts, and tell the truth."""
+        """Wait for the stopped work to end, at most for the stop patience, and report what happened."""
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(self._patience_ms / 1000):
             for ended in self._ended:
@@ -108,7 +108,7 @@ class _Stop:
         return [_entry("job", session_id, job.job_id) for job in running]
 
     def _survivors(self, still_there: set[StoppedWork]) -> Iterator[StoppedWork]:
-        """What is alive although it belongs to the session: by the chosen scope, or because it has not let go."""
+        """Return the session's work that is still alive: outside the chosen scope, or not ended in time."""
         yield from (each for each in self._before if each in still_there)
         if self._command.scope != "session":
             yield from (each for target in self._targets for each in (*_wakeups(target), *self._jobs_of(target)))
@@ -117,14 +117,14 @@ class _Stop:
             yield from (each for child in others for each in self._list_running(child))
 
     def _list_running(self, session: Session) -> list[StoppedWork]:
-        """What runs or waits in a session and would end with a stop of it."""
+        """Return what runs or waits in a session and would end if it were stopped."""
         side = self._side.running_for(session.state.session_id)
         beside = [_entry("command", session.state.session_id, work.work_id) for work in side]
         return [*_in_session(session), *beside]
 
 
 def _withhold(core: ServiceCore, targets: list[Session]) -> int:
-    """Mark the targets so that commands already waiting start nothing; returns how many those are."""
+    """Mark the targets: commands already waiting must start nothing. Returns how many those are."""
     for target in targets:
         target.stop_mark = core.last_command_number()
     ids = {target.state.session_id for target in targets}

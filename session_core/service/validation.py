@@ -1,4 +1,4 @@
-"""Checking and building what people send: texts, images, names, queue items."""
+"""Checks and builds user input: texts, images, names, queue items."""
 
 from collections.abc import Collection, Sequence
 from typing import get_args
@@ -33,7 +33,7 @@ def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TE
 
 
 def check_encodable(text: str, field: str) -> None:
-    """Refuse a text that no one could be sent."""
+    """Refuse a text that cannot be encoded, and so cannot be sent."""
     try:
         text.encode()
     except UnicodeEncodeError as problem:
@@ -42,7 +42,7 @@ def check_encodable(text: str, field: str) -> None:
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page of no sensible length."""
+    """Refuse a page limit that makes no sense."""
     if not 1 <= limit <= limits.MAX_PAGE:
         msg = f"limit must be from 1 to {limits.MAX_PAGE}"
         raise InvalidInput(msg, field="limit")
@@ -66,7 +66,7 @@ def checked_client_id(client_id: str) -> ClientId:
 
 
 def checked_path(path: str, field: str = "cwd") -> str:
-    """Return an absolute path. Whether it exists is found out by the tools that use it."""
+    """Return an absolute path. The tools that use it find out whether it exists."""
     checked_text(path, field, longest=limits.MAX_PATH_CHARS)
     if not path.startswith("/") or "\0" in path:
         msg = f"{field} must be an absolute path, not {path!r}"
@@ -85,7 +85,7 @@ def checked_sandbox(policy: SandboxPolicy) -> SandboxPolicy:
 
 
 def checked_limits(bounds: TurnLimits) -> TurnLimits:
-    """Return limits that are all above nothing."""
+    """Return limits that are all above zero."""
     for field in attrs.fields(TurnLimits):
         given = getattr(bounds, field.name)
         if given is not None and not 1 <= given <= limits.MAX_INTEGER:
@@ -95,7 +95,7 @@ def checked_limits(bounds: TurnLimits) -> TurnLimits:
 
 
 def checked_schema(schema: JsonObject | None) -> JsonObject | None:
-    """Return a JSON schema that can be used."""
+    """Return a usable JSON schema."""
     if schema is None:
         return None
     if (fault := find_schema_fault(schema)) is not None:
@@ -140,7 +140,7 @@ def text_parts(text: str) -> tuple[UserPart, ...]:
 
 
 def checked_json(given: JsonObject, field: str, *, longest: int) -> JsonObject:
-    """Return open JSON that everybody can be sent, and that is not too long."""
+    """Return open JSON that can be encoded and is not too long."""
     if (fault := find_fault(given, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         msg = f"{field}{fault.path}: {fault.reason}"
         raise InvalidInput(msg, field=field)
@@ -168,7 +168,7 @@ def user_message(
     role: PostedRole = "user",
     source: str | None = None,
 ) -> Message:
-    """Make a message of a user, or one that is posted in the name of somebody else."""
+    """Build a user message, or one posted in the name of another sender."""
     return Message(
         message_id=MessageId(new_id("msg")),
         parent_id=parent_id,
@@ -189,7 +189,7 @@ def queue_item(
     role: PostedRole = "user",
     quiet: bool = False,
 ) -> QueueItem:
-    """Make a message that waits."""
+    """Build a queued message."""
     return QueueItem(
         item_id=QueueItemId(new_id("item")),
         parts=parts,
@@ -203,5 +203,5 @@ def queue_item(
 
 
 def wants_turn(queue: Sequence[QueueItem]) -> bool:
-    """Tell whether something waits that nothing but a turn would deliver."""
+    """Return whether a queued message needs a turn to be delivered."""
     return any(item.deliver_as != "next_turn" and not item.quiet for item in queue)

@@ -1,13 +1,13 @@
 """What a session is doing, as a table.
 
 Rules:
-1. `RULES` says for each kind of event, and each activity it may find, which activity follows. What is not in the table
-   changes nothing; so a late delta can never revive a stopped session.
+1. `RULES` maps each kind of event and each current activity to the next activity. Pairs that are not in the table
+   change nothing. Example: a late delta can never revive a stopped session.
 2. The fold applies the table, so no reader ever sees an event without the activity that goes with it. Every change is
-   also told as `ActivityChanged` in the same step (`Session.record`), for readers that know nothing of the table.
-3. At rest are `idle`, `stopped`, `errored`, `interrupted`: only there a turn may start. A user's stop ends in
-   `stopped`, never in `idle`: it does not look like success.
-4. While `stopping`, nothing but the end of the work leads anywhere.
+   also published as `ActivityChanged` in the same step (`Session.record`), for readers that do not know the table.
+3. `idle`, `stopped`, `errored` and `interrupted` are at rest: a turn may start only there. A user's stop ends in
+   `stopped`, never in `idle`, because it must not look like success.
+4. While `stopping`, only the end of the work changes the activity.
 """
 
 from session_core.vocabulary import events as ev
@@ -83,7 +83,7 @@ def next_activity(current: Activity, event: ev.Event, *, open_approvals: int, in
 
 
 def rules_as_markdown() -> str:
-    """Return the table for the documentation, which a test compares with this one."""
+    """Return the table for the documentation; a test compares the two."""
     lines = ["| when | found | becomes |", "| --- | --- | --- |"]
     for event, rule in RULES.items():
         targets = sorted(set(rule.values()))

@@ -1,6 +1,6 @@
-"""What each event does to a session's state: one small function per event, collected in `APPLIERS`.
+"""How each event changes a session's state: one small function per event, collected in `APPLIERS`.
 
-Every function must be total (see `state`): look things up, and do nothing when they are not there.
+Every function must be total (see `state`): it looks things up, and does nothing when they are missing.
 """
 
 from collections.abc import Callable
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     from session_core.session.state import SessionState
 
 
-# What the events of protocols do to a session's state; total, like all of `appliers`, which collects them.
+# Events of protocols.
 def apply_protocol_configured(state: "SessionState", event: ev.ProtocolConfigured, _: SessionEvent) -> None:
-    """Take the options; the protocol itself never changes."""
+    """Store the options; the protocol itself never changes."""
     if event.protocol.name == state.protocol.name:
         state.protocol = event.protocol
 
 
 def apply_frame_opened(state: "SessionState", event: ev.FrameOpened, envelope: SessionEvent) -> None:
-    """Go on in a frame that is new; the oldest are forgotten when there are too many."""
+    """Enter a new frame; if there are too many frames, the oldest are forgotten."""
     state.frames = (*_update_frame(state.frames, event.left), event.frame)[-limits.MAX_FRAMES :]
     _enter(state, event.frame.frame_id, envelope)
 
 
 def apply_frame_entered(state: "SessionState", event: ev.FrameEntered, envelope: SessionEvent) -> None:
-    """Go on in a frame that there has been before."""
+    """Enter an existing frame again."""
     state.frames = _update_frame(state.frames, event.left)
     _enter(state, event.frame_id, envelope)
 
@@ -72,10 +72,10 @@ def _enter(state: "SessionState", frame_id: str, envelope: SessionEvent) -> None
 
 
 def follow_head(state: "SessionState", left_at: MessageId | None) -> None:
-    """Be in the frame that the head belongs to, as people go elsewhere in the tree; `left_at` is where the head was.
+    """Enter the frame of the head after people moved elsewhere in the tree; `left_at` is the previous head.
 
-    A frame is all that comes below the message it begins with, but for other frames. Where that message has left the
-    window, nobody can tell, and the frame stays.
+    A frame consists of everything below its first message, except for other frames. If that message has left the
+    window, the frame cannot be determined and stays as it is.
     """
     way = path_to(state.messages, state.head)
     if state.frames:
@@ -98,7 +98,7 @@ def _follow_frame(state: "SessionState", way: tuple[Message, ...], left_at: Mess
 
 
 def _update_frame(frames: tuple[Frame, ...], left_frame: Frame) -> tuple[Frame, ...]:
-    """Note where a frame was left; the first one of a session is noted when it is left for the first time."""
+    """Record where a frame was left; the first frame of a session is recorded when it is first left."""
     if any(each.frame_id == left_frame.frame_id for each in frames):
         return tuple(left_frame if each.frame_id == left_frame.frame_id else each for each in frames)
     return (*frames, left_frame)
@@ -115,9 +115,9 @@ PROTOCOL_APPLIERS: dict[type, Callable[..., Any]] = {
 # --- appliers ---------------------------------------------------------------------------------------------------------
 
 
-# What the events of extensions do to a session's state; total, like all of `appliers`, which collects them.
+# Events of extensions.
 def apply_extension_displayed(state: "SessionState", event: ev.ExtensionDisplayed, _: SessionEvent) -> None:
-    """Show what the extension shows now, in its old place; what is empty is not shown at all."""
+    """Update what the extension displays, in the same position; remove a display that is empty."""
     displays = {each.extension: each for each in state.displays}
     before = displays.get(event.extension, ExtensionDisplay(extension=event.extension))
     if event.status is None and event.widget is None and event.title is None:
@@ -141,7 +141,7 @@ def apply_entry_appended(state: "SessionState", event: ev.EntryAppended, _: Sess
 
 
 def apply_tool_progressed(state: "SessionState", event: ev.ToolProgressed, _: SessionEvent) -> None:
-    """Note how far a tool is that still runs."""
+    """Record the progress of a tool that is still running."""
 
     def update_progress(tool: LiveTool) -> LiveTool:
         if tool.call_id != event.call_id or tool.result is not None:
@@ -222,7 +222,7 @@ def _apply_model_switched(state: "SessionState", event: ev.ModelSwitched, _: Ses
 @_register_applier(ev.PermissionModeChanged)
 def _mode_changed(state: "SessionState", event: ev.PermissionModeChanged, _: SessionEvent) -> None:
     state.settings = attrs.evolve(state.settings, permission_mode=event.mode)
-    state.grants = ()  # a new rule starts from nothing, so that an "always" can be taken back
+    state.grants = ()  # a new mode starts without grants, so changing it revokes an "always"
 
 
 @_register_applier(ev.SandboxPolicyChanged)
@@ -323,7 +323,7 @@ def _apply_message_completed(state: "SessionState", event: ev.MessageCompleted, 
 
 
 def _add_usage(state: "SessionState", model: str, source: UsageSource, used: Usage) -> None:
-    """Count what a model call has used: in all, by model and purpose, and for the running turn."""
+    """Count the usage of a model call: in total, by model and purpose, and for the running turn."""
     state.usage = state.usage.plus(used)
     if state.turn is not None:
         state.turn = attrs.evolve(state.turn, usage=state.turn.usage.plus(used))
@@ -526,5 +526,5 @@ NOT_FOLDED = (
     ev.NoticeShown,
     ev.ProtocolFailed,
 )
-"""Events that leave a session's state to another event recorded with them, belong to no session (see `fleet`), or are
-only told."""
+"""Events that do not change a session's state: another event recorded with them does, they belong to no session (see
+`session_list`), or they only inform."""

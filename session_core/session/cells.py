@@ -1,4 +1,4 @@
-"""A cell of code as part of the conversation: a live call while it runs, and a message to the model at its end."""
+"""A cell of code as part of the conversation: a live call while it runs, then a message to the model."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
     from session_core.session.state import SessionState
 
 CELL: Final = "cell"
-"""What a running cell is called among the live calls."""
+"""The name of a running cell among the live calls."""
 
 _OUTPUT_HEADER: Final = "[Output of the cell]"
 _NOTHING: Final = "(no output)"
 
 
 def is_cell_output(message: Message, protocol: str) -> bool:
-    """Tell whether a message says what became of a cell."""
+    """Return whether a message is the result of a cell."""
     return message.role == "user" and message.source == protocol and message.text.startswith(_OUTPUT_HEADER)
 
 
 def find_open_cell(state: "SessionState") -> LiveTool | None:
-    """Return the cell that has no place in the conversation yet."""
+    """Return the cell that is not yet part of the conversation."""
     return next((tool for tool in state.tools if tool.name == CELL and tool.call_id not in _head_call_ids(state)), None)
 
 
 def inner_calls(state: "SessionState") -> tuple[LiveTool, ...]:
-    """Return the calls that the open cell has made."""
+    """Return the calls made by the open cell."""
     called, cell = (
         _head_call_ids(state),
         find_open_cell(state),
-    )  # a tool may have the name of a cell, and starts after it
+    )  # a tool may have the same name as a cell, but starts after it
     return tuple(tool for tool in state.tools if tool is not cell and tool.call_id not in called)
 
 
@@ -41,7 +41,7 @@ def _head_call_ids(state: "SessionState") -> set[CallId]:
 
 
 def build_cell_message(state: "SessionState", cell: LiveTool, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
-    """Return the event that puts what became of a cell at the end of the conversation; the cell has its result."""
+    """Return the event that appends the outcome of a cell to the conversation; the cell must have its result."""
     result = cell.result
     text = result.text if result is not None else ""
     message = Message(

@@ -1,4 +1,4 @@
-"""Where sessions worked before: whoever reads events a moment later has to know where each of them happened."""
+"""Previous working directories of sessions, for readers of past events who need to know where each happened."""
 
 from collections import OrderedDict
 from typing import Final
@@ -8,24 +8,24 @@ from session_core.session.session_list import FleetState
 from session_core.vocabulary import events as ev
 
 MOVE_EVENTS: Final = frozenset[type[ev.Event]]({ev.WorkingDirectoryChanged, ev.SessionDeleted})
-"""Events after which a session is not where it was."""
+"""Events after which a session is no longer in its folder."""
 _MOST_SESSIONS: Final = 4_096
 _MOST_MOVES: Final = 16
 
 
 class CwdHistory:
-    """Remembers the folders that sessions have left lately; where they were before that is not known any more."""
+    """Remembers the folders that sessions have left recently; older moves are forgotten."""
 
     def __init__(self, fleet: FleetState) -> None:
         self._fleet = fleet
         self._moves: OrderedDict[SessionId, tuple[tuple[int, str], ...]] = OrderedDict()
         self._forgotten: dict[SessionId, int] = {}
-        """The newest move that was forgotten of each session that is still remembered."""
+        """The newest forgotten move of each session that is still remembered."""
         self._all_forgotten = 0
-        """The newest move of a session of which nothing is remembered."""
+        """The newest move of any session that is entirely forgotten."""
 
     def record_move(self, session_id: SessionId, seq: int) -> None:
-        """Note that a session leaves the folder it is in, with the event of this number."""
+        """Record that a session leaves its current folder with event number `seq`."""
         summary = self._fleet.sessions.get(session_id)
         if summary is None:
             return
@@ -40,7 +40,7 @@ class CwdHistory:
             self._all_forgotten = max(self._all_forgotten, gone[-1][0])
 
     def find_cwd(self, session_id: SessionId, seq: int) -> str | None:
-        """Return the working directory that a session had when this event of it happened, if that is known."""
+        """Return the working directory of a session at its event number `seq`, if known."""
         if seq <= max(self._all_forgotten, self._forgotten.get(session_id, 0)):
             return None
         for move_seq, cwd in self._moves.get(session_id, ()):

@@ -1,4 +1,4 @@
-"""A value that will be there later, for any number of tasks that wait for it."""
+"""A value that arrives later, for any number of waiting tasks."""
 
 from typing import Generic, TypeVar
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Deferred(Generic[T]):
-    """Set once, waited for by anyone; setting it a second time changes nothing."""
+    """A value that is set once and that any task can wait for; setting it again changes nothing."""
 
     __slots__ = ("_outcome", "_ready")
 
@@ -18,13 +18,13 @@ class Deferred(Generic[T]):
         self._outcome: outcome.Value[T] | None = None
 
     def set(self, value: T) -> None:
-        """Give the value to all who wait."""
+        """Set the value and wake all waiting tasks."""
         if self._outcome is None:
             self._outcome = outcome.Value(value)
             self._ready.set()
 
     async def wait(self) -> T:
-        """Wait for the value. Cancellation: nothing is lost, the value still comes for others."""
+        """Wait for the value. Cancellation: nothing is lost, others still get the value."""
         await self._ready.wait()
         assert self._outcome is not None
         return self._outcome.value

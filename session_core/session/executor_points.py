@@ -1,8 +1,8 @@
-"""What code has left behind, and the points of the conversation that it belongs to.
+"""Executor states, and the points of the conversation they belong to.
 
-A turn that has changed it keeps it at its end. Who goes back in the conversation, or forks it, goes on from what the
-last turn before that point has kept. Only the newest states stay, so far back as their sizes allow; where the one that
-is wanted is gone, code begins anew, and the model is told.
+A turn that changed the state saves it at its end. After going back in the conversation, or forking it, code resumes
+from the state saved by the last turn before that point. Only the newest states are retained, as many as their sizes
+allow. If the state needed is gone, code starts from scratch and the model is told.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from session_core.session.state import SessionState
 
 _NAMING_BYTES = 128
-"""About what naming a leaf takes."""
+"""Approximate size of the reference to a leaf."""
 
 
 @attrs.frozen
 class ExecutorStateAtPoint:
-    """What code has at a point; `lost` says that there was more, which is not kept."""
+    """The executor state at a point; `lost` means that there was more, which is not retained."""
 
     state: ExecutorState | None
     lost: bool
@@ -36,12 +36,13 @@ class ExecutorStateAtPoint:
 def find_executor_state(
     state: "SessionState", way: Sequence[Message], *, running: TurnId | None = None, whole: bool = False
 ) -> ExecutorStateAtPoint:
-    """Say what code has at the end of a way through the conversation.
+    """Return the executor state at the end of a path through the conversation.
 
     Args:
-        way: The messages that lead there, the newest last.
-        running: A turn that has not ended, and whose work is not kept yet.
-        whole: Whether the way begins where the conversation does, though the state does not reach back so far.
+        state: The state of the session.
+        way: The messages of the path, the newest last.
+        running: A turn that has not ended and whose state is not saved yet.
+        whole: Whether the path begins at the start of the conversation, though the state does not reach back so far.
     """
     points = {point.message_id: point for point in state.executor_points}
     begins = {frame.first_message_id for frame in state.frames}
@@ -53,7 +54,7 @@ def find_executor_state(
             return ExecutorStateAtPoint(found.state, cut)
         if is_cell_output(message, state.protocol.name):
             later.append(message)
-        if message.message_id in begins:  # code began anew with the frame
+        if message.message_id in begins:  # code started from scratch with the frame
             return ExecutorStateAtPoint(None, bool(later))
     reaches_back = whole or (way[0].parent_id is None if way else state.head is None)
     had_any = bool(later) or (not reaches_back and bool(state.executor_points))
@@ -61,13 +62,13 @@ def find_executor_state(
 
 
 def follow_executor(state: "SessionState", way: Sequence[Message]) -> None:
-    """Have what belongs to where the head is now, as people went elsewhere in the tree."""
+    """Switch to the executor state of the current head after people moved elsewhere in the tree."""
     there = find_executor_state(state, way)
     state.executor, state.executor_lost = there.state, there.lost
 
 
 def apply_executor_state_saved(state: "SessionState", event: ev.ExecutorStateSaved) -> None:
-    """Take what the executor has kept, beside the earlier states that stay."""
+    """Store the saved executor state next to the earlier states that are retained."""
     state.executor, state.executor_lost = event.state, event.lost
     if event.state is None:
         state.executor_points = ()
@@ -90,7 +91,7 @@ def _is_whole(point: ExecutorPoint, there: Collection[str]) -> bool:
 
 
 def build_state_saved(state: "SessionState", new_state: ExecutorState) -> ev.ExecutorStateSaved:
-    """Return the event that keeps a state, with as many of the earlier ones as there is room for."""
+    """Return the event that saves a state, with as many earlier states as there is room for."""
     named = {leaf.digest for leaf in new_state.leaves}
     beside: dict[str, int] = {}
     encoded_bytes, stay = 0, 0

@@ -1,8 +1,8 @@
-"""Bringing unfinished work to a truthful end: after a stop, a failure, a crash, or at the end of the service.
+"""Close unfinished work truthfully after a stop, a failure or a crash, or when the service ends.
 
-`next_closing_event` looks at a state and names the one event that closes the first thing still open, or None when all
-is closed. Recording it and asking again, until None, is the whole procedure: it is the same for every cause, it needs
-no memory of its own, and being interrupted half-way and starting over does no harm.
+`next_closing_event` looks at a state and returns the event that closes the first open item, or None when all is
+closed. The whole procedure is to record that event and ask again until None: it is the same for every cause, needs no
+memory of its own, and is safe to interrupt and restart.
 """
 
 from session_core import limits
@@ -39,7 +39,7 @@ _NO_RESULT: tuple[ToolStatus, str] = ("cancelled", "The turn ended before this w
 def next_closing_event(
     state: SessionState, status: TurnStatus, *, now: int, error: str | None = None
 ) -> ev.Event | None:
-    """Return the next event on the way to a session at rest, whose turn ended with `status`."""
+    """Return the next event that brings the session to rest, with its turn ended as `status`."""
     if state.partial is not None:
         return _close_partial(state, status, now)
     if (unanswered := _unanswered_call(state)) is not None:
@@ -66,7 +66,7 @@ def next_closing_event(
 
 
 def build_outcome(state: SessionState, status: TurnStatus, *, now: int, error: str | None = None) -> TurnOutcome:
-    """Sum up the running turn."""
+    """Build the outcome of the running turn."""
     turn = state.turn
     assert turn is not None
     final = next(
@@ -112,7 +112,7 @@ def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Even
 
 
 def _finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
-    """Keep what can be kept; a tool call that was not written to its end never happened."""
+    """Return the parts worth keeping; an incomplete tool call never happened."""
     parts: list[Part] = []
     for part in partial.parts:
         text = str(part.text)
@@ -145,7 +145,7 @@ def _answer(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.Even
 
 
 def _close_cell(state: SessionState, cell: LiveTool, status: TurnStatus, now: int) -> ev.Event:
-    """Give results to what the cell has begun, then to itself; then what became of it joins the conversation."""
+    """Give results to the cell's open calls, then to the cell itself; then its outcome joins the conversation."""
     for live in (*inner_calls(state), cell):
         if live.result is None:
             return _answer(

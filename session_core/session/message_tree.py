@@ -1,4 +1,4 @@
-"""Branches of the conversation tree. Pure; messages are in order of creation, so parents precede their children."""
+"""Branches of the conversation tree. Pure; messages come in order of creation, so parents precede their children."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ def siblings(messages: Iterable[Message], message: Message) -> tuple[Message, ..
 
 
 def find_missing_parent(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:
-    """Return the message that a path of the state lacks at its beginning; None when it has all that matters."""
+    """Return the message missing at the start of a path of the state; None if the path has all that matters."""
     if not state.earlier or any(message.role == "summary" for message in reversed(path)):
         return None
     return path[0].parent_id if path else state.head

@@ -3,13 +3,13 @@
 Rules:
 1. After each added message, a state that holds more than `limits.WINDOW_MESSAGES` messages or `limits.WINDOW_CHARS`
    characters drops its oldest messages until at most half of each is left. The newest message always stays.
-2. Messages that come by one event (`MessagesImported`) are added and trimmed one by one, so that the window depends on
-   the messages and their order only, and not on the events that brought them.
-3. Branches do not matter: it is the order of adding that counts. Ancestors of the head may leave before messages of a
-   branch that nobody looks at, and the head itself may be outside after a switch to an old branch.
+2. Messages that come in one event (`MessagesImported`) are added and trimmed one by one, so the window depends only on
+   the messages and their order, not on the events that brought them.
+3. Branches do not matter, only the order of addition. Ancestors of the head may leave before messages of an inactive
+   branch, and the head itself may be outside after a switch to an old branch.
 
-Dropping to a half makes it cheap: what is left after one trim is gone after the next, because by then more than half of
-a window has been added since. No message is copied more than once.
+Dropping to a half makes trimming cheap: messages that survive one trim are gone after the next, because by then more
+than half a window has been added. No message is copied more than once.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from session_core.vocabulary.messages import Message, count_message_chars
 
 
 def count_total_chars(messages: Iterable[Message]) -> int:
-    """Return the size of all these messages together."""
+    """Return the total size of these messages."""
     return sum(map(count_message_chars, messages))
 
 
 def trim(messages: Vector[Message], chars: int) -> tuple[Vector[Message], int, int]:
-    """Return what stays of messages that have `chars` characters, the number of those dropped, and what the rest has.
+    """Trim messages of `chars` characters; return the rest, the number of messages dropped, and the rest's characters.
 
-    To be called after each message that is added.
+    Call this after each added message.
     """
     if len(messages) <= limits.WINDOW_MESSAGES and chars <= limits.WINDOW_CHARS:
         return messages, 0, chars

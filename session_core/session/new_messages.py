@@ -1,4 +1,4 @@
-"""How messages come into a session's state."""
+"""Adding messages to a session's state."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_messages(
     state: "SessionState", envelope: SessionEvent, results: Mapping[CallId, ToolResultPart] | None = None
 ) -> None:
-    """Add what the event brings, one by one, and let the oldest leave the window; the last becomes the head."""
+    """Add the event's messages one by one and trim the oldest from the window; the last becomes the head."""
     for message in collect_added_messages(envelope.event, results or {}, envelope.at):
         before = count_total_chars(state.messages) if state.window_chars is None else state.window_chars
         state.messages, dropped, state.window_chars = trim(

@@ -1,16 +1,16 @@
-"""What people have said themselves, among the messages in the user's place."""
+"""Which of the messages with the user role people have written themselves."""
 
 from session_core.session.state import SessionState
 from session_core.vocabulary.messages import Message
 
 
 def is_written_by_person(message: Message) -> bool:
-    """Tell whether a person has written this; protocols and extensions put messages in the user's place, too."""
+    """Return whether a person wrote this; protocols and extensions add messages with the user role, too."""
     return message.role == "user" and message.source is None
 
 
 def newest_prompt(state: SessionState) -> Message | None:
-    """Return the newest message of people on the way to the head, as far back as the state reaches."""
+    """Return the newest message by a person on the path to the head, as far back as the state reaches."""
     wanted = state.head
     for message in reversed(state.messages):
         if message.message_id == wanted:

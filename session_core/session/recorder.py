@@ -24,7 +24,7 @@ class EventRecorder:
     def record_event(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
         """Record an event of a session, or an app-wide one when there is no state.
 
-        The store comes first: should it refuse, nothing has changed. The folds are total and cannot fail.
+        The store comes first: if it refuses, nothing has changed. The folds are total and cannot fail.
         """
         session_id = state.session_id if state is not None else None
         envelope = self.stream.stamp(session_id, event, by=by, recorded_at=self.now())

@@ -1,4 +1,4 @@
-"""From what a store has kept back to a state, and on to rest: what a crash left running is closed truthfully."""
+"""Restore a session's state from a store, and truthfully close what a crash left running."""
 
 from session_core.ids import SessionId
 from session_core.session.session import Session
@@ -19,12 +19,12 @@ def restore(session_id: SessionId, stored: StoredSession) -> SessionState:
 
 
 def needs_memory(summary: SessionSummary) -> bool:
-    """Tell whether something of a session may happen by itself, or has to be answered for: then it stays in memory."""
+    """Return whether a session must stay in memory: something in it may happen unprompted or needs an answer."""
     return bool(not summary.activity.is_at_rest or summary.queued or summary.open_requests or summary.wakeups)
 
 
 def close_after_crash(session: Session) -> None:
-    """Record the end of everything that was running when the service went away; what waits goes on waiting."""
+    """Record the end of everything that was running when the service died; queued messages stay queued."""
     if session.state.turn is None and not session.state.activity.is_at_rest:
         session.record(ev.CompactionFinished(status="interrupted"))
     session.close_work("interrupted", ended_at=max(session.state.updated_at, session.last_alive_at))

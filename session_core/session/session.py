@@ -1,8 +1,8 @@
-"""A session: its state, its one writer, the work that runs in it, and the people's answers it waits for.
+"""A session: its state, its one writer, the work that runs in it, and the answers it awaits from people.
 
 Rules:
-1. `record` is the only way to change the state. It records the event and, if the activity has changed with it, says so
-   in an `ActivityChanged`, in one synchronous step.
+1. `record` is the only way to change the state. It records the event and, if that changed the activity, also an
+   `ActivityChanged`, in one synchronous step.
 2. At most one piece of work (a turn or a compaction) runs at a time. Its `Work` holds the cancel scope (the force of
    a stop) and the stop request (its reason).
 3. An approval or a dialog is open as long as it is in the state. The first call of a `resolve_*` method closes it;
@@ -40,9 +40,9 @@ from session_core.vocabulary.sessions import (
 from session_core.vocabulary.snapshots import SessionSnapshot
 
 
-# --- the conversation that a model was shown last, so that the next step only has to add what is new ------------------
-# It reaches further back than the state, whose window holds the newest messages only; reading the rest from the store
-# takes long, and is done once for as long as the session is in memory.
+# --- the conversation as last shown to a model; the next step only adds what is new -----------------------------------
+# It reaches further back than the state, whose window holds only the newest messages. Reading the rest from the store
+# is slow, so it happens once while the session is in memory.
 class ConversationCache:
     """The messages that lead to a message, from the newest summary on."""
 
@@ -52,7 +52,7 @@ class ConversationCache:
         """The size of all its messages."""
 
     def find_newer(self, state: SessionState) -> tuple[Message, ...] | None:
-        """Return the messages on the way from the end of this path to the head; None when it does not lead there."""
+        """Return the messages from the end of this path to the head; None if the path does not lead there."""
         if not self._messages:
             return None
         known, wanted = self._messages[-1].message_id, state.head
@@ -66,20 +66,20 @@ class ConversationCache:
         return tuple(reversed(path)) if wanted == known else None
 
     def restart(self, path: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Start anew with a path; returns what of it a model gets to see."""
+        """Start over with a path; return the part of it that a model sees."""
         first = next((place for place, message in enumerate(path) if message.role != "tool"), len(path))
         self._messages, self.chars = (), 0
-        return self.extend(path[first:])  # no model could place results whose calls are further back
+        return self.extend(path[first:])  # a model cannot use results whose calls were cut off
 
     def extend(self, newer: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Go on with these messages; returns the whole path."""
+        """Append these messages; return the whole path."""
         for count, message in enumerate(reversed(newer), start=1):
             if message.role == "summary":
                 self._messages, self.chars, newer = (), 0, newer[-count:]
                 break
         self._messages += newer
         self.chars += count_total_chars(newer)
-        if self.chars > limits.WINDOW_CHARS * 3 // 2:  # as much as a full window and what is read before it
+        if self.chars > limits.WINDOW_CHARS * 3 // 2:  # a full window plus what is read before it
             self._shorten()
         return self._messages
 
@@ -100,7 +100,7 @@ _WIDTH: dict[StopScope, int] = {"turn": 0, "subtree": 1, "session": 2}
 
 @attrs.define(eq=False, kw_only=True)
 class Work:
-    """A running turn, compaction or undo; `stop_requested` is the reason of a stop, the scope its force."""
+    """A running turn, compaction or undo; `stop_requested` is the reason for a stop, the scope enforces it."""
 
     kind: Literal["turn", "compaction", "restore"]
     turn_id: TurnId
@@ -108,18 +108,18 @@ class Work:
     stop_requested: bool = False
     ended: trio.Event = attrs.field(factory=trio.Event)
     on_end: list[Callable[[], None]] = attrs.field(factory=list)
-    restart: bool = False  # messages came while it was being stopped: they start a turn when it has ended
+    restart: bool = False  # messages that came while it was being stopped start a turn when it has ended
     reserved: Usage | None = None
-    """What the model call that is under way may use; None when there is none."""
-    helpers: list["Session"] = attrs.field(factory=list)
+    """What the running model call may use; None if there is none."""
+    subagents: list["Session"] = attrs.field(factory=list)
     """The child sessions whose usage is not yet part of this session's own."""
     budget_changed: trio.Event = attrs.field(factory=trio.Event)
-    """Set, and replaced, when what may be used has changed; helpers wait here for their share."""
+    """Set and replaced when the budget has changed; subagents wait here for their share."""
     on_limits_changed: Callable[[], None] = lambda: None
-    """Lets the turn look at its limits again."""
+    """Makes the turn check its limits again."""
 
     def notify_budget_changed(self) -> None:
-        """Let those look again who wait for their share of what may be used."""
+        """Wake the subagents that wait for their share of the budget."""
         self.budget_changed.set()
         self.budget_changed = trio.Event()
 
@@ -133,7 +133,7 @@ class ResolvedRequest:
 
 
 class Session:
-    """One session, living in one service; commands numbered up to `stop_mark` were overtaken by a stop."""
+    """One session in one service; commands numbered up to `stop_mark` were overtaken by a stop."""
 
     def __init__(self, state: SessionState, recorder: EventRecorder) -> None:
         self.state = state
@@ -144,7 +144,7 @@ class Session:
         self.last_alive_at = 0
         """When an earlier run of the service recorded its last sign of life."""
         self.damage: StoreDamaged | None = None
-        """Why it cannot be read: then it is empty, and only there to be deleted."""
+        """Why it cannot be read; if set, the session is empty and can only be deleted."""
         self.conversation_cache = ConversationCache()
         self.outcomes: OrderedDict[TurnId, TurnOutcome] = OrderedDict()
         if state.last_outcome is not None:
@@ -160,7 +160,7 @@ class Session:
         before = self.state.activity
         recorded = self._recorder.record_event(self.state, event, by)
         if isinstance(event, ev.DELTA_EVENTS):
-            return recorded  # most events by far, and none of them changes the activity or ends anything
+            return recorded  # the vast majority of events; none of them changes the activity or ends anything
         if self.state.activity is not before:
             self._recorder.record_event(self.state, ev.ActivityChanged(activity=self.state.activity))
         self._handle_recorded_event(event, by)
@@ -194,11 +194,11 @@ class Session:
         return self._recorder.stream.cursor
 
     def now(self) -> int:
-        """The service's clock."""
+        """Return the time of the service's clock."""
         return self._recorder.now()
 
     def snapshot(self) -> SessionSnapshot:
-        """Take the whole state at this moment; takes nothing away."""
+        """Take a snapshot of the whole current state."""
         return self.state.snapshot(self.cursor)
 
     async def wait_until_durable(self) -> None:
@@ -208,7 +208,7 @@ class Session:
             await self._recorder.store.wait_durable(seq)
 
     async def load_path(self, message_id: MessageId) -> tuple[Message, ...]:
-        """Read the way to a message that is no longer in the state, as much of it as a state would hold."""
+        """Read the path to a message that is no longer in the state, as much of it as a state would hold."""
         return await self._recorder.store.load_path(
             self.state.session_id, message_id, max_chars=limits.WINDOW_CHARS // 2
         )
@@ -216,7 +216,7 @@ class Session:
     async def conversation(self) -> tuple[Message, ...]:
         """Return the messages that lead to the head, from the newest summary on if there is one.
 
-        A long conversation reaches further back than the state: the rest is read from the store, once while the
+        A long conversation reaches further back than the state; the rest is read from the store, once while the
         session is in memory.
         """
         path = self.conversation_cache
@@ -229,12 +229,12 @@ class Session:
         return path.restart(older + recent)
 
     def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
-        """Have the store keep parts of an executor's state, in one step with what is recorded."""
+        """Store leaves of an executor's state, in one step with the recorded events."""
         if leaves:
             self._recorder.store.keep_leaves(self.state.session_id, leaves)
 
     async def load_leaves(self, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Read parts of an executor's state back; those that are not there are left out."""
+        """Read leaves of an executor's state; missing ones are left out."""
         return await self._recorder.store.load_leaves(self.state.session_id, digests) if digests else {}
 
     # --- ending work --------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Session:
             return False
         known = self.state.stop
         if work.kind == "restore":
-            work.stop_requested = True  # half of an undo would be worse than either: it ends, and nothing follows it
+            work.stop_requested = True  # half an undo would be worse than either: let it finish, then start nothing
         elif not work.stop_requested or (known is not None and _WIDTH[scope] > _WIDTH[known.scope]):
             work.stop_requested = True
             self.record(ev.StopRequested(scope=scope), by)
@@ -255,7 +255,7 @@ class Session:
         return True
 
     def interrupt(self, reason: str) -> None:
-        """Cancel the running work without anybody having asked for it."""
+        """Cancel the running work without a stop request."""
         if self.work is not None:
             self.work.scope.cancel(reason=reason)
 
@@ -267,7 +267,7 @@ class Session:
         output: JsonValue = None,
         ended_at: int | None = None,
     ) -> None:
-        """Record what it takes to bring the session to rest with everything answered and nothing half-done."""
+        """Record the events that bring the session to rest, with everything answered and nothing half-done."""
         now = self.now() if ended_at is None else ended_at
         while (event := next_closing_event(self.state, status, now=now, error=error)) is not None:
             if isinstance(event, ev.TurnEnded) and output is not None:
@@ -275,7 +275,7 @@ class Session:
             self.record(event)
 
     def close_requests(self, because: ResolvedBecause, by: ClientId | None = None) -> None:
-        """Close all approvals and dialogs that are open without any work running."""
+        """Close all approvals and dialogs that are open while no work is running."""
         for approval in self.state.approvals:
             self.resolve_approval(approval.request_id, "deny", because, by)
         for dialog in self.state.dialogs:
@@ -287,7 +287,7 @@ class Session:
         because: Literal["removed", "taken", "returned"],
         by: ClientId | None,
     ) -> None:
-        """Remove waiting messages, saying why."""
+        """Remove queued messages, with the reason."""
         for item in items:
             self.record(ev.QueueItemRemoved(item_id=item.item_id, because=because), by)
 
@@ -331,13 +331,13 @@ class Session:
         return True
 
     def find_resolved(self, request_id: RequestId) -> ResolvedRequest | None:
-        """How a request ended, for as long as it is remembered."""
+        """Return how a request ended, as long as it is remembered."""
         return self._resolved.get(request_id)
 
     async def wait_resolved(self, request_id: RequestId, timeout_ms: int) -> ResolvedRequest:
-        """Wait until a request is answered; time running out means no.
+        """Wait until a request is answered; a timeout means no.
 
-        Cancellation: the request stays open, to be answered or to be closed by whoever cancelled.
+        Cancellation: the request stays open, to be answered or to be closed by the canceller.
         """
         if (known := self._resolved.get(request_id)) is not None:
             return known
@@ -347,8 +347,8 @@ class Session:
         if not self.resolve_approval(request_id, "deny", "timed_out"):
             self.resolve_dialog(request_id, None, "timed_out")
         if (known := self._resolved.get(request_id)) is not None:
-            return known  # closed just now, or answered at the very moment the time was up
-        self._waiting.pop(request_id, None)  # it was answered so long ago that nobody remembers how
+            return known  # closed just now, or answered at the very moment of the timeout
+        self._waiting.pop(request_id, None)  # it was answered so long ago that the answer is forgotten
         return ResolvedRequest(resolution=DialogAnswer(request_id=request_id, because="timed_out"), by=None)
 
     def _remember(self, request_id: RequestId, resolved: ResolvedRequest) -> None:

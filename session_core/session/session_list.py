@@ -66,7 +66,7 @@ class FleetState:
 
     @classmethod
     def from_snapshot(cls, snapshot: ServiceSnapshot) -> "FleetState":
-        """Make a working list that goes on from a snapshot."""
+        """Make a working list that continues from a snapshot."""
         state = cls()
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
         state.clients = {client.client_id: client for client in snapshot.clients}
@@ -91,7 +91,7 @@ def _new_summary(session_id: SessionId, event: ev.SessionCreated, created_at: in
 
 
 def _changes(before: SessionSummary, event: ev.Event) -> dict[str, Any]:
-    """Say which fields of a summary an event changes."""
+    """Return the fields of a summary that an event changes."""
     match event:
         case ev.SessionRenamed(name=name):
             return {"name": name}

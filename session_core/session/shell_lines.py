@@ -1,4 +1,4 @@
-"""A command that a person has typed, as part of the conversation: the next turn's model sees what it did."""
+"""A command that a person has typed, as part of the conversation: the model of the next turn sees the result."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ _COMMAND_PATTERN: Final = re.compile(re.escape(_COMMAND_HEADER) + r"(?: \(\w+\))
 def build_shell_line_message(
     state: SessionState, tool: LiveTool, line: str, turn_id: TurnId | None, now: int
 ) -> ev.MessageAdded:
-    """Return the event that puts a command and what became of it at the end of the conversation."""
+    """Return the event that appends a command and its outcome to the conversation."""
     result = tool.result
     came_out = tool.output if result is None else result.text
     how = "" if result is None or result.status == "success" else f" ({result.status})"
@@ -35,13 +35,13 @@ def build_shell_line_message(
 
 
 def as_typed_text(message: Message) -> str:
-    """Return what a person has typed to bring a message about: its text, or `!` and the command (to a blank line)."""
+    """Return what a person typed to produce a message: its text, or `!` and the command (up to a blank line)."""
     ran = _COMMAND_PATTERN.match(message.text)
     return message.text if ran is None else f"!{ran[1]}"
 
 
 def find_open_shell_line(state: SessionState) -> LiveTool | None:
-    """Return the command of a person that has no place in the conversation yet."""
+    """Return the person's command that is not yet part of the conversation."""
     head = state.find_message(state.head) if state.head is not None else None
     called = {call.call_id for call in head.tool_calls} if head is not None else set()
     return next((tool for tool in state.tools if tool.call_id not in called and tool.name == SHELL), None)

@@ -3,11 +3,12 @@
 Rules:
 1. `SessionState.apply` is total: any event on any state gives a state, never an exception. Events that name something
    unknown change nothing.
-2. The same `apply` serves the service, replay and every frontend, so that
+2. The service, replay and every frontend use the same `apply`, so
    `fold(snapshot, events after its cursor) == a fresh snapshot`.
 3. The working state is updated in place, but everything it holds is immutable or persistent. A snapshot therefore only
    copies references: it costs the same for any length of history and never changes afterwards.
-4. The state holds the newest messages only (see `window`); trimming is part of the fold, so all see the same window.
+4. The state holds only the newest messages (see `message_window`); trimming is part of the fold, so all readers see the
+   same window.
 """
 
 from collections.abc import Iterable
@@ -96,7 +97,7 @@ class SessionState:
             applier(self, event, envelope)
         self.sseq = envelope.sseq
         if isinstance(event, DELTA_EVENTS):
-            return  # most events by far; they change neither the activity nor the time of the last change
+            return  # the vast majority of events; they change neither the activity nor the time of the last change
         self.activity = next_activity(
             self.activity, event, open_approvals=len(self.approvals), in_turn=self.turn is not None
         )
@@ -107,7 +108,7 @@ class SessionState:
     def transcript(self) -> tuple[Message, ...]:
         """The messages from the root to the head, oldest first, as far back as the window reaches.
 
-        Earlier ones are had by `load_messages`. Empty if the head itself is one of them.
+        Use `load_messages` for earlier ones. Empty if the head itself is one of them.
         """
         return path_to(self.messages, self.head)
 
@@ -116,7 +117,7 @@ class SessionState:
         return next((each for each in reversed(self.messages) if each.message_id == message_id), None)
 
     def build_partial(self) -> PartialMessage | None:
-        """The half-finished message with all of its text."""
+        """Return the half-finished message with all of its text."""
         if self.partial is None or self.growing is None:
             return self.partial
         last = attrs.evolve(self.partial.parts[-1], text=self.growing)
@@ -166,7 +167,7 @@ class SessionState:
 
     @classmethod
     def from_snapshot(cls, snapshot: SessionSnapshot) -> "SessionState":
-        """Make a working state that goes on from a snapshot."""
+        """Make a working state that continues from a snapshot."""
         fields = {name: getattr(snapshot, name) for name in _SHARED_FIELDS}
         partial = snapshot.partial
         growing = partial.parts[-1].text if partial is not None and partial.parts else None
@@ -185,13 +186,13 @@ def fold(snapshot: ServiceSnapshot, events: Iterable[SessionEvent]) -> ServiceSn
 def fold(
     snapshot: SessionSnapshot | ServiceSnapshot, events: Iterable[SessionEvent]
 ) -> SessionSnapshot | ServiceSnapshot:
-    """Return the snapshot that a fresh look would give after these events; those it already contains are skipped.
+    """Return the snapshot after these events, equal to a fresh one; events it already contains are skipped.
 
-    `events` come from the stream that the snapshot's cursor belongs to: one session's for a `SessionSnapshot`, all
-    for a `ServiceSnapshot`. Events of other sessions are ignored by the former.
+    `events` must come from the stream of the snapshot's cursor: one session's for a `SessionSnapshot`, all for a
+    `ServiceSnapshot`. A `SessionSnapshot` ignores events of other sessions.
 
     Raises:
-        ProtocolError: A merged event holds text from before and after the snapshot, which nobody can take apart.
+        ProtocolError: A merged event holds text from before and after the snapshot, which cannot be separated.
     """
     seq = snapshot.cursor.seq
     state: SessionState | FleetState
@@ -216,5 +217,5 @@ def apply(snapshot: SessionSnapshot, event: SessionEvent) -> SessionSnapshot: ..
 @overload
 def apply(snapshot: ServiceSnapshot, event: SessionEvent) -> ServiceSnapshot: ...
 def apply(snapshot: SessionSnapshot | ServiceSnapshot, event: SessionEvent) -> SessionSnapshot | ServiceSnapshot:
-    """Return the snapshot after one more event; pure, and total but for what `fold` refuses."""
+    """Return the snapshot after one more event; pure, and total except for what `fold` refuses."""
     return fold(snapshot, (event,))

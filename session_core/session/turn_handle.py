@@ -1,4 +1,4 @@
-"""The narrow view of one session that a turn works at: it can read, record, ask and end, and knows nobody else."""
+"""The narrow view of one session that a turn gets: it can read, record, ask and end, and sees no other session."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -17,7 +17,7 @@ from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, Queu
 
 @attrs.frozen(kw_only=True)
 class ApprovalPrompt:
-    """A tool call as people are asked about it; see `Approval`."""
+    """A tool call as shown to people for approval; see `Approval`."""
 
     call: ToolCallPart
     summary: str
@@ -42,7 +42,7 @@ class TurnHandle:
         self._work = work
         self._approval_timeout_ms = approval_timeout_ms
         self._lineage = lineage or (lambda: (session,))
-        """This session, the one that waits for it, and so on, up to the one it all began with, where people watch."""
+        """This session, the one that waits for it, and so on up to the root session, which people watch."""
 
     @property
     def work(self) -> Work:
@@ -66,17 +66,17 @@ class TurnHandle:
 
     @property
     def root_session(self) -> Session:
-        """The session it all began with: there people are asked, and its limits hold for all who work for it."""
+        """The root of the child sessions: people are asked there, and its limits apply to all its subagents."""
         return self._lineage()[-1]
 
     @property
     def grants(self) -> frozenset[str]:
-        """What people have allowed for this session, or for one that waits for it."""
+        """The grants for this session and for the sessions that wait for it."""
         return frozenset(grant for session in self._lineage() for grant in session.state.grants)
 
     @property
     def remaining_ms(self) -> int | None:
-        """How long this turn, and those that wait for it, may still take; None if that has no end."""
+        """The remaining time of this turn and of those that wait for it; None if unlimited."""
         remaining = [
             session.state.settings.limits.time_ms - (self.now() - session.state.turn.started_at)
             for session in self._lineage()
@@ -85,7 +85,7 @@ class TurnHandle:
         return max(0, min(remaining)) if remaining else None
 
     def now(self) -> int:
-        """The service's clock."""
+        """Return the time of the service's clock."""
         return self._session.now()
 
     def record(self, event: ev.Event) -> None:
@@ -97,11 +97,11 @@ class TurnHandle:
         await self._session.wait_until_durable()
 
     def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
-        """Have the store keep parts of an executor's state, by their digests, in one step with what is recorded."""
+        """Store leaves of an executor's state by their digests, in one step with the recorded events."""
         self._session.keep_leaves(leaves)
 
     async def load_leaves(self, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Read parts of an executor's state back; those that are not there are left out."""
+        """Read leaves of an executor's state; missing ones are left out."""
         return await self._session.load_leaves(digests)
 
     async def conversation(self) -> tuple[Message, ...]:
@@ -110,20 +110,20 @@ class TurnHandle:
 
     @property
     def conversation_chars(self) -> int:
-        """How many characters the conversation has that was asked for last."""
+        """The size in characters of the most recently requested conversation."""
         return self._session.conversation_cache.chars
 
     def deliver_waiting(self, kinds: Iterable[DeliverAs]) -> bool:
-        """Move waiting messages of these kinds into the conversation, in order; returns whether any wants an answer."""
+        """Move queued messages of these kinds into the conversation, in order; return whether any wants an answer."""
         if self.stop_requested:
-            return False  # what waits survives a stop
+            return False  # queued messages survive a stop
         due = [item for item in self.state.queue if item.deliver_as in kinds]
         for item in due:
             self._session.record(message_from_queue(self.state, item, self.turn_id, self.now()), item.client_id)
         return any(not item.quiet for item in due)
 
     def finish_unless_more(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
-        """End the turn, or go on with messages that have come meanwhile: one step, so that none is left behind.
+        """End the turn, or continue with messages that came meanwhile, in one step so none is left behind.
 
         Returns whether the turn has ended.
         """
@@ -135,7 +135,7 @@ class TurnHandle:
         return True
 
     async def ask_approval(self, prompt: ApprovalPrompt) -> tuple[Decision, str]:
-        """Ask people whether a tool call may run; returns the decision and what they want the model to know.
+        """Ask people whether a tool call may run; return the decision and their message to the model.
 
         No answer in time means no. Cancellation: the approval is denied in the same step.
         """
@@ -171,7 +171,7 @@ class TurnHandle:
 
 
 def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
-    """Return the event that moves a waiting message to the end of the conversation."""
+    """Return the event that moves a queued message to the end of the conversation."""
     message = Message(
         message_id=MessageId(new_id("msg")),
         parent_id=state.head,

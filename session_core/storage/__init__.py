@@ -1,17 +1,17 @@
-"""Where sessions are kept: an append-only journal of events per session, and what is derived from it.
+"""Session storage: an append-only journal of events per session, and data derived from it.
 
-- `base`: `SessionStore` and `StoreReader`, what the service needs of a store
+- `base`: `SessionStore` and `StoreReader`, the interfaces that the service needs
 - `memory`: `MemoryStore`, which lives as long as the process
-- `sqlite`: `SqliteStore`, the default: group commit into one file per home; `sqlite_reader` reads it, also beside it
+- `sqlite`: `SqliteStore`, the default: group commit into one file per home; `sqlite_reader` reads it, even concurrently
 - `writer`, `reader`, `session_list`: batches into SQL, SQL into values; in worker threads
-- `executor_state`: the large parts of what executors keep; `search`: full text; `rows`: inserting many rows
-- `kv`: small values that extensions keep
+- `executor_state`: the large parts of executor states; `search`: full text; `rows`: inserting many rows
+- `kv`: small values stored by extensions
 - `schema`: tables and migrations
-- `records`: events as the journal holds them: checksums, and long texts apart
-- `partial_text`: the text of unfinished answers, saved now and then
-- `files`, `home`, `home_lock`: the files of a store, their modes, and the lock that makes one writer
-- `settings`: what `config.toml` of a home says
+- `records`: events as the journal holds them: checksums, and long texts stored separately
+- `partial_text`: the text of unfinished answers, saved periodically
+- `files`, `home`, `home_lock`: the files of a store, their modes, and the lock that ensures a single writer
+- `settings`: how long sessions are kept
 - `maintenance`: verify, rebuild, compact, back up, export, import
 
-In come recorded events, synchronously; out comes what a session goes on from, its messages, and search.
+Input: recorded events, synchronously. Output: the state from which a session resumes, its messages, and search.
 """

@@ -1,21 +1,21 @@
-"""What the service needs of a store. Handing something over never waits; knowing that it is durable may.
+"""The interface between service and store. Handing data over never waits; learning that it is durable may.
 
-A store keeps, for each session, an append-only journal of events: the truth. Whatever else it keeps (the newest state,
-the list of sessions, an index of messages, a search index) is derived from that and can be made again.
+A store keeps an append-only journal of events for each session: the source of truth. Everything else (the newest state,
+the list of sessions, an index of messages, a search index) is derived from it and can be rebuilt.
 
 Rules:
 1. Everything handed over between two checkpoints (`append`, `remember`, `forget`, `keep_leaves`) becomes durable
-   together or not at all: a crash never finds half a step.
-2. `wait_durable` returns when what it was asked for would survive the loss of power, and raises `StorageFailed` when it
-   never will. After the first failure nothing more is written, and `failure` says why.
-3. `open` takes the exclusive right to write, by a lock, a lease or whatever the store has, and raises `StoreInUse`
-   naming the one who has it. A store that loses this right later fails (rule 2), so two writers never mix.
-4. Beside sessions, a store keeps small values that an owner, such as an extension, puts under keys of its own (`kv_*`).
-   A change has returned when it is durable. They belong to no session, and what one owner keeps is bounded by
-   `limits.MAX_KV_KEYS` and its neighbours.
-5. The large parts of what an executor keeps (`keep_leaves`) belong to their session, each by the SHA-256 of its bytes.
-   With every `ExecutorStateSaved`, those that it does not name are dropped, and with every `FrameOpened` and
-   `FrameEntered` all of them: the executor begins anew there.
+   together or not at all: a crash never leaves half a step. Example: an event and the reply recorded with it.
+2. `wait_durable` returns when the given events would survive a power loss, and raises `StorageFailed` if they never
+   will. After the first failure nothing more is written, and `failure` says why.
+3. `open` takes the exclusive right to write, by a lock, a lease or another means, and raises `StoreInUse` naming the
+   current holder. A store that loses this right later fails (rule 2), so two writers never mix.
+4. Besides sessions, a store keeps small values that an owner, such as an extension, stores under its own keys (`kv_*`).
+   A change returns when it is durable. The values belong to no session, and `limits.MAX_KV_KEYS` and its neighbours
+   bound what one owner may store.
+5. The leaves of an executor's state (`keep_leaves`) belong to their session, each named by the SHA-256 of its bytes.
+   Every `ExecutorStateSaved` drops the leaves that it does not name; every `FrameOpened` and `FrameEntered` drops all
+   of them, because the executor starts from scratch there.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -35,9 +35,9 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 @attrs.frozen(kw_only=True)
 class StoredReply:
-    """The reply to a command with an idempotency key; `fingerprint` tells commands apart.
+    """The reply to a command with an idempotency key; `fingerprint` distinguishes commands.
 
-    One that repeats what was said in a session names it as `session_id`, and is forgotten with it.
+    A reply that repeats content of a session names it as `session_id`, and is forgotten with it.
     """
 
     client_id: ClientId
@@ -57,7 +57,7 @@ class OpenedStore:
 
 @attrs.frozen(kw_only=True)
 class StoredSession:
-    """What a session goes on from: the newest kept state, if there is one, and the events after it."""
+    """The data from which a session resumes: its newest saved state, if any, and the events after it."""
 
     snapshot: SessionSnapshot | None
     events: tuple[SessionEvent, ...]
@@ -72,7 +72,7 @@ class MessagePage:
 
 
 class LiveState(Protocol):
-    """What a store may ask of the service, in the step in which it takes over what was handed to it."""
+    """What a store may ask the service, in the step in which it takes over the data handed to it."""
 
     @property
     def seq(self) -> int:
@@ -88,22 +88,22 @@ class LiveState(Protocol):
         ...
 
     def storage_failed(self, failure: StorageFailed) -> None:
-        """Learn that nothing more will be written."""
+        """Handle a storage failure: nothing more will be written."""
         ...
 
 
 class StoreReader(Protocol):
-    """Reading what is kept. Every call sees at least what was durable when it was made."""
+    """Reads stored sessions. Every call sees at least what was durable when it was made."""
 
     async def list_sessions(self) -> tuple[SessionSummary, ...]:
         """Return the list of sessions, oldest first."""
         ...
 
     async def load(self, session_id: SessionId) -> StoredSession | None:
-        """Return what a session goes on from; None when there is none of that id.
+        """Return the data from which a session resumes; None if there is no session of that id.
 
         Raises:
-            StoreDamaged: Something of it cannot be read back; other sessions are not concerned.
+            StoreDamaged: Part of it cannot be read back; other sessions are not affected.
         """
         ...
 
@@ -112,9 +112,9 @@ class StoreReader(Protocol):
         ...
 
     async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
-        """Return the messages on the way to this one, oldest first, back to a summary or as far as `max_chars` goes.
+        """Return the path to this message, oldest first, back to a summary or as far as `max_chars` allows.
 
-        The message itself is always there; the result is empty when the session has no such message.
+        The message itself is always included; the result is empty if the session has no such message.
         """
         ...
 
@@ -123,7 +123,7 @@ class StoreReader(Protocol):
         ...
 
     async def search(self, text: str, *, limit: int) -> tuple[SearchHit, ...]:
-        """Return messages that hold all words of `text`, best first."""
+        """Return messages that contain all words of `text`, best first."""
         ...
 
     def journal(self, session_id: SessionId) -> AsyncIterator[tuple[SessionEvent, ...]]:
@@ -131,7 +131,7 @@ class StoreReader(Protocol):
         ...
 
     async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Return those of these parts of an executor's state that are there; the caller checks their digests."""
+        """Return those of these leaves of an executor's state that exist; the caller checks their digests."""
         ...
 
 
@@ -140,12 +140,12 @@ class SessionStore(StoreReader, Protocol):
 
     @property
     def durable_seq(self) -> int:
-        """The number, in this run, of the last event that will survive anything."""
+        """The number, in this run, of the last durable event."""
         ...
 
     @property
     def failure(self) -> StorageFailed | None:
-        """Why nothing more is written, once that is so."""
+        """Why nothing more is written, after a failure."""
         ...
 
     @property
@@ -154,7 +154,7 @@ class SessionStore(StoreReader, Protocol):
         ...
 
     def open(self) -> AbstractAsyncContextManager[OpenedStore]:
-        """Take the right to write; leaving the block writes what is left and gives the right back.
+        """Take the right to write; leaving the block writes the remaining data and releases the right.
 
         Raises:
             StoreInUse: Somebody else has it.
@@ -164,14 +164,14 @@ class SessionStore(StoreReader, Protocol):
         ...
 
     async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None]) -> NoReturn:
-        """Write what is handed over, until cancelled; started by the service with `nursery.start`."""
+        """Write the data handed over, until cancelled; the service starts it with `nursery.start`."""
         ...
 
     def append(self, event: SessionEvent) -> None:
-        """Take an event over, in order. Of passing events only what a crash would lose is kept, and not for long.
+        """Take over an event, in order. Transient events are kept only for crash recovery, and not for long.
 
         Raises:
-            ProtocolError: The event cannot be written down; nothing was taken over.
+            ProtocolError: The event cannot be encoded; nothing was taken over.
         """
         ...
 
@@ -179,21 +179,21 @@ class SessionStore(StoreReader, Protocol):
         """Keep a reply together with the events of its command.
 
         Raises:
-            ProtocolError: It cannot be written down; nothing was taken over.
+            ProtocolError: It cannot be encoded; nothing was taken over.
         """
         ...
 
     def forget(self, session_id: SessionId) -> None:
-        """Remove a session and everything that is kept of it."""
+        """Remove a session and all its stored data."""
         ...
 
     def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
-        """Keep parts of an executor's state together with the event that names them; see rule 5.
+        """Store leaves of an executor's state together with the event that names them; see rule 5.
 
-        Those that the session has already are not written again. Of a session that there is not, nothing is kept.
+        Leaves that the session already has are not written again. Nothing is stored for a session that does not exist.
 
         Raises:
-            ProtocolError: A digest is not that of its bytes, or a part is too large; nothing was taken over.
+            ProtocolError: A digest does not match its bytes, or a leaf is too large; nothing was taken over.
         """
         ...
 
@@ -206,30 +206,30 @@ class SessionStore(StoreReader, Protocol):
         ...
 
     async def kv_get(self, owner: str, key: str) -> Any:
-        """Return what an owner keeps under a key, as plain JSON; nothing when there is none.
+        """Return an owner's value for a key, as plain JSON; None if there is none.
 
         Raises:
-            InvalidInput: This cannot be a key.
+            InvalidInput: The key is not valid.
             StoreDamaged: The value cannot be read back.
         """
         ...
 
     async def kv_set(self, owner: str, key: str, value: Any) -> None:
-        """Keep a value under a key in place of the one before; returns when it is durable.
+        """Store a value under a key, replacing the previous one; return when it is durable.
 
         Raises:
-            InvalidInput: This cannot be a key or a value, or the owner keeps too much already; nothing has changed.
+            InvalidInput: The key or the value is not valid, or the owner stores too much already; nothing has changed.
             StorageFailed: It will never be durable.
-            Overloaded: Too much waits for the disk; nothing has changed.
+            Overloaded: Too much data waits for the disk; nothing has changed.
 
-        Cancellation: it may be kept all the same.
+        Cancellation: the value may be stored all the same.
         """
         ...
 
     async def kv_delete(self, owner: str, key: str) -> None:
-        """Let go of a value, if there is one; returns when that is durable. Raises and is cancelled like `kv_set`."""
+        """Delete a value, if there is one; return when that is durable. Raises and is cancelled like `kv_set`."""
         ...
 
     async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
-        """Return the keys of an owner that begin so, in order."""
+        """Return the keys of an owner that start with `prefix`, in order."""
         ...

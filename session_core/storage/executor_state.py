@@ -1,8 +1,8 @@
-"""The large parts of what executors keep, each by what it holds. Pure, but for SQL.
+"""Leaves, the large parts of executor states, stored by content. Pure, except for SQL.
 
-A leaf is named by the SHA-256 of its bytes, so it proves itself wherever it is found. It belongs to one session, and
-stays there as long as the newest state of that session's executor names it, or an earlier one to which people may go
-back: what no kept state names any more is dropped with the event that says so.
+A leaf is named by the SHA-256 of its bytes, so it can be verified anywhere. It belongs to one session and stays as long
+as the newest state of that session's executor names it, or an earlier state to which people may go back. A leaf that no
+retained state names is dropped with the event that says so.
 """
 
 import sqlite3
@@ -32,22 +32,22 @@ READ_AT_ONCE = 512
 
 @attrs.frozen(kw_only=True)
 class LeafBatch:
-    """Leaves of a session to keep, by their digests; those that are there already stay as they are."""
+    """Leaves of a session to store, by their digests; existing ones stay as they are."""
 
     session_id: SessionId
     leaves: Mapping[str, bytes]
 
     @property
     def size(self) -> int:
-        """How many bytes they have."""
+        """Their total size in bytes."""
         return sum(map(len, self.leaves.values()))
 
 
 def check_leaves(session_id: SessionId, leaves: Mapping[str, bytes]) -> LeafBatch:
-    """Return leaves that can be kept.
+    """Check leaves and return them as a batch.
 
     Raises:
-        ProtocolError: One of them is not what its name says, or too large.
+        ProtocolError: One of them does not match its digest, or is too large.
     """
     for digest, data in leaves.items():
         if len(data) > limits.MAX_LEAF_BYTES:
@@ -58,7 +58,7 @@ def check_leaves(session_id: SessionId, leaves: Mapping[str, bytes]) -> LeafBatc
 
 
 def digest_of(data: bytes) -> bytes:
-    """Name a leaf by what it holds."""
+    """Return the digest that names a leaf."""
     return sha256(data).digest()
 
 
@@ -73,11 +73,11 @@ def all_leaf_digests(points: Iterable[ExecutorPoint]) -> frozenset[str]:
 
 
 def retained_digests(event: ev.Event) -> frozenset[str] | None:
-    """Return the digests of the leaves that an event lets stay; None when it says nothing about them."""
+    """Return the digests of the leaves that an event retains; None if it does not affect leaves."""
     match event:
         case ev.ExecutorStateSaved(state=state, earlier_leaves=earlier):
             return leaf_digests(state) | frozenset(earlier)
-        case ev.FrameOpened() | ev.FrameEntered():  # the executor begins anew there
+        case ev.FrameOpened() | ev.FrameEntered():  # the executor starts from scratch there
             return frozenset()
         case _:
             return None
@@ -87,19 +87,19 @@ def retained_digests(event: ev.Event) -> frozenset[str] | None:
 
 
 def has_leaves(db: sqlite3.Connection) -> bool:
-    """Tell whether a store keeps leaves at all; one of an older format does not."""
+    """Return whether a store has leaves at all; one of an older format does not."""
     return db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'leaf'").fetchone() is not None
 
 
 def write_leaves(db: sqlite3.Connection, session: int, leaves: Mapping[str, bytes]) -> None:
-    """Write those leaves that are not there."""
+    """Write the leaves that do not exist yet."""
     there = _digests(db, session)
     rows = [(session, raw, data) for digest, data in leaves.items() if (raw := bytes.fromhex(digest)) not in there]
     insert_rows(db, "leaf (session, digest, data)", rows)
 
 
 def drop_leaves(db: sqlite3.Connection, session: int, *, all_but: Collection[str]) -> None:
-    """Delete the leaves of a session, but for these."""
+    """Delete the leaves of a session, except for these."""
     unwanted = [(session, raw) for raw in _digests(db, session) if raw.hex() not in all_but]
     if unwanted:
         db.executemany("DELETE FROM leaf WHERE session = ? AND digest = ?", unwanted)
@@ -111,7 +111,7 @@ def _digests(db: sqlite3.Connection, session: int) -> set[bytes]:
 
 
 def read_leaves(db: sqlite3.Connection, session_id: SessionId, digests: Collection[str]) -> dict[str, bytes]:
-    """Return those of these leaves that a session has; whether they are what their names say is left to the caller."""
+    """Return those of these leaves that a session has; the caller checks them against their digests."""
     if not has_leaves(db):
         return {}
     wanted = [raw for digest in dict.fromkeys(digests) if (raw := raw_digest(digest)) is not None]
@@ -129,7 +129,7 @@ def read_leaves(db: sqlite3.Connection, session_id: SessionId, digests: Collecti
 
 
 def raw_digest(digest: str) -> bytes | None:
-    """Return a digest as it is written; None for what cannot be one."""
+    """Return a digest in its stored form; None if it is not valid."""
     try:
         raw = bytes.fromhex(digest)
     except ValueError:
@@ -138,6 +138,6 @@ def raw_digest(digest: str) -> bytes | None:
 
 
 def leaf_rows(db: sqlite3.Connection) -> Iterator[tuple[bytes, bytes] | None]:
-    """Go through all leaves; in place of one that is not what was written stands nothing."""
+    """Yield all leaves, with None in place of a damaged one."""
     for digest, data in db.execute("SELECT digest, data FROM leaf"):
         yield (digest, data) if isinstance(data, bytes) and digest_of(data) == digest else None

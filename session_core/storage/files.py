@@ -1,4 +1,4 @@
-"""The files of a SQLite store: where they are, how they are opened, and signs that one of them has been lost."""
+"""The files of a SQLite store: where they are, how to open them, and how to notice that one of them was lost."""
 
 import os
 import sqlite3
@@ -24,11 +24,11 @@ MARK_FILE = "store-id"
 BUSY_TIMEOUT_MS = 10_000  # other processes only read, and never for long
 
 Connect = Callable[[Path, bool], sqlite3.Connection]
-"""Opens the store file of a home, for reading only if the second argument says so."""
+"""Opens the store file of a home, read-only if the second argument is true."""
 
 
 def store_file(home: Path) -> Path:
-    """Return where a home keeps its sessions."""
+    """Return the path of a home's store file."""
     return home / STORE_FILE
 
 
@@ -39,7 +39,7 @@ def connect(home: Path, read_only: bool) -> sqlite3.Connection:  # noqa: FBT001 
         make_private_file(path)  # SQLite gives its other files the same mode
     mode = "ro" if read_only else "rw"
     if read_only and not os.access(home, os.W_OK) and not _wal_path(path).exists():
-        mode += "&immutable=1"  # SQLite would want to make files of its own there; with no log, none is needed
+        mode += "&immutable=1"  # otherwise SQLite would create its own files there; without a log, none are needed
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
     )
@@ -50,23 +50,23 @@ def _wal_path(path: Path) -> Path:
 
 
 def _lenient_text(data: bytes) -> str:
-    """Read text that may be damaged: one bad byte in one row must not hide all the others."""
+    """Decode text that may be damaged: one bad byte in one row must not hide all other rows."""
     return data.decode("utf-8", "replace")
 
 
 def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
-    """Open the store of a home whose lock is held, making or migrating its tables.
+    """Open the store of a home whose lock is held, and create or migrate its tables.
 
     Raises:
         StoreUnusable: The file cannot be used.
-        StoreDamaged: It cannot be read, or is gone although sessions were kept in it.
+        StoreDamaged: It cannot be read, or is gone although it had sessions.
     """
     with _opening(home, connect, read_only=False) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         mark = home / MARK_FILE
         if mark.exists() and version_of(connection) == 0:
             raise _missing_store_error(home)
-        # Fetching matters: an error that comes while the mode is being changed is only told to those who do.
+        # Fetching matters: an error during the change of the mode is only reported when the result is fetched.
         if connection.execute("PRAGMA journal_mode = WAL").fetchall() != [("wal",)]:
             raise StoreUnusable(f"the file system of {home} cannot keep a write-ahead log; choose another home")
         connection.execute("PRAGMA synchronous = FULL")
@@ -79,10 +79,10 @@ def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
 
 
 def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
-    """Open the store of a home only to read; another process may be writing to it.
+    """Open the store of a home read-only; another process may be writing to it.
 
     Raises:
-        NoStore: No sessions are kept here yet.
+        NoStore: No sessions are stored here yet.
         StoreUnusable: It cannot be used.
         StoreDamaged: It cannot be read.
     """
@@ -102,7 +102,7 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
 
 @contextmanager
 def _opening(home: Path, connect: Connect, *, read_only: bool) -> Generator[sqlite3.Connection]:
-    """Connect, and close again if what is done in the block fails."""
+    """Connect, and close again if the block fails."""
     connection = _connected(home, connect, read_only=read_only)
     try:
         yield connection
@@ -126,7 +126,7 @@ def _connected(home: Path, connect: Connect, *, read_only: bool) -> sqlite3.Conn
 
 
 def require_store(home: Path) -> None:
-    """Refuse a directory in which no sessions were ever kept, before anything is done to it.
+    """Refuse a directory that never had sessions, before anything is done to it.
 
     Raises:
         NoStore: It holds none.

@@ -1,4 +1,4 @@
-"""The home directory: where it lies, and that it and the files in it are private.
+"""The home directory: its location, and the privacy of it and its files.
 
 All of this blocks: call it in a worker thread.
 """
@@ -35,14 +35,14 @@ _REASONS: Final = {
 
 
 def default_home() -> Path:
-    """Return the directory of the user's choice, or else the one where such data belongs on this system.
+    """Return the directory that the user has set, or else the standard place for such data on this system.
 
     Raises:
-        StoreUnusable: The choice is not an absolute path.
+        StoreUnusable: The user's setting is not an absolute path.
     """
     # Set but empty counts as not set, as with the XDG variables.
     if chosen := os.environ.get(HOME_VARIABLE):
-        with suppress(RuntimeError):  # "~somebody" whom nobody knows stays as it is, and is not absolute
+        with suppress(RuntimeError):  # "~somebody" of an unknown user stays as it is, and is not absolute
             path = Path(chosen).expanduser()
             if path.is_absolute():
                 return path
@@ -56,14 +56,14 @@ def default_home() -> Path:
 
 
 def prepare_home(home: Path) -> Path:
-    """Make the directory or check the one that is there, keep others out of it, and return its absolute path.
+    """Create or check the directory, keep other users out of it, and return its absolute path.
 
-    A link in its place is followed if we or root made it, for people do keep their data on another disk; what it leads
-    to is checked like any home. It must lead somewhere: a directory made beneath a disk that is not mounted would look
-    as if all sessions were lost.
+    A symbolic link in its place is followed if we or root made it, because people do keep data on another disk; its
+    target is checked like any home. The target must exist: a directory created beneath an unmounted disk would look as
+    if all sessions were lost.
 
     Raises:
-        StoreUnusable: It cannot be made, is no directory, is not ours, or cannot be made private.
+        StoreUnusable: It cannot be created, is not a directory, is not ours, or cannot be made private.
     """
     try:
         place = _behind_own_link(home.absolute())
@@ -80,7 +80,7 @@ def prepare_home(home: Path) -> Path:
 
 
 def private_open(path: Path, flags: int) -> int:
-    """Open an ordinary file that only we may read, making it with mode 0600 if `flags` say so; links are refused.
+    """Open a regular file that only we may read, creating it with mode 0600 if `flags` say so; links are refused.
 
     Raises:
         StoreUnusable: It cannot be opened, or belongs to somebody else.
@@ -109,7 +109,7 @@ def private_open(path: Path, flags: int) -> int:
 
 
 def read_private(file: Path, most: int) -> bytes:
-    """Read a small file of the home, whole.
+    """Read a whole small file of the home.
 
     Raises:
         ValueError: It has more than `most` bytes.
@@ -123,9 +123,9 @@ def read_private(file: Path, most: int) -> bytes:
 
 
 def replace_private(file: Path, data: bytes) -> None:
-    """Put a file of the home in place of the one before, in one step, once it is on the disk.
+    """Replace a file of the home atomically, once the new content is on disk.
 
-    The caller holds a lock, so a file of the temporary name is what somebody left who was killed.
+    The caller holds a lock, so an existing file of the temporary name was left by a killed process.
     """
     temporary = file.with_suffix(".tmp")
     with os.fdopen(private_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
@@ -141,12 +141,12 @@ def replace_private(file: Path, data: bytes) -> None:
 
 
 def make_private_file(path: Path) -> None:
-    """Have an ordinary file that only we may read, made with mode 0600 if need be, without opening one that is there.
+    """Ensure a regular file that only we may read, created with mode 0600 if needed, without opening an existing one.
 
-    Closing any descriptor of a file gives up all locks that this process holds on it, those of SQLite too.
+    Closing any descriptor of a file releases all locks that this process holds on it, including SQLite's.
 
     Raises:
-        StoreUnusable: It cannot be made, is no ordinary file, or belongs to somebody else.
+        StoreUnusable: It cannot be created, is not a regular file, or belongs to somebody else.
     """
     try:
         status = path.lstat()
@@ -197,7 +197,7 @@ def _check_owner(what: str, path: Path, status: os.stat_result) -> None:
 
 def _keep_others_out(place: Path, status: os.stat_result) -> None:
     user = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - unlike Path.home, it never fails
-    # To close /tmp, / or the user's own directory to others would break much else.
+    # Closing /tmp, / or the user's own directory to others would break many other things.
     if status.st_mode & stat.S_ISVTX or place.resolve() in {user, *user.parents}:
         raise StoreUnusable(
             f"the home {str(place)!r} holds other things than sessions and is open to others; choose a directory of its"
@@ -221,7 +221,7 @@ def _user(uid: int) -> str:
 
 
 def store_unusable_error(what: str, error: Exception) -> StoreUnusable:
-    """Say why the system refused something, and what helps."""
+    """Return an error that says why the system refused something, and what helps."""
     number = error.errno if isinstance(error, OSError) else None
     why = str(error) if number is None else _REASONS.get(number, os.strerror(number))
     return StoreUnusable(f"{what}: {why}")

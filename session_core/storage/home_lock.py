@@ -1,10 +1,10 @@
-"""One process at a time writes to a home: the lock, and who holds it.
+"""The lock of a home, which ensures that one process at a time writes to it, and its holder.
 
 The lock is `flock` on the file `lock`: the kernel drops it with the last descriptor, so a dead process blocks nobody.
 
 1. The descriptor is closed on exec and in a forked child, so no child can keep the lock beyond its parent's end.
-2. The file is never deleted, or two processes could each lock a file of that name; its text is information only.
-3. Who merely looks takes a shared lock for a moment, so that a holder and an onlooker can be told apart.
+2. The file is never deleted, or two processes could each lock a file of that name; its text is only informational.
+3. An observer takes a shared lock for a moment, so a holder can be told apart from an observer.
 
 All of this blocks: call it in a worker thread.
 """
@@ -31,13 +31,13 @@ _OWN_COMMAND: Final = "session-core"
 _MAX_HOLDER_BYTES: Final = 4_096
 _MAX_PROGRAM_CHARS: Final = 60
 _PATIENCE_S: Final = 2.0
-"""An onlooker lets go within microseconds; one that is suspended just then must not make us wait for ever."""
+"""An observer releases the lock within microseconds; one suspended just then must not make us wait for ever."""
 _PAUSE_S: Final = 0.001
 
 
 @attrs.frozen(kw_only=True)
 class LockHolder:
-    """Who holds the lock, as the lock file has it; a `pid` of 0 means somebody, but the file does not say who."""
+    """The holder of the lock according to the lock file; a `pid` of 0 means that the file does not say who it is."""
 
     pid: int
     program: str
@@ -48,7 +48,7 @@ class LockHolder:
         if not self.pid:
             return "another process"
         since = _local_time(self.since)
-        # The date only matters when it is another day's.
+        # The date only matters if it is not today.
         since_text = f"{since:%H:%M}" if since.date() == _local_time(_now()).date() else f"{since:%Y-%m-%d %H:%M}"
         where = "" if self.host == os.uname().nodename else f" on {self.host}"
         return f"process {self.pid}{where} ({self.program}, since {since_text})"
@@ -65,7 +65,7 @@ class HomeLock:
 
     @classmethod
     def acquire(cls, home: Path) -> "HomeLock":
-        """Take the lock without waiting for whoever holds it.
+        """Take the lock without waiting for its holder.
 
         Raises:
             StoreInUse: Somebody holds it, in another process or in this one.
@@ -86,7 +86,7 @@ class HomeLock:
             return lock
 
     def release(self) -> None:
-        """Let others have it; a second time does nothing."""
+        """Release the lock; a second call does nothing."""
         with _no_fork:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:
@@ -95,20 +95,20 @@ class HomeLock:
             try:
                 with suppress(OSError):
                     os.ftruncate(descriptor, 0)
-                # Closing alone would not do while a child is just between fork and exec.
+                # Closing is not enough while a child is between fork and exec.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             finally:
                 os.close(descriptor)
 
     def _leave_to_parent(self) -> None:
-        """Close our copy in a forked child, which leaves the parent's lock alone; unlocking would not."""
+        """Close our copy in a forked child, which keeps the parent's lock intact; unlocking would not."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def lock_holder(home: Path) -> LockHolder | None:
-    """Tell who holds the lock right now, by trying it; nobody does where there is no home.
+    """Return the current holder of the lock, by trying it; None if there is no home.
 
     Raises:
         StoreUnusable: The lock file cannot be opened or locked.
@@ -126,14 +126,14 @@ def lock_holder(home: Path) -> LockHolder | None:
 
 
 def _lock(path: Path) -> int:
-    """Lock the file that bears this name when all is done, and return its descriptor."""
+    """Lock the file that finally has this name, and return its descriptor."""
     give_up_at = time.monotonic() + _PATIENCE_S
     while True:
         with ExitStack() as undo:
             descriptor = private_open(path, os.O_RDWR | os.O_CREAT)
             undo.callback(os.close, descriptor)
             locked = _try_lock(descriptor, path, fcntl.LOCK_EX)
-            # Onlookers do not mind another one, a holder does.
+            # A shared lock succeeds beside other observers, but not beside a holder.
             held = not locked and not _try_lock(descriptor, path, fcntl.LOCK_SH)
             if _bears_name(descriptor, path):
                 if locked:
@@ -157,7 +157,7 @@ def _try_lock(descriptor: int, path: Path, kind: int) -> bool:
 
 
 def _bears_name(descriptor: int, path: Path) -> bool:
-    """Tell whether the open file is still the one of this name: it may have been deleted or replaced meanwhile."""
+    """Return whether the open file still has this name: it may have been deleted or replaced meanwhile."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -165,7 +165,7 @@ def _bears_name(descriptor: int, path: Path) -> bool:
 
 
 def _pause() -> None:
-    time.sleep(_PAUSE_S)  # noqa: TID251 - in a worker thread, and only while an onlooker is in the way
+    time.sleep(_PAUSE_S)  # noqa: TID251 - in a worker thread, and only while an observer is in the way
 
 
 def _ourselves() -> LockHolder:
@@ -173,7 +173,7 @@ def _ourselves() -> LockHolder:
 
 
 def _program(argv: list[str]) -> str:
-    """Name a program for people; only of our own command is it certain that the first argument is no secret."""
+    """Name a program for people; only our own command's first argument is certainly not a secret."""
     path = Path(argv[0] if argv else "")
     name = path.parent.name if path.name == "__main__.py" else path.name
     if name == _OWN_COMMAND and len(argv) > 1 and argv[1].replace("-", "").isalpha() and not argv[1].startswith("-"):
@@ -183,11 +183,11 @@ def _program(argv: list[str]) -> str:
 
 
 def _read_holder(descriptor: int) -> LockHolder:
-    """Read what the holder wrote; it may not have come to that yet, and anything may have happened to the file."""
+    """Read the holder from the file; it may not have written it yet, and the file may hold anything."""
     try:
         said = json.loads(os.pread(descriptor, _MAX_HOLDER_BYTES, 0))
         holder = LockHolder(pid=said["pid"], program=said["program"], since=said["since"], host=said["host"])
-        # One that died left its name behind, if the present holder has not written its own yet.
+        # A dead process left its name behind, and the current holder has not written its own yet.
         typed = [int, str, int, str] == [type(value) for value in attrs.astuple(holder)]
         believable = typed and holder.pid > 0 and str(holder).isprintable() and _may_live(holder)
     except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
@@ -201,7 +201,7 @@ def _may_live(holder: LockHolder) -> bool:
             os.kill(holder.pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it lives, as somebody else's
+    except PermissionError:  # it lives, as another user's process
         pass
     return True
 
@@ -216,7 +216,7 @@ def _local_time(time_ms: int) -> datetime:
 
 _held: Final[set[HomeLock]] = set()
 _no_fork: Final = threading.RLock()
-"""Held while a descriptor is open that `_held` does not know yet, so that a fork by another thread cannot copy it."""
+"""Held while a descriptor is open that is not yet in `_held`, so a fork in another thread cannot copy it."""
 
 
 def _after_fork_in_child() -> None:

@@ -1,7 +1,7 @@
-"""Small values that programs beside the service keep in its store, each owner under keys of its own. Pure, but for SQL.
+"""Small values that other programs keep in the store, each owner under its own keys. Pure, except for SQL.
 
-They are the truth about themselves, as no event repeats them: each row has a checksum, and a rebuild carries them over.
-What an owner may keep is bounded by `limits`; a value that does not fit is refused, and those that are there stay.
+No event repeats them, so they are their own source of truth: each row has a checksum, and a rebuild carries them over.
+`limits` bounds what an owner may store; a value that does not fit is refused, and existing values stay.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 @attrs.define(eq=False)
 class KvChange:
-    """A value to keep, or none to let go; `refused` is filled in when it turns out that there is no room for it."""
+    """A value to store, or None to delete; `refused` is set if there turns out to be no room for it."""
 
     owner: str
     key: str
@@ -43,10 +43,10 @@ class KvChange:
 
 
 def validate_key(owner: str, key: str) -> tuple[str, str]:
-    """Return whose key this is, and the key.
+    """Return the owner and the key.
 
     Raises:
-        InvalidInput: One of them cannot be one.
+        InvalidInput: One of them is not valid.
     """
     validate_owner(owner)
     if not key:
@@ -59,10 +59,10 @@ def validate_key(owner: str, key: str) -> tuple[str, str]:
 
 
 def validate_owner(owner: str) -> str:
-    """Return whose values these are.
+    """Return the owner.
 
     Raises:
-        InvalidInput: Nobody can be called so.
+        InvalidInput: The name is not valid.
     """
     if not owner or len(owner) > limits.MAX_NAME_CHARS or not _is_sound(owner):
         raise InvalidInput("the owner of a value needs a name", field="owner")
@@ -74,14 +74,14 @@ def _is_sound(text: str) -> bool:
 
 
 def encode_value(value: Any) -> bytes:
-    """Write a value down.
+    """Encode a value.
 
     Raises:
-        InvalidInput: It is no plain JSON, or too large.
+        InvalidInput: It is not plain JSON, or too large.
     """
     raw: bytes | None = None
     with suppress(TypeError, ValueError, OverflowError, RecursionError):
-        raw = _encode(value)  # first: looking through a large value would take long
+        raw = _encode(value)  # first, because checking a large value would take long
     if raw is not None and len(raw) > limits.MAX_KV_VALUE_BYTES:
         raise InvalidInput(
             f"the value has {len(raw):,} bytes, and {limits.MAX_KV_VALUE_BYTES:,} are the most", field="value"
@@ -94,12 +94,12 @@ def encode_value(value: Any) -> bytes:
 
 
 def decode_value(raw: bytes) -> Any:
-    """Read a value back; always a new one, so that nobody can change what is kept."""
+    """Decode a value; always a new object, so nobody can change the stored one."""
     return msgspec.json.decode(raw)
 
 
 def quota_error(sizes: Mapping[str, int], key: str, size: int) -> InvalidInput | None:
-    """Say why an owner whose values have these sizes may not keep another one, if that is so."""
+    """Return why an owner whose values have these sizes may not store another one; None if it may."""
     if key not in sizes and len(sizes) >= limits.MAX_KV_KEYS:
         return InvalidInput(f"there are {len(sizes):,} keys already; let go of some first", field="key")
     if sum(sizes.values()) - sizes.get(key, 0) + size > limits.MAX_KV_BYTES:
@@ -111,7 +111,7 @@ def quota_error(sizes: Mapping[str, int], key: str, size: int) -> InvalidInput |
 
 
 def kv_checksum(owner: str, key: str, value: bytes) -> int:
-    """Return what must be written beside a value."""
+    """Return the checksum stored with a value."""
     return zlib.crc32(value, zlib.crc32(f"{owner}\0{key}\0".encode("utf-8", "surrogateescape")))
 
 
@@ -119,7 +119,7 @@ def kv_checksum(owner: str, key: str, value: bytes) -> int:
 
 
 def read_value(db: sqlite3.Connection, owner: str, key: str) -> Any:
-    """Return what is kept under a key; nothing when there is none.
+    """Return the value of a key; None if there is none.
 
     Raises:
         StoreDamaged: It is not what was written.
@@ -139,32 +139,32 @@ def read_value(db: sqlite3.Connection, owner: str, key: str) -> Any:
 
 
 def read_keys(db: sqlite3.Connection, owner: str, prefix: str) -> tuple[str, ...]:
-    """Return the keys of an owner that begin so, in order."""
+    """Return the keys of an owner that start with `prefix`, in order."""
     rows = db.execute("SELECT key FROM kv WHERE owner = ? ORDER BY key", (owner,))
     return tuple(key for (key,) in rows if isinstance(key, str) and key.startswith(prefix))
 
 
 def has_kv(db: sqlite3.Connection) -> bool:
-    """Tell whether a store keeps values at all; one of format 1 does not."""
+    """Return whether a store has values at all; one of format 1 does not."""
     return db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'kv'").fetchone() is not None
 
 
 def kv_rows(db: sqlite3.Connection) -> Iterator[tuple[str, str, bytes, int] | None]:
-    """Go through all rows, past any index; in place of one that is not what was written stands nothing."""
+    """Yield all rows, bypassing any index, with None in place of a damaged one."""
     for owner, key, value, crc in db.execute("SELECT owner, key, value, checksum FROM kv NOT INDEXED ORDER BY id"):
         sound = isinstance(owner, str) and isinstance(key, str) and isinstance(value, bytes)
         yield (owner, key, value, crc) if sound and kv_checksum(owner, key, value) == crc else None
 
 
 class KvWriter:
-    """Changes values, within the transaction of whoever calls; remembers how much each owner keeps."""
+    """Changes values within the caller's transaction; remembers how much each owner stores."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._sizes: dict[str, dict[str, int]] = {}
 
     def apply(self, change: KvChange) -> None:
-        """Keep a value, let go of one, or note in the change that there is no room."""
+        """Store or delete a value, or note in the change that there is no room."""
         sizes = self._sizes_of(change.owner)
         if change.value is None:
             self._db.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (change.owner, change.key))

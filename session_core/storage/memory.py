@@ -21,7 +21,7 @@ from session_core.vocabulary.snapshots import SessionSummary
 
 
 class MemoryStore:
-    """Keeps every durable event in a list per session; an event is as durable as it gets when it is handed over."""
+    """Keeps every durable event in a list per session; an event counts as durable as soon as it is handed over."""
 
     failure: StorageFailed | None = None
     backlog = 0
@@ -38,7 +38,7 @@ class MemoryStore:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[OpenedStore]:
-        """Give what was kept by an earlier service of this process."""
+        """Return the data stored by an earlier service of this process."""
         self.durable_seq = 0
         try:
             yield OpenedStore(summaries=self._list(), replies=tuple(self._replies.values()))
@@ -47,7 +47,7 @@ class MemoryStore:
             self._live = None
 
     async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Have nothing to do."""
+        """Do nothing until cancelled."""
         self._live = live
         task_status.started()
         await trio.sleep_forever()
@@ -85,7 +85,7 @@ class MemoryStore:
         self._replies = {key: each for key, each in self._replies.items() if each.session_id != session_id}
 
     def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
-        """Keep parts of an executor's state."""
+        """Store leaves of an executor's state."""
         checked = check_leaves(session_id, leaves)
         if session_id in self._events:
             self._leaves.setdefault(session_id, {}).update(checked.leaves)
@@ -97,14 +97,14 @@ class MemoryStore:
     # --- values -------------------------------------------------------------------------------------------------------
 
     async def kv_get(self, owner: str, key: str) -> Any:
-        """Return what an owner keeps under a key."""
+        """Return an owner's value for a key."""
         owner, key = validate_key(owner, key)
         await trio.lowlevel.checkpoint()
         raw = self._values.get(owner, {}).get(key)
         return None if raw is None else decode_value(raw)
 
     async def kv_set(self, owner: str, key: str, value: Any) -> None:
-        """Keep a value under a key."""
+        """Store a value under a key."""
         (owner, key), raw = validate_key(owner, key), encode_value(value)
         await trio.lowlevel.checkpoint()
         stored_values = self._values.setdefault(owner, {})
@@ -113,13 +113,13 @@ class MemoryStore:
         stored_values[key] = raw
 
     async def kv_delete(self, owner: str, key: str) -> None:
-        """Let go of a value."""
+        """Delete a value."""
         owner, key = validate_key(owner, key)
         await trio.lowlevel.checkpoint()
         self._values.get(owner, {}).pop(key, None)
 
     async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
-        """Return the keys of an owner that begin so, in order."""
+        """Return the keys of an owner that start with `prefix`, in order."""
         validate_owner(owner)
         await trio.lowlevel.checkpoint()
         return tuple(sorted(key for key in self._values.get(owner, {}) if key.startswith(prefix)))
@@ -156,7 +156,7 @@ class MemoryStore:
         return MessagePage(first=first, messages=tuple(messages[first:]))
 
     async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
-        """Return the messages on the way to this one, back to a summary or as far as `max_chars` goes."""
+        """Return the path to this message, back to a summary or as far as `max_chars` allows."""
         await trio.lowlevel.checkpoint()
         wanted: MessageId | None = message_id
         path: list[Message] = []
@@ -186,7 +186,7 @@ class MemoryStore:
         return newest
 
     async def search(self, text: str, *, limit: int) -> tuple[SearchHit, ...]:
-        """Return messages that hold all words of `text`, newest first."""
+        """Return messages that contain all words of `text`, newest first."""
         words = text.casefold().split()
         names = {summary.session_id: summary.name for summary in await self.list_sessions()}
         return tuple(
@@ -204,12 +204,12 @@ class MemoryStore:
         )[:limit]
 
     async def journal(self, session_id: SessionId) -> AsyncIterator[tuple[SessionEvent, ...]]:
-        """Give all events of a session at once."""
+        """Yield all events of a session at once."""
         await trio.lowlevel.checkpoint()
         yield self.events_of(session_id)
 
     async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Return those of these parts of an executor's state that are there."""
+        """Return those of these leaves of an executor's state that exist."""
         await trio.lowlevel.checkpoint()
         stored_leaves = self._leaves.get(session_id, {})
         return {digest: stored_leaves[digest] for digest in digests if digest in stored_leaves}

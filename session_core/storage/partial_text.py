@@ -1,6 +1,6 @@
-"""Text of unfinished answers, held back a moment so that a crash loses little and the disk has peace.
+"""Text of unfinished answers, buffered for a moment: a crash loses little, and the disk is not kept busy.
 
-The live output of tools is not kept: a tool call that was interrupted says that it was, and not how far it had come.
+The live output of tools is not saved: an interrupted tool call only says that it was interrupted, not how far it got.
 """
 
 import math
@@ -19,23 +19,23 @@ _SAVED_EVENT_TYPES = (ev.PartDelta, ev.PartStarted)
 
 
 class PartialText:
-    """Passing events since they were last saved; `due_at` is when they must be saved next, in trio's time."""
+    """Transient events since the last save; `due_at` is the time of the next save, in trio's time."""
 
     def __init__(self) -> None:
         self.due_at = math.inf
         self._held: dict[tuple[SessionId, str], list[SessionEvent]] = {}
 
     def add(self, event: SessionEvent) -> bool:
-        """Hold a passing event back; returns whether an alarm must be set for it.
+        """Buffer a transient event; return whether a timer must be set for it.
 
         Raises:
-            ProtocolError: It cannot be written down.
+            ProtocolError: It cannot be encoded.
         """
         inner = event.event
         if not isinstance(inner, _SAVED_EVENT_TYPES):
             return False
         if not (isinstance(inner, ev.PartDelta) and inner.text.isascii()):
-            encode_event(event)  # what could not be written later is refused now
+            encode_event(event)  # refuse now what could not be written later
         assert event.session_id is not None
         key = (event.session_id, inner.message_id)
         held = self._held.get(key)
@@ -48,15 +48,15 @@ class PartialText:
         return True
 
     def drop(self, session_id: SessionId, about: str) -> None:
-        """Let go of the text of something that has ended: its end repeats it."""
+        """Drop the text of a finished answer: its end event repeats it."""
         self._held.pop((session_id, about), None)
 
     def forget(self, session_id: SessionId) -> None:
-        """Let go of everything of a session."""
+        """Drop everything of a session."""
         self.take(session_id)
 
     def take_due(self) -> list[UnfinishedText]:
-        """Take what must be saved now, if it is time."""
+        """Take the texts to save now, if the save is due."""
         if trio.current_time() < self.due_at:
             return []
         self.due_at = math.inf
@@ -64,7 +64,7 @@ class PartialText:
         return [text for key in held for text in _merge_events(key, held[key])]
 
     def take(self, session_id: SessionId) -> list[UnfinishedText]:
-        """Take what is held of one session, merged."""
+        """Take the buffered texts of one session, merged."""
         keys = [key for key in self._held if key[0] == session_id]
         return [text for key in keys for text in _merge_events(key, self._held.pop(key))]
 
@@ -74,7 +74,7 @@ def _merge_events(key: tuple[SessionId, str], held: list[SessionEvent]) -> list[
 
 
 def unfinished_message_id(event: ev.Event) -> str | None:
-    """Return which answer a passing event is about."""
+    """Return the answer that a transient event belongs to."""
     match event:
         case ev.PartStarted(message_id=about) | ev.PartDelta(message_id=about):
             return about
@@ -83,7 +83,7 @@ def unfinished_message_id(event: ev.Event) -> str | None:
 
 
 def ended_message_id(event: ev.Event) -> str | None:
-    """Return the answer whose passing events an event makes superfluous."""
+    """Return the answer whose transient events an event makes obsolete."""
     match event:
         case ev.MessageCompleted(message=message):
             return message.message_id

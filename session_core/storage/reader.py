@@ -1,7 +1,7 @@
-"""Reading the SQLite store. Synchronous: whoever calls it does so in a worker thread, one call at a time.
+"""Read the SQLite store. Synchronous: call it in a worker thread, one call at a time.
 
-Every record is checked when it is read: its checksum, and that its number follows the one before. What does not fit is
-`StoreDamaged`, for the session it belongs to and no other.
+Every record is checked when it is read: its checksum, and that its number follows the previous one. A mismatch raises
+`StoreDamaged` for the session it belongs to and no other.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ from session_core.vocabulary.replies import SearchHit
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire.codec import decode
 
-JOURNAL_PAGE = 256  # events read in one go
+JOURNAL_PAGE = 256  # events per read
 _UNSEARCHED = """
 SELECT message.id, session.id, session.session_id, message.number
 FROM message JOIN session ON session.id = message.session WHERE message.id > ? ORDER BY message.id
@@ -33,13 +33,13 @@ FROM message JOIN session ON session.id = message.session WHERE message.id > ? O
 
 
 class ConnectionReader:
-    """Reads by one connection."""
+    """Reads through one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
 
     def probe(self) -> None:
-        """Find out whether anything can be read at all."""
+        """Check whether anything can be read at all."""
         self._db.execute("SELECT count(*) FROM meta").fetchone()
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class ConnectionReader:
         return session_list.read_replies(self._db)
 
     def search(self, text: str, limit: int) -> tuple[SearchHit, ...]:
-        """Return messages that hold all words of `text`, best first."""
+        """Return messages that contain all words of `text`, best first."""
         self._db.execute("BEGIN")
         try:
             return search(self._db, text, limit, [each for each in self.unindexed_texts() if each[1]])
@@ -65,24 +65,24 @@ class ConnectionReader:
             self._db.execute("COMMIT")
 
     def kv_get(self, owner: str, key: str) -> Any:
-        """Return what an owner keeps under a key."""
+        """Return an owner's value for a key."""
         return kv.read_value(self._db, owner, key)
 
     def kv_list(self, owner: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys of an owner that begin so."""
+        """Return the keys of an owner that start with `prefix`."""
         return kv.read_keys(self._db, owner, prefix)
 
     def unindexed_texts(self) -> list[IndexedText]:
         """Read the texts of messages that are not in the search index yet, oldest first.
 
-        Those of a damaged session are left out: it is mended first, and its index with it.
+        Those of a damaged session are left out: it must be repaired first, which repairs its index too.
         """
         by_session: dict[tuple[int, SessionId], dict[int, int]] = {}
         for row, session, session_id, number in self._db.execute(_UNSEARCHED, (last_indexed_row(self._db),)):
             by_session.setdefault((session, session_id), {})[number] = row
         texts: list[IndexedText] = []
         for (session, session_id), rows in by_session.items():
-            for first, count in _runs(sorted(rows)):  # one record may hold many messages, and is read once
+            for first, count in _runs(sorted(rows)):  # one record may hold many messages and is read once
                 try:
                     messages = self._messages(session, session_id, first, count)
                 except (StoreDamaged, TypeError, ValueError):
@@ -94,9 +94,9 @@ class ConnectionReader:
 
     @contextmanager
     def _read_transaction(self, session_id: SessionId) -> Generator[None]:
-        """See the store as it is at one moment, whatever another process writes meanwhile.
+        """Read a consistent view of the store, whatever another process writes meanwhile.
 
-        Rows that hold something quite different from what is written there are damage of this one session.
+        Rows with values of an unexpected kind count as damage of this one session.
         """
         self._db.execute("BEGIN")
         try:
@@ -107,7 +107,7 @@ class ConnectionReader:
             self._db.execute("COMMIT")
 
     def load(self, session_id: SessionId) -> StoredSession | None:
-        """Return what a session goes on from."""
+        """Return the data from which a session resumes."""
         with self._read_transaction(session_id):
             return self._load(session_id)
 
@@ -124,7 +124,7 @@ class ConnectionReader:
         return StoredSession(snapshot=snapshot, events=tuple(events))
 
     def _state(self, session: int, session_id: SessionId) -> tuple[int, SessionSnapshot | None]:
-        """Return the kept state and its place; it is derived, so one that cannot be read is simply not used."""
+        """Return the saved state and its position; it is derived, so an unreadable one is simply not used."""
         row = self._db.execute(
             "SELECT n, messages, checksum, payload FROM state WHERE session = ?", (session,)
         ).fetchone()
@@ -135,15 +135,15 @@ class ConnectionReader:
             return 0, None  # damaged, or of an earlier fold
         try:
             bare = decode(decompress_payload(payload), SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
-        except (ProtocolError, DamagedRecord):  # kept by another version
+        except (ProtocolError, DamagedRecord):  # saved by another version
             return 0, None
         try:
             messages = self._messages(session, session_id, bare.earlier, count)
-        except StoreDamaged:  # or its index is, which is derived too: the records themselves will tell
+        except StoreDamaged:  # or of its index, which is derived too: the records decide
             return 0, None
         if len(messages) != count:
             return 0, None
-        object.__setattr__(bare, "messages", Vector(messages))  # ours alone, and not seen by anybody yet
+        object.__setattr__(bare, "messages", Vector(messages))  # not shared with anybody yet
         return n, bare
 
     def _passing(self, session: int, session_id: SessionId) -> list[SessionEvent]:
@@ -189,7 +189,7 @@ class ConnectionReader:
         return row[0] if row is not None else None
 
     def leaves(self, session_id: SessionId, digests: Collection[str]) -> dict[str, bytes]:
-        """Return those of these parts of an executor's state that a session has."""
+        """Return those of these leaves of an executor's state that a session has."""
         return read_leaves(self._db, session_id, digests)
 
     # --- messages -----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class ConnectionReader:
     def _messages(self, session: int, session_id: SessionId, first: int, count: int) -> list[Message]:
         """Read messages by their number from the events that hold them.
 
-        A message of tool results is put together from the results recorded after its parent, so reading starts there.
+        A message of tool results is assembled from the results recorded after its parent, so reading starts there.
         """
         if count <= 0:
             return []
@@ -260,7 +260,7 @@ class ConnectionReader:
         return results
 
     def message_path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
-        """Return the messages on the way to this one, back to a summary or as far as `max_chars` goes."""
+        """Return the path to this message, back to a summary or as far as `max_chars` allows."""
         with self._read_transaction(session_id):
             return self._path(session_id, message_id, max_chars)
 
@@ -316,7 +316,7 @@ class ConnectionReader:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split rising numbers into runs without holes, as (first, count)."""
+    """Split ascending numbers into runs without gaps, as (first, count)."""
     begin = 0
     for place in range(1, len(numbers) + 1):
         if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:

@@ -1,9 +1,9 @@
-"""Events as the journal keeps them: JSON with a checksum, and long texts apart, each stored once. Pure.
+"""Events as the journal stores them: JSON with a checksum; long texts are stored separately, each once. Pure.
 
-A record is the event as it goes over the wire. Texts of `BLOB_CHARS` and more (images, long tool outputs) are taken out
-and replaced by an empty one; `links` says where they belong, as a list of `[path, digest]`. So the same picture in ten
-sessions is kept once, and reading the journal of a session does not drag along what nobody looks at. A record that is
-long all the same, such as the list of everything an executor keeps, is compressed.
+A record is the event in its wire form. Texts of `BLOB_CHARS` and more (images, long tool outputs) are taken out and
+replaced by an empty text; `links` says where they belong, as a list of `[path, digest]`. So the same image in ten
+sessions is stored once, and reading a journal does not load long texts that nobody needs. A record that is still long,
+such as the list of an executor's whole state, is compressed.
 """
 
 import zlib
@@ -21,18 +21,18 @@ from session_core.vocabulary.events import SessionEvent
 from session_core.wire import codec, strict_json
 
 BLOB_CHARS = 16_384
-"""Shorter texts are cheaper to keep in place: a blob costs a row, an index entry and a look-up."""
+"""Shorter texts are cheaper to store in place: a blob costs a row, an index entry and a lookup."""
 
 FORMAT = 2
 """Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
 
 FOLD = 4
-"""Raised when the same events fold to another state than before: states that an earlier fold saved are not used."""
+"""Incremented when the same events fold to a different state: states saved by an earlier fold are not used."""
 
 COMPRESSED_BYTES: Final = 24_576
-"""Shorter records stay readable for people: what is left of most of them, without long texts, is far shorter."""
+"""Shorter records stay readable for people: without their long texts, most are far shorter."""
 _COMPRESSED: Final = b"\x78"
-"""How compressed records begin, and no JSON document does."""
+"""The first byte of compressed records, with which no JSON document begins."""
 _FAST: Final = 1
 
 
@@ -48,14 +48,14 @@ def _upcast_permission_mode(plain: Any) -> Any:
 
 
 UPCASTS: Final[dict[int, Callable[[Any], Any]]] = {1: _upcast_permission_mode}
-"""For each older format, what turns the plain JSON of an event into that of the next format."""
+"""For each older format, the function that turns the plain JSON of an event into the next format."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class DamagedRecord(Exception):
-    """A record is not what was written; the message says how that is known."""
+    """A record is not what was written; the message gives the evidence."""
 
 
 @attrs.frozen(kw_only=True)
@@ -81,12 +81,12 @@ def to_record(raw: bytes) -> Record:
 
 
 def compress_payload(payload: bytes) -> bytes:
-    """Return JSON as it is written: a long document takes less room than it would."""
+    """Return JSON in its stored form: a long document is compressed."""
     return payload if len(payload) < COMPRESSED_BYTES else zlib.compress(payload, _FAST)
 
 
 def decompress_payload(payload: bytes) -> bytes:
-    """Return the JSON of a record as it was before it was compressed, if it was.
+    """Return the JSON of a record, decompressed if necessary.
 
     Raises:
         DamagedRecord: It cannot be read.
@@ -120,14 +120,14 @@ def _take_out(
 
 
 def digest_of(data: bytes) -> bytes:
-    """Name a blob by what it holds."""
+    """Return the digest that names a blob."""
     return blake2b(data, digest_size=32).digest()
 
 
 def checksum(
     session_id: SessionId, n: int, payload: bytes, links: bytes | None = None, *, written_as: int = FORMAT
 ) -> int:
-    """Return what must be written beside a record: it holds for these bytes at this place of this session only."""
+    """Return the checksum of a record, which is valid only for these bytes at this position of this session."""
     crc = zlib.crc32(payload, zlib.crc32(f"{session_id}:{n}:{written_as}:{len(payload)}:".encode()))
     return crc if links is None else zlib.crc32(links, crc)
 
@@ -135,10 +135,10 @@ def checksum(
 def from_record(
     payload: bytes, links: bytes | None, fetch: Callable[[bytes], bytes | None], *, written_as: int = FORMAT
 ) -> SessionEvent:
-    """Read an event back; `fetch` gives a blob by its digest, `written_as` is the format of the record.
+    """Read an event back; `fetch` returns a blob by its digest, `written_as` is the format of the record.
 
     Raises:
-        DamagedRecord: It cannot be read, or a text that belongs to it is missing or changed.
+        DamagedRecord: It cannot be read, or one of its texts is missing or changed.
     """
     payload = decompress_payload(payload)
     try:

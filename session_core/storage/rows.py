@@ -1,4 +1,4 @@
-"""Inserting many rows into a table of ours."""
+"""Insert many rows into one of our tables."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ ROWS_PER_STATEMENT = 1024
 
 
 def insert_rows(db: sqlite3.Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert rows, many with one statement; the first column of none of them may be empty.
+    """Insert rows, many per statement; their first column must not be NULL.
 
-    A statement runs without the interpreter's lock. Getting it back from a busy service takes up to five milliseconds,
-    in which the service pays for a failed hand-over with every tick: what counts is how few statements there are. So
-    that few different ones have to be prepared, the number of places is a power of two; those left over stay empty.
+    A statement runs without the GIL. Getting it back from a busy service takes up to five milliseconds, in which the
+    service pays for a failed hand-over with every tick, so the number of statements must be small. To prepare only a
+    few different statements, the number of row placeholders is a power of two; unused ones stay NULL.
     """
     for start in range(0, len(rows), ROWS_PER_STATEMENT):
         chunk = rows[start : start + ROWS_PER_STATEMENT]
@@ -25,5 +25,5 @@ def insert_rows(db: sqlite3.Connection, into: str, rows: Sequence[tuple[object, 
 @cache
 def _insert(into: str, width: int, places: int) -> str:
     rows = ", ".join([f"({', '.join('?' * width)})"] * places)
-    # Only called with tables of ours.
+    # Only called with our own tables.
     return f"INSERT INTO {into} SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608

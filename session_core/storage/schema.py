@@ -1,10 +1,11 @@
-"""The tables of the SQLite store, and how an older file becomes a present one.
+"""The tables of the SQLite store, and the migrations of older files.
 
-`event` is the truth: one row per event, numbered without holes per session and checksummed. `passing` holds the text of
-answers that are being written right now. `blob` and `blob_use` hold long texts once and who uses them. `reply` makes a
-retried command safe across a crash. `kv` holds what extensions keep, and `leaf` the large parts of what executors keep:
-both are as much the truth as `event` is. The rest is derived: `session` (the list), `state` (the newest state of a
-session without its messages), `message` (which event holds which message) and `message_text` (the search index).
+`event` is the source of truth: one row per event, numbered without gaps per session and checksummed. `passing` holds
+the text of answers that are being written right now. `blob` and `blob_use` hold each long text once, and its users.
+`reply` makes a retried command safe across a crash. `kv` holds the values of extensions, and `leaf` the large parts of
+executor states: both are as much a source of truth as `event`. The rest is derived: `session` (the list), `state` (the
+newest state of a session without its messages), `message` (which event holds which message) and `message_text` (the
+search index).
 """
 
 import sqlite3
@@ -19,11 +20,11 @@ APPLICATION_ID = 0x5E55C0DE
 """Marks the file as ours, for `file` and for people who look at it."""
 VERSION = 3
 OLDEST_READABLE = 1
-"""Older formats that can be read as they are; whoever writes brings them up to date."""
+"""The oldest format that can be read as it is; a writer migrates it."""
 KV_SINCE = 2
-"""The format that brought the table `kv`."""
+"""The format that introduced the table `kv`."""
 LEAVES_SINCE = 3
-"""The format that brought the table `leaf`."""
+"""The format that introduced the table `leaf`."""
 
 TABLES = (
     """
@@ -126,37 +127,37 @@ INSERT INTO meta VALUES ('searchable', '0');
 )
 
 DERIVED = ("state", "message", "message_text")
-"""Tables that `rebuild` empties and fills again, besides the columns of `session`."""
+"""Tables that `rebuild` clears and refills, besides the columns of `session`."""
 
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What SQLite raises when it cannot make sense of a file; `problem` puts it into words."""
+"""What SQLite raises when it cannot read a file; `store_error` describes it."""
 
 Migration = Callable[[sqlite3.Connection], None]
 
 
 def _to_format_2(connection: sqlite3.Connection) -> None:
-    """Format 2 fills the search index late, so it has to know how far that has come; and it keeps values (`kv`)."""
+    """Migrate to format 2, which fills the search index late and so records its progress, and adds values (`kv`)."""
     connection.execute("INSERT OR REPLACE INTO meta SELECT 'searchable', coalesce(max(id), 0) FROM message")
     connection.execute(KV_TABLE)
 
 
 def _to_format_3(connection: sqlite3.Connection) -> None:
-    """Format 3 keeps what executors leave behind (`leaf`)."""
+    """Migrate to format 3, which stores the leaves of executor states (`leaf`)."""
     connection.execute(LEAF_TABLE)
 
 
 MIGRATIONS: Mapping[int, Migration] = {1: _to_format_2, 2: _to_format_3}
-"""For each older version, what turns its tables into those of the next; run in one transaction with the others."""
+"""For each older version, the step to the next one; all steps run in one transaction."""
 
 
 def bring_up_to_date(
     connection: sqlite3.Connection, *, version: int = VERSION, migrations: Mapping[int, Migration] = MIGRATIONS
 ) -> None:
-    """Make the tables in an empty file, or migrate those of an older one; all or nothing.
+    """Create the tables in an empty file, or migrate an older file; all or nothing.
 
     Raises:
         StoreUnusable: The file is not ours, or newer than this program.
-        StoreDamaged: It is not a database any more.
+        StoreDamaged: It is no longer a database.
     """
     try:
         found = version_of(connection)
@@ -193,7 +194,7 @@ def refuse_newer(found: int, version: int = VERSION) -> None:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the format of a store file; 0 for one that is empty.
+    """Return the format of a store file; 0 if it is empty.
 
     Raises:
         StoreUnusable: The file belongs to another program.
@@ -209,9 +210,9 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def store_error(error: sqlite3.DatabaseError | UnicodeDecodeError) -> StoreDamaged | StoreUnusable:
-    """Say in our own words that SQLite cannot read the file, or cannot use it now.
+    """Return our error for a file that SQLite cannot read, or cannot use now.
 
-    A `UnicodeDecodeError` is SQLite quoting a damaged file in a message of its own.
+    A `UnicodeDecodeError` means that SQLite quoted a damaged file in one of its messages.
     """
     if isinstance(error, sqlite3.OperationalError):
         return StoreUnusable(f"the store file cannot be used: {error}")

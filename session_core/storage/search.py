@@ -1,8 +1,8 @@
-"""Finding messages by their words.
+"""Full-text search of messages.
 
-The index lags behind the records on purpose: texts wait in memory and go into it many at once, in a quiet moment or
-when enough have come together, so that no commit has to wait for it. `searchable` in `meta` is the last message that is
-in it. What comes after is read from the records: by a search, for as long as it waits, and by the next writer after a
+The index lags behind the records on purpose: texts wait in memory and are indexed many at once, in a quiet moment or
+when enough have accumulated, so no commit has to wait for the index. `searchable` in `meta` is the last indexed
+message. Later messages are read from the records: by a search, as long as they wait, and by the next writer after a
 crash. So a search never misses anything that is durable.
 """
 
@@ -15,18 +15,16 @@ from session_core.vocabulary.messages import Message, TextPart, ToolResultPart
 from session_core.vocabulary.replies import SearchHit
 
 SEARCH_INDEX = 'CREATE VIRTUAL TABLE message_text USING fts5 (text, tokenize = "unicode61 remove_diacritics 2")'
-LONGEST_SEARCHED_RESULT = (
-    4_000  # of a tool's output only the beginning is searched: the rest would bury everything else
-)
+LONGEST_SEARCHED_RESULT = 4_000  # only the beginning of a tool's output is indexed: the rest would bury everything else
 LONGEST_SEARCHED_TEXT = 100_000
 MOST_WAITING_TEXTS = 512
 MOST_WAITING_CHARS = 2_000_000
 EVERYTHING = 2**62
 
 IndexedText = tuple[int, str]
-"""The row of a message, and what of it can be searched for."""
+"""The row of a message, and its searchable text."""
 
-_FIRST_UNSPACED = "\u2e80"  # from here on lie the scripts that are written without spaces, which no index splits
+_FIRST_UNSPACED = "\u2e80"  # from here on come scripts that are written without spaces, which the index cannot split
 _LONGEST_EXCERPT = 200
 _BY_WORDS = """
 SELECT rowid, snippet(message_text, 0, '', '', '…', 24) FROM message_text
@@ -49,30 +47,30 @@ class SearchIndex:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether messages wait to be put into it."""
+        """Whether messages wait to be indexed."""
         return self._last > self._last_indexed
 
     @property
     def is_full(self) -> bool:
-        """Whether so many wait that it is time."""
+        """Whether enough messages wait to index them now."""
         return len(self._texts) >= MOST_WAITING_TEXTS or self._chars >= MOST_WAITING_CHARS
 
     def add(self, row: int, text: str) -> None:
-        """Let a message wait for its turn, also one without any text."""
+        """Queue a message for indexing, even one without text."""
         self._last = row
         if text:
             self._texts.append((row, text))
             self._chars += len(text)
 
     def fill(self) -> None:
-        """Put all that waits into the index, as part of the caller's transaction."""
+        """Index all waiting messages, as part of the caller's transaction."""
         if self.has_waiting:
             insert_rows(self._db, "message_text (rowid, text)", self._texts)
             self._note(self._last)
             self._texts, self._chars = [], 0
 
     def start_over_after(self, row: int) -> None:
-        """Forget what may be there of messages after this one, whose texts are about to be added again."""
+        """Remove index entries of messages after this row, whose texts are about to be added again."""
         self._db.execute("DELETE FROM message_text WHERE rowid > ?", (row,))
         self._last = row
         self._note(row)
@@ -83,9 +81,9 @@ class SearchIndex:
 
 
 def last_indexed_row(db: sqlite3.Connection) -> int:
-    """Return the row of the last message that is in the index; of damage, one that leads to too much being read.
+    """Return the row of the last indexed message; if that is damaged, a row that leads to reading too much.
 
-    Stores of format 1 do not say it: there, everything is.
+    Stores of format 1 do not record it: there, everything is indexed.
     """
     found = db.execute("SELECT value FROM meta WHERE key = 'searchable'").fetchone()
     if found is None:
@@ -95,9 +93,9 @@ def last_indexed_row(db: sqlite3.Connection) -> int:
 
 
 def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[IndexedText]) -> tuple[SearchHit, ...]:
-    """Return messages that hold all words of `text`, or words that begin so: those that wait first, then the best.
+    """Return messages with all words of `text`, or words that start with them: unindexed ones first, then the best.
 
-    Words of scripts without spaces are looked for anywhere in a text, newest messages first.
+    Words of scripts without spaces match anywhere in a text, newest messages first.
     """
     words = text.encode("utf-8", "replace").decode().replace("\0", " ").split()
     if not words:
@@ -132,7 +130,7 @@ def _matches(db: sqlite3.Connection, words: Sequence[str], last: int, limit: int
 
 
 def searchable_text(message: Message) -> str:
-    """Return what of a message can be searched for."""
+    """Return the searchable text of a message."""
     return "\n".join(_searched_parts(message))[:LONGEST_SEARCHED_TEXT]
 
 

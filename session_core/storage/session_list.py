@@ -1,4 +1,4 @@
-"""Reading what concerns all sessions: the list, and remembered replies."""
+"""Read data that concerns all sessions: the list, and remembered replies."""
 
 import sqlite3
 import zlib
@@ -52,7 +52,7 @@ def read_summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
 
 
 def read_replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
-    """Return the newest replies, oldest first; one that cannot be read is left out: its command is done again."""
+    """Return the newest replies, oldest first; an unreadable one is left out: its command would run again."""
     rows = db.execute(
         "SELECT client_id, key, fingerprint, payload, checksum, session_id FROM reply ORDER BY id DESC LIMIT ?",
         (limits.IDEMPOTENCY_CAPACITY,),
@@ -61,7 +61,7 @@ def read_replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
 
 
 def _replace_damaged(row: tuple[object, ...]) -> tuple[Any, ...]:
-    """Put something harmless in place of what cannot be right; `store verify` reports it, and `rebuild` mends it."""
+    """Replace invalid values by harmless ones; `store verify` reports them, and `rebuild` repairs them."""
     return tuple(
         value if isinstance(value, expected) else _INSTEAD.get(expected)
         for value, expected in zip(row, _SUMMARY_TYPES, strict=True)
@@ -106,7 +106,7 @@ _REPLY: Any = reduce(or_, dict.fromkeys(reply_type(command) for command in COMMA
 def read_reply(  # noqa: PLR0917 - one argument per column, in their order
     client_id: Any, key: Any, fingerprint: Any, payload: Any, checksum: Any, session_id: Any
 ) -> StoredReply | None:
-    """Return a kept reply; None when it is not what was written, or of a version that nobody can read."""
+    """Return a stored reply; None if it is damaged, or of an unreadable version."""
     if not (isinstance(client_id, str) and isinstance(key, str) and isinstance(fingerprint, bytes)):
         return None
     try:
@@ -120,6 +120,6 @@ def read_reply(  # noqa: PLR0917 - one argument per column, in their order
 
 
 def reply_checksum(reply: StoredReply, payload: bytes) -> int:
-    """Return what must be written beside a reply."""
+    """Return the checksum stored with a reply."""
     whose = f"{reply.client_id}\0{reply.key}\0{reply.session_id}\0".encode()
     return zlib.crc32(payload, zlib.crc32(reply.fingerprint, zlib.crc32(whose)))

@@ -1,4 +1,4 @@
-"""How long sessions are kept; people say it in the table `[retention]` of their configuration."""
+"""How long sessions are kept; people set it in the table `[retention]` of their configuration."""
 
 import attrs
 
@@ -13,7 +13,7 @@ def _check_days(_: object, field: "attrs.Attribute[int | None]", value: object) 
 
 @attrs.frozen(kw_only=True)
 class Retention:
-    """How long sessions are kept, counted from their last change; None, the default, is for ever.
+    """How long sessions are kept, counted from their last change; None, the default, means for ever.
 
     Attributes:
         archive_after_days: Sessions that nobody has touched for this long are archived.

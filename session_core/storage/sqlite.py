@@ -1,14 +1,14 @@
-"""The store that people get by default: one SQLite file per home, written by group commit.
+"""The default store: one SQLite file per home, written by group commit.
 
 Rules:
-1. `append` and its like only put things on a list. The pump (`run`) takes the whole list, always between two steps of
-   the service, and commits it in a worker thread: at once when somebody waits for it, else within a tenth of a second.
-   What comes meanwhile forms the next batch, so a busy service commits many steps at once.
-2. The state a batch leaves behind (list, newest states) is asked for in the same step, so it always fits the events.
-3. Text of unfinished answers is kept aside and saved every quarter of a second, merged; it is dropped when the finished
-   message has come.
-4. The search index is filled when nothing has to be committed, or when much waits for it (`search.py`).
-5. The first error of a commit is the last write: all who wait get `StorageFailed`, and so does everybody later.
+1. `append` and similar methods only add to a list. The pump (`run`) takes the whole list, always between two steps of
+   the service, and commits it in a worker thread: at once if somebody waits for it, else within a tenth of a second.
+   Data that comes meanwhile forms the next batch, so a busy service commits many steps at once.
+2. The state after a batch (list, newest states) is fetched in the same step, so it always matches the events.
+3. Text of unfinished answers is buffered separately, merged, and saved every quarter of a second; it is dropped when
+   the finished message has come.
+4. The search index is filled when nothing has to be committed, or when many messages wait for it (`search.py`).
+5. After the first failed commit nothing more is written: all current and later waiters get `StorageFailed`.
 """
 
 import logging
@@ -47,13 +47,13 @@ class SqliteStore(SqliteReader):
 
     Args:
         home: The directory; by default `$SESSION_CORE_HOME`, else the platform's place for data.
-        connect: How the file is opened; tests give a disk that fails.
+        connect: Opens the file; tests pass a failing disk.
     """
 
     def __init__(self, home: str | PathLike[str] | None = None, *, connect: Connect = connect) -> None:
         super().__init__(home, connect=connect)
         self._writer: Writer | None = None
-        self._writing = trio.CapacityLimiter(1)  # of its own: stuck threads of others must not hold commits up
+        self._writing = trio.CapacityLimiter(1)  # a separate limiter: stuck threads of others must not delay commits
         self._start_afresh()
 
     def _start_afresh(self) -> None:
@@ -63,23 +63,23 @@ class SqliteStore(SqliteReader):
         self._start_batch()
         self._partial = PartialText()
         self._since_state: dict[SessionId, int] = {}
-        self._handed_over = trio.Event()  # set when what is on the list now has been written
+        self._handed_over = trio.Event()  # set when the current list has been written
         self._in_writing: trio.Event | None = None
         self._pump: trio.lowlevel.Task | None = None
         self._pump_parked = False
         self._wipe_at = -math.inf
-        self._index_at = math.inf  # when the search index is filled, if nobody wants anything else then
+        self._index_at = math.inf  # when to fill the search index, if nothing else is due then
         self._live: LiveState | None = None
 
     def _start_batch(self) -> None:
         self._steps: list[WriteStep] = []
-        self._ended: list[tuple[SessionId, str]] = []  # the answers that end with these steps
-        self._touched: dict[SessionId, int] = {}  # the sessions these steps are about, and how much it will be to read
-        self._commit_at = math.inf  # when what is on the list must be written, in trio's time
+        self._ended: list[tuple[SessionId, str]] = []  # the answers that these steps end
+        self._touched: dict[SessionId, int] = {}  # the sessions of these steps, and how much reading they add
+        self._commit_at = math.inf  # when the list must be written, in trio's time
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[OpenedStore]:
-        """Take the right to write; leaving the block writes what is left and gives the right back."""
+        """Take the right to write; leaving the block writes the remaining data and releases the right."""
         lock = await trio.to_thread.run_sync(self._take_lock, limiter=self._writing)
         self._start_afresh()
         try:
@@ -110,13 +110,13 @@ class SqliteStore(SqliteReader):
             raise store_error(error) from error
 
     async def _read(self, what: Callable[..., T], *arguments: object) -> T:
-        """Read with everything in it that was handed over so far."""
+        """Read after everything handed over so far has been written."""
         if (pending := self._request_commit()) is not None:
             await pending.wait()
         return await super()._read(what, *arguments)
 
     async def load(self, session_id: SessionId) -> StoredSession | None:
-        """Return what a session goes on from."""
+        """Return the data from which a session resumes."""
         stored = await super().load(session_id)
         if stored is not None:
             self._since_state[session_id] = len(stored.events)
@@ -145,17 +145,17 @@ class SqliteStore(SqliteReader):
     def remember(self, reply: StoredReply) -> None:
         """Keep a reply together with the events of its command."""
         if self.failure is None:
-            encode((reply.client_id, reply.key, reply.reply))  # what could not be written later is refused now
+            encode((reply.client_id, reply.key, reply.reply))  # refuse now what could not be written later
             self._hand_over(reply)
 
     def forget(self, session_id: SessionId) -> None:
-        """Remove a session and everything that is kept of it."""
+        """Remove a session and all its stored data."""
         if self.failure is None:
             self._partial.forget(session_id)
             self._hand_over(SessionRemoval(session_id))
 
     def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
-        """Keep parts of an executor's state together with the event that names them."""
+        """Store leaves of an executor's state together with the event that names them."""
         if self.failure is None:
             step = check_leaves(session_id, leaves)
             self._hand_over(step, step.size)
@@ -184,7 +184,7 @@ class SqliteStore(SqliteReader):
             raise StorageFailed(self.failure.message)
 
     def _request_commit(self) -> trio.Event | None:
-        """Have everything written now; returns what is set when it is, or None when it is already."""
+        """Request a commit now; return an event that is set when it is done, or None if all is written already."""
         if not self._steps:
             return self._in_writing
         self._want_commit()
@@ -198,19 +198,19 @@ class SqliteStore(SqliteReader):
     # --- values -------------------------------------------------------------------------------------------------------
 
     async def kv_get(self, owner: str, key: str) -> Any:
-        """Return what an owner keeps under a key."""
+        """Return an owner's value for a key."""
         return await self._read(ConnectionReader.kv_get, *validate_key(owner, key))
 
     async def kv_set(self, owner: str, key: str, value: Any) -> None:
-        """Keep a value under a key; returns when it is durable."""
+        """Store a value under a key; return when it is durable."""
         await self._change_value(KvChange(*validate_key(owner, key), encode_value(value)))
 
     async def kv_delete(self, owner: str, key: str) -> None:
-        """Let go of a value; returns when that is durable."""
+        """Delete a value; return when that is durable."""
         await self._change_value(KvChange(*validate_key(owner, key), None))
 
     async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
-        """Return the keys of an owner that begin so, in order."""
+        """Return the keys of an owner that start with `prefix`, in order."""
         return await self._read(ConnectionReader.kv_list, validate_owner(owner), prefix)
 
     async def _change_value(self, change: KvChange) -> None:
@@ -231,7 +231,7 @@ class SqliteStore(SqliteReader):
     # --- the pump -----------------------------------------------------------------------------------------------------
 
     async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Commit what is handed over, batch by batch, until cancelled."""
+        """Commit the data handed over, batch by batch, until cancelled."""
         self._live = live
         self._pump = trio.lowlevel.current_task()
         task_status.started()
@@ -253,7 +253,7 @@ class SqliteStore(SqliteReader):
             self._pump = None
 
     async def _let_others_join(self) -> None:
-        """Wait a few ticks as long as they bring more: those just told of a commit come back with their next step.
+        """Wait a few ticks as long as they bring more: tasks just notified of a commit return with their next step.
 
         It costs microseconds, and one large transaction is far cheaper than two small ones.
         """
@@ -282,7 +282,7 @@ class SqliteStore(SqliteReader):
         return self._wipe_at if self._writer is not None and self._writer.traces else math.inf
 
     async def _wipe_traces(self) -> None:
-        """Use a quiet moment to wipe a little of what is left of deleted sessions."""
+        """Use a quiet moment to wipe some remains of deleted sessions."""
         assert self._writer is not None
         more = False
         try:
@@ -291,14 +291,14 @@ class SqliteStore(SqliteReader):
             self._wipe_at = trio.current_time() + (0 if more else _WIPE_AGAIN_S)
         except sqlite3.Error:
             log.exception("what is left of deleted sessions could not be wiped")
-            self._wipe_at = math.inf  # it is tried again when the store is opened the next time
+            self._wipe_at = math.inf  # retried when the store is next opened
 
     def _abort_park(self, _: object) -> trio.lowlevel.Abort:
         self._pump_parked = False
         return trio.lowlevel.Abort.SUCCEEDED
 
     async def _commit_pending(self, live: LiveState) -> None:
-        """Take everything that was handed over and make it durable, or fail for good."""
+        """Make everything handed over durable, or fail for good."""
         seq, size, written = live.seq, self.backlog, self._handed_over
         try:
             batch = self._take(live)
@@ -311,7 +311,7 @@ class SqliteStore(SqliteReader):
             self.backlog -= size
             if self._writer is not None and self._writer.has_unindexed_messages:
                 self._index_at = min(self._index_at, trio.current_time() + limits.SEARCHABLE_AFTER_MS / 1000)
-        except Exception as error:  # noqa: BLE001 - whatever it was: what is not written was not acknowledged
+        except Exception as error:  # noqa: BLE001 - any error: what was not written was not acknowledged
             self._fail(error, live)
         except BaseException as error:
             self._fail(error, live)
@@ -334,7 +334,7 @@ class SqliteStore(SqliteReader):
             if since >= limits.STATE_EVERY_EVENTS and (state := live.state_of(session_id)) is not None:
                 self._since_state[session_id] = 0
                 batch.states[session_id] = state
-                batch.partial_texts += self._partial.take(session_id)  # so that none of it straddles the state
+                batch.partial_texts += self._partial.take(session_id)  # so no text spans the saved state
         for step in batch.steps:
             if isinstance(step, SessionRemoval):
                 self._since_state.pop(step.session_id, None)

@@ -1,4 +1,4 @@
-"""Reading the store of a home, in worker threads, also while another process writes to it."""
+"""Read the store of a home in worker threads, even while another process writes to it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class SqliteReader:
-    """Reads the store of a home, also while another process writes to it."""
+    """Reads the store of a home, even while another process writes to it."""
 
     def __init__(self, home: str | PathLike[str] | None = None, *, connect: Connect = connect) -> None:
         self._home = Path(home) if home is not None else None
@@ -35,7 +35,7 @@ class SqliteReader:
 
     @property
     def home(self) -> Path:
-        """The directory that holds everything."""
+        """The home directory."""
         if self._home is None:
             self._home = default_home()
         return self._home
@@ -64,7 +64,7 @@ class SqliteReader:
         return await trio.to_thread.run_sync(in_thread, limiter=self._reading)
 
     async def _close_reader(self) -> None:
-        """Close the connection when nobody reads by it any more."""
+        """Close the connection when no read is using it."""
         with trio.CancelScope(shield=True):
             async with self._reading:
                 self._closed = True
@@ -77,7 +77,7 @@ class SqliteReader:
         return await self._read(ConnectionReader.summaries)
 
     async def load(self, session_id: SessionId) -> StoredSession | None:
-        """Return what a session goes on from."""
+        """Return the data from which a session resumes."""
         return await self._read(ConnectionReader.load, _encodable_name(session_id))
 
     async def load_messages(self, session_id: SessionId, *, before: int, limit: int) -> MessagePage:
@@ -85,7 +85,7 @@ class SqliteReader:
         return await self._read(ConnectionReader.messages, _encodable_name(session_id), before, limit)
 
     async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
-        """Return the messages on the way to this one."""
+        """Return the path to this message."""
         return await self._read(
             ConnectionReader.message_path, _encodable_name(session_id), _encodable_name(message_id), max_chars
         )
@@ -95,7 +95,7 @@ class SqliteReader:
         return await self._read(ConnectionReader.newest_leaf, _encodable_name(session_id), _encodable_name(message_id))
 
     async def search(self, text: str, *, limit: int) -> tuple[SearchHit, ...]:
-        """Return messages that hold all words of `text`."""
+        """Return messages that contain all words of `text`."""
         return await self._read(ConnectionReader.search, text, limit)
 
     async def journal(self, session_id: SessionId) -> AsyncIterator[tuple[SessionEvent, ...]]:
@@ -106,10 +106,10 @@ class SqliteReader:
             yield page
 
     async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Return those of these parts of an executor's state that are there."""
+        """Return those of these leaves of an executor's state that exist."""
         return await self._read(ConnectionReader.leaves, _encodable_name(session_id), tuple(digests))
 
 
 def _encodable_name(name: str) -> str:
-    """Make a name that can be looked up; what cannot be encoded is the name of nothing."""
+    """Return a name that can be looked up; a name that cannot be encoded matches nothing."""
     return name.encode("utf-8", "replace").decode()

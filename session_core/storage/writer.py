@@ -1,7 +1,7 @@
-"""Writing a batch into the SQLite store: one transaction, and everything derived from its events with it.
+"""Write a batch into the SQLite store: one transaction, including everything derived from its events.
 
-Runs in a worker thread, one batch at a time. What it remembers between batches (row numbers, counts, results of tool
-calls that wait for their message) is only trusted as long as every batch succeeds; after a failure nothing is written.
+Runs in a worker thread, one batch at a time. Its memory between batches (row numbers, counts, results of tool calls
+that wait for their message) is only valid as long as every batch succeeds; after a failure nothing is written.
 """
 
 import sqlite3
@@ -29,8 +29,8 @@ from session_core.vocabulary.messages import ToolResultPart, count_message_chars
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire.codec import encode, encode_event
 
-PATIENCE_WITH_READERS_MS = 50  # when traces are wiped, with all writing waiting
-MERGED_PAGES = 256  # of the search index at a time: some milliseconds
+PATIENCE_WITH_READERS_MS = 50  # while wiping traces, when all writing waits
+MERGED_PAGES = 256  # of the search index at a time: a few milliseconds
 _TRACES = "SELECT 1 FROM meta WHERE key = 'traces'"
 
 
@@ -55,7 +55,7 @@ WriteStep = SessionEvent | StoredReply | SessionRemoval | KvChange | LeafBatch
 
 @attrs.define(kw_only=True)
 class Batch:
-    """What becomes durable together: steps in order, text to keep and to drop, the sessions as they are after it."""
+    """Data that becomes durable together: steps in order, texts to save and to drop, the sessions after the batch."""
 
     steps: Sequence[WriteStep]
     partial_texts: list[UnfinishedText] = attrs.field(factory=list)
@@ -87,11 +87,11 @@ class Writer:
         self._rows: list[tuple[object, ...]] = []
         self._messages: list[tuple[object, ...]] = []
         self._unfinished: set[tuple[int, str]] | None = None
-        """The answers of which text is kept, once somebody has to know."""
+        """The answers with saved text, loaded when first needed."""
         self._index = SearchIndex(connection)
         self._kv = KvWriter(connection)
         self.traces = connection.execute(_TRACES).fetchone() is not None
-        """Whether words of deleted sessions are still in the search index or in the write-ahead log."""
+        """Whether text of deleted sessions is still in the search index or in the write-ahead log."""
         self._merging = False
         self._catch_up()
 
@@ -104,16 +104,16 @@ class Writer:
 
     @property
     def has_unindexed_messages(self) -> bool:
-        """Whether messages wait to be put into the search index."""
+        """Whether messages wait to be indexed for search."""
         return self._index.has_waiting
 
     def fill_search_index(self) -> None:
-        """Put what waits for it into the search index."""
+        """Index the waiting messages."""
         with self._transaction():
             self._index.fill()
 
     def _catch_up(self) -> None:
-        """Let those messages wait again that the last writer had no time for."""
+        """Queue the messages that the last writer did not get to index."""
         known = last_indexed_row(self._db)
         if known != (start := min(known, self._last_message)) or known < self._last_message:
             with self._transaction():
@@ -149,7 +149,7 @@ class Writer:
                 self._keep_leaves(step)
             else:
                 self._flush()
-                self._index.fill()  # so that nothing of it waits there
+                self._index.fill()  # so none of its messages waits there
                 self._forget(step.session_id)
                 touched.pop(step.session_id, None)
         self._flush()
@@ -174,13 +174,13 @@ class Writer:
         return known
 
     def _drop_texts(self, ended: Sequence[tuple[SessionId, str]]) -> None:
-        """Delete the text of answers that have ended. Most of them came and went between two times of saving."""
+        """Delete the text of answers that have ended. Most answers began and ended between two saves."""
         if not ended:
             return
         if self._unfinished is None:
             self._unfinished = set(self._db.execute("SELECT DISTINCT session, about FROM passing"))
         for session_id, about in ended:
-            session = self._sessions.get(session_id)  # one that is not known was deleted
+            session = self._sessions.get(session_id)  # an unknown one was deleted
             if session is not None and (text := (session.id, about)) in self._unfinished:
                 self._unfinished.remove(text)
                 self._db.execute("DELETE FROM passing WHERE session = ? AND about = ?", text)
@@ -234,7 +234,7 @@ class Writer:
             session.messages += 1
 
     def _find_results(self, session: _SessionRow, committed: ev.ToolResultsCommitted) -> None:
-        """After a restart, read back the results that were recorded before it."""
+        """Read back the results that were recorded before a restart."""
         if all(call_id in session.results for call_id in committed.call_ids):
             return
         self._flush()
@@ -249,7 +249,7 @@ class Writer:
 
     def _keep_leaves(self, step: LeafBatch) -> None:
         known = self._db.execute("SELECT id FROM session WHERE session_id = ?", (step.session_id,)).fetchone()
-        if known is not None:  # else it was deleted, and must not come back by this
+        if known is not None:  # else it was deleted, and this must not recreate it
             write_leaves(self._db, known[0], step.leaves)
 
     def _flush(self) -> None:
@@ -260,9 +260,9 @@ class Writer:
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def save_state(self, session_id: SessionId, state: SessionSnapshot) -> None:
-        """Keep a session's newest state.
+        """Save a session's newest state.
 
-        Its messages are not repeated, only counted; the live output of tools is not kept, as it is not in the journal.
+        Its messages are only counted, not repeated; the live output of tools is not saved, as it is not in the journal.
         """
         session = self._session(session_id)
         tools = tuple(attrs.evolve(tool, output="", progress=None) for tool in state.tools)
@@ -297,13 +297,13 @@ class Writer:
         self.traces, self._merging = True, False
 
     def wipe_traces(self) -> bool:
-        """Do a little of what lets nothing stay of deleted sessions; returns whether there is more to do at once.
+        """Wipe some remains of deleted sessions; return whether there is more to do at once.
 
-        Free pages are overwritten anyway. The search index keeps deleted words until its parts are merged, and the
-        write-ahead log until it is cut; a reader in another process may be in the way of that, so it is tried again.
+        Free pages are overwritten anyway. The search index keeps deleted words until its segments are merged, and the
+        write-ahead log until it is truncated; a reader in another process may prevent that, so it is retried.
         """
         before = self._db.total_changes
-        pages = MERGED_PAGES if self._merging else -MERGED_PAGES  # less than none begins a merge of everything
+        pages = MERGED_PAGES if self._merging else -MERGED_PAGES  # a negative number starts a merge of everything
         self._merging = True
         self._db.execute("INSERT INTO message_text (message_text, rank) VALUES ('merge', ?)", (pages,))
         if self._db.total_changes - before > 1:

@@ -4,7 +4,7 @@
 - `event_stream`: `EventStream`: publishing, the rings of all sessions, waking readers
 - `subscription`: `Subscription`: one reader's place, `receive_batch`, exact `Lagged`
 - `coalesce`: merging adjacent deltas for a reader that is far behind; pure
-- `follower`: `Follower`: snapshot, follow, gap, resync; sans-IO, used by every frontend near or far
+- `follower`: `Follower`: snapshot, follow, gap, resync; sans-IO, used by every local or remote frontend
 
-In come events by `publish`; out go `SessionEvent`s in order. What the events mean is not its business.
+Input: events through `publish`. Output: `SessionEvent`s in order. The meaning of the events is out of scope.
 """

@@ -10,13 +10,13 @@ from session_core import limits
 from session_core.vocabulary.events import DELTA_EVENTS, PartDelta, SessionEvent, ToolOutputDelta
 
 COALESCE_FROM = 16
-"""Below this many pending events merging costs more than it saves (measured)."""
+"""With fewer pending events, merging costs more than it saves (measured)."""
 
 _TEXT_OF: dict[type, Callable[[Any], str]] = {
     PartDelta: attrgetter("message_id"),
     ToolOutputDelta: attrgetter("call_id"),
 }
-"""Events that only add to a text, and which text that is."""
+"""Events that only append to a text, with the key of that text."""
 
 
 def coalesce(batch: list[SessionEvent]) -> list[SessionEvent]:

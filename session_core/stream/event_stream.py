@@ -3,11 +3,11 @@
 Rules:
 1. `publish` is synchronous, never waits, and costs the same for one reader as for ten thousand: it appends to two
    rings and, when more than a few readers wait, leaves waking them to one pump task.
-2. One ring holds the newest events of all sessions, and each session has a ring of its own, so that a quiet session's
-   reader cannot be pushed out by a chatty neighbour. Both hold the same event objects.
+2. One ring holds the newest events of all sessions, and each session has its own ring, so a chatty session cannot push
+   out the reader of a quiet one. Both hold the same event objects.
 3. `seq` numbers all events of this run from 1, `sseq` those of a session; both without holes.
-4. The pump wakes readers some at a time and lets others run in between, so that ten thousand readers do not stall
-   the loop. Without a running pump, readers are woken by the publisher: right for tests and small programs.
+4. The pump wakes a few readers at a time and lets other tasks run in between, so ten thousand readers do not stall the
+   loop. Without a running pump, the publisher wakes the readers, which is fine for tests and small programs.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from session_core.stream.ring import Ring
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary.events import Event, SessionEvent
 
-WAKE_INLINE = 4  # up to this many waiting readers the publisher wakes itself: cheaper than a detour by the pump
+WAKE_INLINE = 4  # up to this many waiting readers are woken by the publisher: cheaper than the pump
 WAKE_PER_TICK = 100  # readers the pump wakes before it yields: bounds the stall of the loop
 
 
@@ -112,9 +112,9 @@ class EventStream:
         return stamped
 
     def open_session(self, session_id: SessionId, *, sseq: int = 0) -> Ring:
-        """Begin a session's ring after its event number `sseq`; publishing does this by itself for new sessions.
+        """Create a session's ring after its event number `sseq`; publishing does this automatically for new sessions.
 
-        Readers may have come before: then their ring goes on as the session's.
+        If readers came before, their ring becomes the session's.
         """
         ring = self._by_session.get(session_id)
         if ring is None:
@@ -125,14 +125,14 @@ class EventStream:
         return ring
 
     def close_session(self, session_id: SessionId) -> None:
-        """Forget a session's ring; its readers get what is left and then the end."""
+        """Forget a session's ring; its readers get the remaining events and then the end."""
         ring = self._by_session.pop(session_id, None)
         if ring is not None:
             ring.closed = True
             self._announce(ring)
 
     def close(self) -> None:
-        """End the stream for everybody, after what was published."""
+        """End the stream for all readers, after the events already published."""
         self.closed = True
         for ring in (self._all, *self._by_session.values()):
             ring.closed = True
@@ -153,16 +153,16 @@ class EventStream:
         coalesce_from: int | None = None,
         max_bytes: int | None = None,
     ) -> Subscription:
-        """Begin to read now, or right after a cursor.
+        """Start reading now, or right after a cursor.
 
         Args:
             session_id: One session, or None for all of them and app-wide events.
-            after: Resume after this place; by default only later events are read.
+            after: Resume after this cursor; by default only later events are read.
             coalesce_from: Merge adjacent deltas when at least this many events are pending.
             max_bytes: For network readers: how far behind one may be in encoded bytes before it is `Lagged`.
 
         Raises:
-            CursorRefused: The place is gone (`expired`), of another run (`foreign_epoch`) or ahead (`future`).
+            CursorRefused: The cursor is `expired`, of another run (`foreign_epoch`) or ahead (`future`).
         """
         if after is None:
             ring = self._ring_of(session_id)
@@ -195,22 +195,22 @@ class EventStream:
         return ring
 
     def has_readers(self, session_id: SessionId) -> bool:
-        """Tell whether somebody reads this session."""
+        """Return whether this session has readers."""
         ring = self._by_session.get(session_id)
         return ring is not None and ring.readers > 0
 
     def forget_reader(self, ring: Ring) -> None:
-        """Count a reader out; a ring that was made only for readers and never used goes with the last of them."""
+        """Unregister a reader; a ring that was made only for readers and never used goes with the last of them."""
         self._subscribers -= 1
         ring.readers -= 1
         if not ring.readers:
             ring.shared_batch = None
         if ring.session_id is not None and not ring.readers and not ring.head and not ring.numbered_from:
-            if self._by_session.get(ring.session_id) is ring:  # it may have been closed, and another one begun
+            if self._by_session.get(ring.session_id) is ring:  # it may have been closed and replaced
                 del self._by_session[ring.session_id]
 
     def statistics(self) -> StreamStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         rings = (self._all, *self._by_session.values())
         return StreamStatistics(
             epoch=self.epoch,

@@ -1,14 +1,15 @@
 """The reader's side of the resync protocol, without any I/O.
 
 Rules:
-1. A follower either has a place in the order (`cursor`) or needs a snapshot (`needs` says why). It starts with one
-   of the two: nothing, or a cursor to resume after.
-2. Events at or before its place are dropped: they are in the snapshot already. Events that do not follow on
-   seamlessly mean a gap. Numbers decide, never the time of arrival.
+1. A follower either has a position in the order (`cursor`) or needs a snapshot (`needs` says why). It starts with
+   nothing, or with a cursor to resume after.
+2. Events at or before its position are dropped, because the snapshot already contains them. An event whose number is
+   not the next one means a gap. Numbers decide, never the time of arrival. Example: at 7, event 7 is dropped, 8 is
+   passed on, 9 is a gap.
 3. Any problem (lag, gap, refused cursor, another epoch) makes it need exactly one snapshot, however many problems
    follow before that snapshot comes. The snapshot replaces everything; nothing is merged.
-4. Events that arrive while it needs a snapshot are held, a bounded number of them, and replayed on top of it. If too
-   many came, the numbers show the gap and there is one more resync: slower, never wrong.
+4. While it needs a snapshot, it holds a bounded number of arriving events and replays them on top of the snapshot. If
+   too many arrive, the numbers show the gap and there is one more resync: slower, never wrong.
 """
 
 from collections.abc import Sequence
@@ -38,8 +39,8 @@ class Resync:
 class Follower:
     """Follows one session, or the whole service when `session_id` is None.
 
-    Feed it what arrives; it returns what to pass on. After each call look at `needs`: when it is set, fetch a
-    snapshot and hand it in.
+    Feed it what arrives; it returns what to pass on. After each call check `needs`: if it is set, fetch a snapshot and
+    pass it to `on_snapshot`.
     """
 
     def __init__(self, session_id: SessionId | None, *, after: Cursor | None = None) -> None:
@@ -52,7 +53,7 @@ class Follower:
         self._held: list[tuple[Epoch, SessionEvent]] = []
 
     def on_snapshot(self, snapshot: Snapshot) -> list[FeedItem]:
-        """Start anew from a snapshot; returns it, followed by held events that are newer."""
+        """Start over from a snapshot; return it, followed by held events that are newer."""
         if isinstance(snapshot, SessionSnapshot) != (self.session_id is not None) or (
             isinstance(snapshot, SessionSnapshot) and snapshot.session_id != self.session_id
         ):
@@ -67,7 +68,7 @@ class Follower:
         return [snapshot, *newer]
 
     def on_events(self, batch: Sequence[SessionEvent], epoch: Epoch) -> list[SessionEvent]:
-        """Take events of the run `epoch`; returns those that follow on."""
+        """Take events of the run `epoch`; return those to pass on."""
         passed: list[SessionEvent] = []
         for event in batch:
             if self.session_id is not None and event.session_id != self.session_id:
@@ -85,9 +86,9 @@ class Follower:
         return passed
 
     def on_run(self, run: Sequence[SessionEvent], epoch: Epoch) -> Sequence[SessionEvent]:
-        """Take events that are known to be of what is followed, each right after the one before, as a ring holds them.
+        """Take consecutive events that are known to belong to the followed session, as a ring holds them.
 
-        Does as `on_events`, but looks at both ends only.
+        Like `on_events`, but checks only the first and the last event.
         """
         if self.needed_resync is None and self.cursor is not None and run and run[0].seq > self.cursor.seq:
             self._check(run[0], epoch)
@@ -112,16 +113,16 @@ class Follower:
         return event.seq if self.session_id is None else event.sseq
 
     def on_bookmark(self, bookmark: Bookmark) -> None:
-        """Move on without an event: nothing of ours happened up to there."""
+        """Advance without an event: nothing happened for this follower up to there."""
         if self.needed_resync is None and self.cursor is not None and bookmark.cursor.epoch == self.cursor.epoch:
             self.cursor = max(self.cursor, bookmark.cursor, key=lambda cursor: cursor.seq)
 
     def on_lagged(self, missed: int) -> None:
-        """The stream says that events are gone."""
+        """Handle lost events, reported by the stream."""
         self._require_snapshot(Resync(reason="lagged", missed=missed))
 
     def on_refused(self, problem: CursorProblem) -> None:
-        """The stream says that it cannot resume at our cursor."""
+        """Handle a cursor at which the stream cannot resume."""
         self._require_snapshot(Resync(reason=problem))
 
     def _require_snapshot(self, resync: Resync) -> None:

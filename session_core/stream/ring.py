@@ -1,4 +1,4 @@
-"""A bounded run of numbered events, oldest first. Pure and synchronous; it knows no task and no subscriber by name.
+"""A bounded run of numbered events, oldest first. Pure and synchronous; it knows no tasks and no subscribers.
 
 Every event has an index that never changes: the number of events that came before it. The list is trimmed in one go
 when it has grown to twice its capacity, so appending costs the same on average as to a plain list and a slice never
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _seq_of = attrgetter("seq")
 
 SharedBatch = tuple[tuple[int, int, int | None, int | None], tuple[SessionEvent, ...]]
-"""A batch, and what it depends on: from where, up to where, merged from how many, within how many bytes."""
+"""A batch and what it depends on: start, end, the threshold for merging, the limit in bytes."""
 
 
 class Ring:
@@ -48,11 +48,9 @@ class Ring:
         self.trimmed_seq = 0  # global seq of the last event that is no longer held
         self.capacity = capacity
         self.closed = False
-        self.dirty = False  # handed to the pump, which has not come round yet
+        self.dirty = False  # passed to the pump, which has not processed it yet
         self.readers = 0
-        self.shared_batch: SharedBatch | None = (
-            None  # by the last reader that shares, for others who stand where it stood
-        )
+        self.shared_batch: SharedBatch | None = None  # by the last sharing reader, for others at the same position
         self.waiting: dict[Subscription, None] = {}
 
     @property

@@ -1,11 +1,11 @@
-"""One reader's place in a ring.
+"""One reader's position in a ring.
 
 Rules:
-1. Reading takes nothing away from anybody: a subscription is an index into a shared ring.
-2. `receive_batch` gives everything that is pending, in order, with one checkpoint per batch.
-3. Conservation: events delivered (a merged one counts `merged` times) + events told as `Lagged` = events published
-   since the subscription began.
-4. A subscription never slows a publisher down; a reader that stops reading costs nothing but its own place.
+1. Reading does not affect other readers: a subscription is an index into a shared ring.
+2. `receive_batch` returns everything that is pending, in order, with one checkpoint per batch.
+3. Conservation: events delivered (a merged one counts `merged` times) + events reported as `Lagged` = events published
+   since the subscription began. Example: 90 delivered + `Lagged(10)` = 100 published.
+4. A subscription never slows a publisher down; a reader that stops reading costs nothing but its own index.
 """
 
 from types import TracebackType
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Subscription:
     """A reader of one session's events, or of all. Made by `EventStream.subscribe`; use it with `async with`.
 
-    It is also an async iterator over single events; `Lagged` is raised from there too and iteration may go on after.
+    It is also an async iterator over single events; that raises `Lagged` too, and iteration may continue afterwards.
     """
 
     __slots__ = (
@@ -59,28 +59,28 @@ class Subscription:
         self._max_bytes = max_bytes
         self._task: trio.lowlevel.Task | None = None
         self._closed = False
-        self._seen_seq = seen_seq  # everything up to here was handed out, or told as missed
-        self._buffer: list[SessionEvent] = []  # what the single-event iterator has not handed out yet, newest first
+        self._seen_seq = seen_seq  # everything up to here was delivered, or reported as missed
+        self._buffer: list[SessionEvent] = []  # what the single-event iterator has not delivered yet, newest first
 
     @property
     def cursor(self) -> Cursor:
-        """The place to resume after.
+        """The cursor to resume after.
 
-        A reader that has everything stands at the end of the whole stream, so the cursor of a quiet session's reader
-        moves on with the others' events and does not expire.
+        A reader that is up to date is at the end of the whole stream, so the cursor of a quiet session's reader
+        advances with the events of other sessions and does not expire.
         """
         has_everything = not self._buffer and self._position >= self._ring.head
         return Cursor(epoch=self._stream.epoch, seq=self._stream.seq if has_everything else self._seen_seq)
 
     def bookmark(self) -> Bookmark:
-        """Say where this reader stands, for a peer that waits far away and must not fall out of the window."""
+        """Return the position of this reader, for a remote peer that must not fall out of the window."""
         return Bookmark(cursor=self.cursor)
 
     async def receive_batch(self) -> list[SessionEvent]:
-        """Wait until there is something, then return all of it, oldest first.
+        """Wait for events, then return all that are pending, oldest first.
 
         Raises:
-            Lagged: The reader fell behind; the next call goes on with the oldest event still held.
+            Lagged: The reader fell behind; the next call continues with the oldest event still held.
             trio.EndOfChannel: The session or the stream is closed and everything was received.
             ServiceClosed: This subscription was closed.
 
@@ -90,12 +90,12 @@ class Subscription:
         return self._take_buffered() if self._buffer else self._take()
 
     async def receive_shared(self) -> tuple[SessionEvent, ...]:
-        """Do as `receive_batch`; all who stand at the same place get the very same tuple, made once."""
+        """Do the same as `receive_batch`; all readers at the same position get the same tuple, made once."""
         await self._wait()
         return tuple(self._take_buffered()) if self._buffer else self._take_shared()
 
     async def _wait(self) -> None:
-        """Wait until there is something to take; has a checkpoint in any case."""
+        """Wait until something is pending; always a checkpoint."""
         if self._buffer:
             await trio.lowlevel.checkpoint()
             if self._buffer and not self._closed:
@@ -120,7 +120,7 @@ class Subscription:
             raise ServiceClosed(msg)
 
     def _take_buffered(self) -> list[SessionEvent]:
-        """Take what the iterator has taken and not handed out."""
+        """Take the events that the iterator has fetched but not delivered."""
         batch, self._buffer = self._buffer[::-1], []
         self._seen_seq = batch[-1].seq
         return batch
@@ -159,7 +159,7 @@ class Subscription:
             raise Lagged(missed)
 
     def jump_to_now(self) -> None:
-        """Skip everything that is pending: the caller has just taken a snapshot that contains it."""
+        """Skip all pending events: the caller has just taken a snapshot that contains them."""
         self._buffer.clear()
         self._position = self._ring.head
         self._seen_seq = self._stream.seq
@@ -170,7 +170,7 @@ class Subscription:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def wake(self) -> None:
-        """Let the waiting task look again; waking one that does not wait any more is harmless."""
+        """Wake the waiting task; harmless if it no longer waits."""
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
@@ -206,7 +206,7 @@ class Subscription:
 
 
 def _newest_within(batch: list[SessionEvent], max_bytes: int) -> int:
-    """Count how many of the newest events fit into the bound together; the newest itself always does."""
+    """Return how many of the newest events fit into the bound together; the newest always does."""
     from session_core.wire.codec import encode_event
 
     room = max_bytes

@@ -1,10 +1,10 @@
-"""Cancel an operation at each of its steps, one run per step, and prove after each run that nothing is torn.
+"""Cancel an operation at each of its steps, one run per step, and check after each run that nothing is torn.
 
-A step is what a task does between two checkpoints. Cancellation can strike only there, so the steps of an operation
-are all the places where it can be torn. Each step is tried twice. A cancellation right before step k meets a task that
-was just woken: it strikes at the checkpoint the task is about to leave if that one looks again, else at the next. A
-cancellation right after step k meets a task asleep at its checkpoint. The sweep ends with the first run that is over
-before its step k comes: that one ran untouched.
+A step is what a task does between two checkpoints. Cancellation can only strike at checkpoints, so the steps of an
+operation are all the places where it can be torn. Each step is tried twice. A cancellation right before step k meets a
+task that was just woken: it strikes at the checkpoint the task is about to leave if that one checks again, else at the
+next. A cancellation right after step k meets a task asleep at its checkpoint. The sweep ends with the first run that is
+over before its step k: that run was not cancelled.
 
     @asynccontextmanager
     async def prepare():                        # the world of one run: fresh each time, still alive for the check
@@ -20,7 +20,7 @@ before its step k comes: that one ran untouched.
 
     await cancel_sweep(prepare, operation, check)
 
-To do something else than cancel at a step, or to count the steps of a task that somebody else starts, use `at_step`.
+To do something other than cancel at a step, or to count the steps of a task that somebody else starts, use `at_step`.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -44,9 +44,9 @@ class SweepRun:
     Attributes:
         step: The step at which this run was to be cancelled, from 1.
         moment: Whether it was to be cancelled before or after that step.
-        reached: Whether the operation came that far; the last run of a sweep does not.
-        cancelled: Whether the operation ended by the cancellation. One that was hit after its last checkpoint returns
-            as if nothing had happened.
+        reached: Whether the operation got that far; the last run of a sweep does not.
+        cancelled: Whether the cancellation ended the operation. An operation that is hit after its last checkpoint
+            returns normally.
     """
 
     step: int
@@ -56,7 +56,7 @@ class SweepRun:
 
 
 class EndlessOperation(Exception):
-    """The operation still had steps to do at the greatest step the sweep was allowed to try."""
+    """The operation still had steps left at the largest step that the sweep may try."""
 
 
 async def cancel_sweep(
@@ -66,20 +66,20 @@ async def cancel_sweep(
     *,
     max_steps: int = MAX_STEPS,
 ) -> int:
-    """Run `operation` again and again, cancelled at its first step, its second, and so on until it runs untouched.
+    """Run `operation` again and again, cancelled at its first step, its second, and so on until it completes.
 
     Args:
-        prepare: Makes the world of one run; it is left only after the check.
-        operation: Gets that world. It runs in a task of its own; only the steps of this task are counted.
-        check: Gets the world and what happened to the operation; raises if something is torn.
-        max_steps: Raise `EndlessOperation` rather than try a greater step.
+        prepare: Sets up one run; its context is left only after the check.
+        operation: Gets what `prepare` yields. It runs in its own task; only the steps of this task are counted.
+        check: Gets the same value and what happened to the operation; raises if something is torn.
+        max_steps: Raise `EndlessOperation` rather than try a larger step.
 
     Returns:
-        How many steps were hit.
+        The number of steps that were hit.
 
     An error raised by the operation or by the check ends the sweep, with a note that names the step.
 
-    Cancellation: of the sweep itself ends the current run like any other task.
+    Cancellation: cancelling the sweep itself ends the current run like any other task.
     """
     for step, moment in product(range(1, max_steps + 1), MOMENTS):
         try:
@@ -110,7 +110,7 @@ async def _run_once(
             try:
                 with scope:
                     await operation(world)
-            except Exception as raised:  # noqa: BLE001 - raised again below, without the group a nursery would make
+            except Exception as raised:  # noqa: BLE001 - raised again below, without the group of a nursery
                 error = raised
 
         def cancel() -> None:
@@ -140,14 +140,14 @@ class StepCounter(trio.abc.Instrument):
         self._moment = moment
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Count, and act when the time has come."""
+        """Count the step, and act if it is the chosen one."""
         if self._is_counted(task):
             self.steps += 1
             if self.steps == self._step and self._moment == "before":
                 self._act()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Act when the time has come."""
+        """Act if this was the chosen step."""
         if self.steps == self._step and self._moment == "after" and self._is_counted(task):
             self._act()
 
@@ -162,7 +162,7 @@ def at_step(
 ) -> Generator[StepCounter]:
     """Call the synchronous `act` right before or after step number `step` of the counted tasks, taken together.
 
-    `act` runs between two tasks, in none of them; it may cancel scopes, set events and call synchronous code.
+    `act` runs between two tasks, in neither of them; it may cancel scopes, set events and call synchronous code.
     """
     counter = StepCounter(is_counted, step, act, moment)
     trio.lowlevel.add_instrument(counter)

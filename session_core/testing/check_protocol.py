@@ -1,4 +1,4 @@
-"""The conformance suite of protocols: what every `ProtocolFactory` must do, whatever it makes of a turn.
+"""The conformance suite of protocols: what every `ProtocolFactory` must do, however it runs a turn.
 
     async def test_it_is_a_protocol() -> None:
         await check_protocol(PlanFirst, script=(text("1. look\\n2. tell"), text("There are 4.")))
@@ -7,13 +7,13 @@
     async def test_one_by_one(name: str) -> None:
         await dict(PROTOCOL_CHECKS)[name](ProtocolSubject(make=PlanFirst))
 
-The protocol is played by the real service, on a store in memory and with a scripted model. `script` is what a model
-says in a turn that shows what the protocol is for; a model that says plain text is always tried. A protocol with an
-executor needs a few lines of code in its language, unless that is Python (`CellSamples`).
+The real service runs the protocol, with a store in memory and a scripted model. `script` is what a model says in a turn
+that shows the purpose of the protocol; a model that says plain text is always tried. A protocol with an executor needs
+a few lines of code in its language, unless that is Python (`CellSamples`).
 
-A check that fails raises `AssertionError` with a sentence that says what was promised, also where the protocol raised
-something itself, which is its cause. One that has nothing to look at, as the protocol has no such part, says so in the
-report. Each has two minutes; only code that never gives control back cannot be ended.
+A failing check raises `AssertionError` with a sentence that states the broken promise. If the protocol itself raised,
+that exception is the cause. A check that does not apply, because the protocol has no such part, says so in the report.
+Each check has two minutes; only code that never yields control cannot be ended.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -37,18 +37,18 @@ from session_core.testing.check_protocol_world import ProtocolSubject as Protoco
 from session_core.testing.scripted import ScriptedAnswer
 from session_core.vocabulary.frozen import JsonObject
 
-# Playing one check of a protocol so that it ends, and ends as what it is: passed, left out, or a promise broken.
+# Running one check so that it always ends, as passed, skipped, or a broken promise.
 PATIENCE_S: Final = 120.0
-"""How long one check may take; a callback has ten seconds, a cell as long as its executor gives it."""
+"""The time limit of one check; a callback has ten seconds, a cell as long as its executor allows."""
 _GRACE_S: Final = 15.0
-"""How long it may take to end after that; then waits that shield themselves are not shielded any more."""
+"""How long it may take to end after that; then shielded waits are no longer shielded."""
 
 
 async def run_guarded(check: Callable[[ProtocolSubject], Awaitable[object]], subject: ProtocolSubject) -> object:
-    """Play a check.
+    """Run a check.
 
     Raises:
-        AssertionError: A promise was broken, or the protocol raised something, or took too long.
+        AssertionError: A promise was broken, or the protocol raised an exception or took too long.
 
     Cancellation: the check is cancelled.
     """
@@ -73,7 +73,7 @@ async def run_guarded(check: Callable[[ProtocolSubject], Awaitable[object]], sub
 
 
 def _as_broken_promise(fault: BaseException) -> AssertionError:
-    """Say what a fault means for the protocol; an assertion says it itself."""
+    """Describe what an exception means for the protocol; an assertion already says it."""
     one = next((each for each in _flatten(fault) if isinstance(each, AssertionError)), next(_flatten(fault)))
     match one:
         case AssertionError():
@@ -95,14 +95,14 @@ def _flatten(fault: BaseException) -> Iterator[BaseException]:
 
 
 async def _unshield_late(task: trio.lowlevel.Task, around: trio.CancelScope) -> None:
-    """Let a check that was given up be cancelled for good: nothing else ends a wait that shields itself.
+    """Let an abandoned check be cancelled for good: nothing else ends a shielded wait.
 
-    What is outside of the scope `around` it belongs to the caller, and stays as it is.
+    Scopes outside `around` belong to the caller, and stay as they are.
     """
     await trio.sleep(PATIENCE_S + _GRACE_S)
     while True:
         for each in _tasks_below(task):
-            status: Any = each._cancel_status  # noqa: SLF001 - there is no other way to it
+            status: Any = each._cancel_status  # noqa: SLF001 - there is no other way to reach it
             while status is not None and status._scope is not around:  # noqa: SLF001
                 status._scope.shield = False  # noqa: SLF001
                 status = status._parent  # noqa: SLF001
@@ -119,7 +119,7 @@ def _tasks_below(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
 # --- check protocol ---------------------------------------------------------------------------------------------------
 
 ProtocolCheck = Callable[[ProtocolSubject], Awaitable[str | None]]
-"""Raises `AssertionError`, or returns why there was nothing to look at, or None."""
+"""Raises `AssertionError`, or returns why the check does not apply, or None."""
 
 _CHECKS: tuple[Callable[[ProtocolSubject], Awaitable[object]], ...] = (
     values.building_touches_nothing,
@@ -155,17 +155,17 @@ def _name_check(check: Callable[[ProtocolSubject], Awaitable[object]]) -> tuple[
 
 
 PROTOCOL_CHECKS: tuple[tuple[str, ProtocolCheck], ...] = tuple(_name_check(check) for check in _CHECKS)
-"""Every check with its name, for test runners that take them one by one."""
+"""Every check with its name, for test runners that run them one by one."""
 
 
 @attrs.frozen(kw_only=True)
 class ProtocolReport:
-    """What was checked.
+    """The result of the checks.
 
     Attributes:
         protocol: The id of the protocol.
-        passed: The names of the checks that it has passed.
-        skipped: Those that had nothing to look at, with the reason.
+        passed: The names of the checks that passed.
+        skipped: The checks that did not apply, with the reason.
     """
 
     protocol: str
@@ -181,15 +181,15 @@ async def check_protocol(
     cells: CellSamples | None = None,
     seed: int = 0,
 ) -> ProtocolReport:
-    """Play all checks.
+    """Run all checks.
 
     Args:
-        factory: The protocol. A class, or a function that makes one, is asked anew for each service, as a program does
-            that starts again: then nothing can hide in the factory.
-        script: What a model says in one turn that shows what the protocol is for; the turn must be completed.
-        options: Options that sessions are created with.
-        cells: Code to try the executor with; Python has samples of its own.
-        seed: Begins the random views that the driver is shown.
+        factory: The protocol. A class, or a function that makes one, is called for each service, as in a program that
+            starts again: then nothing can hide in the factory.
+        script: What a model says in one turn that shows the purpose of the protocol; the turn must complete.
+        options: Options of the created sessions.
+        cells: Code to try the executor with; for Python there are built-in samples.
+        seed: The seed of the random views that the driver gets.
 
     Raises:
         AssertionError: A promise was broken; a note names the check.
@@ -224,7 +224,7 @@ def _maker(factory: Any) -> Callable[[], ProtocolFactory]:
 
 
 def _make_factory(make: Callable[[], object]) -> ProtocolFactory:
-    """Make one, to see whether that can be."""
+    """Make a factory, to check that this works."""
     try:
         factory = make()
     except FOREIGN_FAULTS as error:

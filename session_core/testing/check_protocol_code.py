@@ -1,4 +1,4 @@
-"""Checks of what runs the code of a protocol: what lives on between cells, and how it is written down and read back."""
+"""Checks of a protocol's executor: what survives between cells, and how it is captured and restored."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ _LET_IT_RUN_SECONDS = 0.3
 
 
 class ExecutorRunner:
-    """An executor, and the way to run code in it."""
+    """An executor, and a way to run code in it."""
 
     def __init__(self, executor: CodeExecutor, cwd: str) -> None:
         self.executor = executor
@@ -39,7 +39,7 @@ class ExecutorRunner:
         self._number = 0
 
     def is_dirty(self) -> bool:
-        """Tell whether there is anything to keep."""
+        """Return whether there is anything to keep."""
         return self.executor.dirty
 
     async def run(self, code: str) -> CellResult:
@@ -63,13 +63,13 @@ class ExecutorRunner:
         raise AssertionError(f"a cell comes to an end: {code!r}")
 
     async def run_well(self, code: str) -> CellResult:
-        """Run a cell that has nothing wrong with it."""
+        """Run a cell that must succeed."""
         result = await self.run(code)
         assert result.error is None, f"a cell of the samples runs without an error: {code!r} led to {result.error}"
         return result
 
     async def capture_state(self) -> KeptState:
-        """Capture what there is, and let the store have it."""
+        """Capture the state and store it."""
         executor = self.executor
         await executor.probe()
         capture = await executor.capture()
@@ -83,7 +83,7 @@ async def _no_tools(name: str, _arguments: JsonObject) -> ToolResultPart:
 
 
 def store_capture(capture: StateCapture, known: dict[str, bytes]) -> KeptState:
-    """Keep a capture as a store does, which has these leaves already."""
+    """Store a capture as a store that already has these leaves does."""
     for digest, data in capture.new.items():
         assert compute_digest(data) == digest, "a leaf is named by the SHA-256 of what it holds"
     stored = {**known, **capture.new}
@@ -94,7 +94,7 @@ def store_capture(capture: StateCapture, known: dict[str, bytes]) -> KeptState:
 
 @asynccontextmanager
 async def _open_runners(subject: ProtocolSubject, count: int = 1) -> AsyncGenerator[tuple[ExecutorRunner, ...]]:
-    """Give executors of so many sessions, each empty."""
+    """Open executors of so many sessions, each empty."""
     executors = [subject.build().executor for _ in range(count)]
     runners = tuple(ExecutorRunner(each, subject.cwd) for each in executors if each is not None)
     try:
@@ -118,7 +118,7 @@ def _samples(subject: ProtocolSubject) -> CellSamples | str:
 
 
 async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | None:
-    """What a cell leaves behind is there for the next one, and in an executor that was restored from what was kept."""
+    """What a cell leaves behind is there for the next one, and in an executor restored from the captured state."""
     if isinstance(samples := _samples(subject), str):
         return samples
     async with _open_runners(subject, 2) as (first, second):
@@ -141,7 +141,7 @@ async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | Non
 
 
 async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str | None:
-    """What the store did not take is offered again, whole; what it has taken is not."""
+    """What the store did not take is offered again, complete; what it has taken is not."""
     if isinstance(samples := _samples(subject), str):
         return samples
     async with _open_runners(subject) as (runner,):
@@ -167,7 +167,7 @@ async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str |
 
 
 async def a_wrong_state_is_rejected(subject: ProtocolSubject) -> str | None:
-    """A state of another engine, or with a part missing or too many, is refused, and the executor stays usable."""
+    """A state of another engine, or with a missing or an extra part, is refused, and the executor stays usable."""
     if isinstance(samples := _samples(subject), str):
         return samples
     async with _open_runners(subject) as (runner,):
@@ -192,7 +192,7 @@ async def a_wrong_state_is_rejected(subject: ProtocolSubject) -> str | None:
 
 
 async def a_cancelled_cell_leaves_the_executor_usable(subject: ProtocolSubject) -> str | None:
-    """A cell that is cancelled is ended, and what was there before it still is."""
+    """A cancelled cell is ended, and what was there before it still is."""
     if isinstance(samples := _samples(subject), str):
         return samples
     if samples.endless is None:

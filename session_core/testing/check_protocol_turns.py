@@ -1,4 +1,4 @@
-"""Checks of a protocol at work: turns, stops, messages between turns, children, forks, crashes and coming back."""
+"""Checks of a protocol at work: turns, stops, messages between turns, children, forks, crashes and restarts."""
 
 import attrs
 import trio
@@ -31,14 +31,14 @@ _NOTE = NewMessage(role="user", text="A note between two turns.")
 
 
 async def plain_text_ends_a_turn(subject: ProtocolSubject) -> None:
-    """A model that only ever says something comes to an end, and is told nothing that costs without limit."""
+    """A turn ends even if the model only ever says plain text, and the model gets nothing that costs without limit."""
     async with open_world(subject) as world:
         outcome = await world.play_turn(await world.new_session())
     _check_ended(outcome, "a model that answers with plain text")
 
 
 async def its_own_script_ends_a_turn(subject: ProtocolSubject) -> None:
-    """A model that does what the protocol expects ends its turn well, and does it again in the next turn."""
+    """A model that does what the protocol expects completes its turn, and does so again in the next turn."""
     async with open_world(subject, *subject.script, *subject.script) as world:
         session_id = await world.new_session()
         for number in ("first", "second"):
@@ -53,7 +53,7 @@ def _check_ended(outcome: TurnOutcome, who: str) -> None:
 
 
 async def sessions_know_nothing_of_each_other(subject: ProtocolSubject) -> None:
-    """What a model is asked in a session does not depend on what happened in another one."""
+    """Requests to the model in one session do not depend on what happened in another."""
     async with open_world(subject, *subject.script) as world:
         await world.play_turn(await world.new_session(), "Something else.")
         second = await _next_request(world, await world.new_session())
@@ -66,12 +66,12 @@ async def sessions_know_nothing_of_each_other(subject: ProtocolSubject) -> None:
 
 
 async def a_stopped_session_goes_on(subject: ProtocolSubject) -> None:
-    """Wherever in a turn a stop comes, the session plays its next turn to the end."""
+    """Wherever in a turn a stop comes, the session completes its next turn."""
     for place in range(len(subject.script) + 1):
         async with open_world(subject, *subject.script[:place], _HALF) as world:
             session_id = await world.new_session()
             if not await _reaches_half(world, session_id):
-                return  # the turn has ended before: there is no such place
+                return  # the turn ended earlier: there is no such place
             await world.service.request_stop(session_id)
             outcome = (await world.service.wait_for_turn(session_id)).outcome
             world.check_faultless(session_id, outcome)
@@ -80,7 +80,7 @@ async def a_stopped_session_goes_on(subject: ProtocolSubject) -> None:
 
 
 async def _reaches_half(world: ProtocolWorld, session_id: SessionId) -> bool:
-    """Start a turn; returns whether it comes to the answer that never ends, or ends before."""
+    """Start a turn; returns whether it reaches the endless answer, rather than ending before."""
     sent = await world.service.send_user_message(session_id, "Go.")
     reached = False
     async with trio.open_nursery() as nursery:
@@ -101,12 +101,12 @@ async def _reaches_half(world: ProtocolWorld, session_id: SessionId) -> bool:
 
 
 async def appended_messages_are_survived(subject: ProtocolSubject) -> None:
-    """Messages that are put into the conversation reach the model, and a restart makes no difference to that."""
+    """Messages appended to the conversation reach the model, with or without a restart."""
     async with open_world(subject, *subject.script) as world:
         session_id = await world.new_session()
         await world.play_turn(session_id)
         await _append(world, session_id, "first")
-        await _append(world, session_id, "first")  # a second time is none
+        await _append(world, session_id, "first")  # a repetition does not count
         store_copy = copy_store(world.store)
         live = await _next_request(world, session_id)
     said = [part for _, parts in live.messages for part in parts if getattr(part, "text", "") == _NOTE.text]
@@ -123,7 +123,7 @@ async def _append(world: ProtocolWorld, session_id: SessionId, operation_id: str
 
 
 async def children_and_forks_work(subject: ProtocolSubject) -> None:
-    """A session that works for another one, and one that goes on from a copy, have the protocol and its options."""
+    """A child session and a fork have the protocol and its options."""
     async with open_world(subject, *subject.script) as world:
         parent = await world.new_session()
         await world.play_turn(parent)
@@ -140,11 +140,11 @@ async def children_and_forks_work(subject: ProtocolSubject) -> None:
             _check_same(await _next_request(world, session_id), asked, "children and forks come back as they were")
 
 
-# --- coming back ------------------------------------------------------------------------------------------------------
+# --- restarts ---------------------------------------------------------------------------------------------------------
 
 
 async def reopening_changes_nothing(subject: ProtocolSubject) -> None:
-    """After each turn, a program that starts again asks the model the same as one that goes on."""
+    """After each turn, a restarted program sends the model the same request as one that keeps running."""
     async with open_world(subject, *subject.script, *subject.script) as world:
         session_id = await world.new_session()
         for number in range(3):
@@ -156,12 +156,12 @@ async def reopening_changes_nothing(subject: ProtocolSubject) -> None:
 
 
 async def a_crash_in_a_turn_is_survived(subject: ProtocolSubject) -> None:
-    """A program that is gone in the middle of a turn leaves a session that can go on, or be told something else."""
+    """A program that dies in the middle of a turn leaves a session that can continue, or get another message."""
     for place in range(len(subject.script) + 1):
         async with open_world(subject, *subject.script[:place], _HALF) as world:
             session_id = await world.new_session()
             if not await _reaches_half(world, session_id):
-                return  # the turn has ended before: there is no such place
+                return  # the turn ended earlier: there is no such place
             store_copies = copy_store(world.store), copy_store(world.store)
         async with open_world(subject, store=store_copies[0]) as world:
             _check_ended(await world.play_turn(session_id), "the turn after a crash")
@@ -173,7 +173,7 @@ async def a_crash_in_a_turn_is_survived(subject: ProtocolSubject) -> None:
 
 
 async def restoring_is_a_reset(subject: ProtocolSubject) -> None:
-    """What `restore` makes of a protocol follows from the messages alone: again, or after others, it is the same."""
+    """The effect of `restore` depends on the messages alone: repeated, or after others, it is the same."""
     async with open_world(subject, *subject.script) as world:
         session_id = await world.new_session()
         await world.play_turn(session_id)
@@ -187,7 +187,7 @@ async def restoring_is_a_reset(subject: ProtocolSubject) -> None:
 
 
 async def _disturb(world: ProtocolWorld, session_id: SessionId, times: int) -> None:
-    """Have a protocol restored to something else, so often, and say that it has to be restored before its next use."""
+    """Restore a protocol to something else so many times, and mark it to be restored before its next use."""
     protocol, messages = await _load_protocol(world, session_id)
     frame = first_frame(session_id, 0)
 
@@ -210,7 +210,7 @@ async def _load_protocol(world: ProtocolWorld, session_id: SessionId) -> tuple[S
 
 
 async def contexts_are_given_back(subject: ProtocolSubject) -> None:
-    """Nothing that a callback was given is used after it."""
+    """Nothing that a callback was given is used after the callback."""
     with record_late_uses() as late:
         async with open_world(subject, *subject.script, *subject.script) as world:
             session_id = await world.new_session()
@@ -227,7 +227,7 @@ async def contexts_are_given_back(subject: ProtocolSubject) -> None:
 
 
 async def _next_request(world: ProtocolWorld, session_id: SessionId, said: str = "Next.") -> RequestContent:
-    """Play a turn and return what the model was asked first in it; a turn that asks nothing asks an empty question."""
+    """Run a turn and return its first request to the model; a turn without one gives an empty request."""
     before = len(world.model.requests)
     await world.play_turn(session_id, said)
     asked = world.list_requests(before)

@@ -1,4 +1,4 @@
-"""Checks of what a protocol is made of, by values alone: building, options, the driver, and what people see."""
+"""Checks of the parts of a protocol, by values alone: building, options, the driver, and what people see."""
 
 import random
 import sys
@@ -59,7 +59,7 @@ _watching = threading.Lock()
 
 
 async def building_touches_nothing(subject: ProtocolSubject) -> None:
-    """`build` neither reads nor writes anything outside of the process; the first time it may import its own code."""
+    """`build` neither reads nor writes anything outside the process; the first time it may import its own code."""
     subject.build()
     with _record_touches() as touched:
         subject.build()
@@ -67,7 +67,7 @@ async def building_touches_nothing(subject: ProtocolSubject) -> None:
 
 
 async def building_again_gives_the_same(subject: ProtocolSubject) -> None:
-    """Two sessions with the same options are told the same and have the same tools, and executors of their own."""
+    """Two sessions with the same options get the same instructions and tools, and their own executors."""
     first, second = subject.build(), subject.build()
     assert _shape(first) == _shape(second), "what is built follows from the options alone"
     if first.executor is not None:
@@ -87,8 +87,8 @@ def _shape(bundle: ProtocolBundle) -> tuple[object, ...]:
 
 @contextmanager
 def _record_touches() -> Generator[list[str]]:
-    """Note what this thread does to files, sockets and processes."""
-    global _touched, _watched_thread  # noqa: PLW0603 - an audit hook cannot be taken away, only be told to look away
+    """Record what this thread does to files, sockets and processes."""
+    global _touched, _watched_thread  # noqa: PLW0603 - an audit hook cannot be removed, only disabled
     with _watching:
         if _watched_thread is None:
             sys.addaudithook(_audit)
@@ -108,7 +108,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 async def options_are_decided_at_every_opening(subject: ProtocolSubject) -> None:
-    """Options can be decided for a new session, a child, a fork and one that comes back, each time the same."""
+    """Options can be resolved for a new session, a child, a fork and a reopened one, each time the same."""
     factory = subject.make()
     new = _resolve(factory, None, subject.options, "create")
     for opening in get_args(Opening):
@@ -118,7 +118,7 @@ async def options_are_decided_at_every_opening(subject: ProtocolSubject) -> None
 
 
 async def stating_options_again_changes_nothing(subject: ProtocolSubject) -> None:
-    """What a session has recorded can be stated once more, and is no conflict."""
+    """Stating the recorded options of a session again is no conflict."""
     factory = subject.make()
     new = _resolve(factory, None, subject.options, "create")
     resumed = _resolve(factory, new, None, "resume")
@@ -134,7 +134,7 @@ def _resolve(
     opening: Opening,
     parent: JsonObject | None = None,
 ) -> JsonObject:
-    """Decide options; for a child and a fork, those of the session they come from are `parent`."""
+    """Resolve options; for a child and a fork, `parent` holds those of the session they come from."""
     session_id = new_session_id()
     comes_from = parent if opening in {"child", "fork"} else None
     way = Materialization(
@@ -154,7 +154,7 @@ def _resolve(
 
 @attrs.frozen
 class _DriverQuestion:
-    """A question to a driver: which callback, with what."""
+    """A question to a driver: the callback and its arguments."""
 
     name: str
     view: DriverView
@@ -162,7 +162,7 @@ class _DriverQuestion:
 
 
 async def the_driver_keeps_its_rules(subject: ProtocolSubject) -> None:
-    """Whatever a model says, the driver says how the turn goes on, and leaves no tool call without a result."""
+    """Whatever a model says, the driver decides how the turn continues, and leaves no tool call without a result."""
     bundle = subject.build()
     for asked in _iterate_questions(subject, bundle):
         first, last = _decide(asked, bundle.driver)
@@ -206,8 +206,8 @@ def _decide(asked: _DriverQuestion, driver: Driver) -> tuple[tuple[Action, ...],
 
 
 def _iterate_questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iterator[_DriverQuestion]:
-    """Ask about random turns; what a driver asks to remember is found in later views, as in a real turn."""
-    rng = random.Random(subject.seed)  # noqa: S311 - no secret, and the same in every run
+    """Generate questions about random turns; what a driver wants remembered is in later views, as in a real turn."""
+    rng = random.Random(subject.seed)  # noqa: S311 - not a secret, and the same in every run
     memories: list[JsonValue] = [None]
     for _ in range(VIEWS):
         for asked in _round(rng, bundle, rng.choice(memories)):
@@ -215,7 +215,7 @@ def _iterate_questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iter
             try:
                 actions = asked.ask(bundle.driver)
                 memories += [action.memory for action in actions if isinstance(action, Remember)]
-            except Exception:  # noqa: BLE001, S112 - told by whoever asked for the question
+            except Exception:  # noqa: BLE001, S112 - reported by the caller that asks the question
                 continue
 
 
@@ -276,11 +276,11 @@ def _build_message(role: Any, parts: tuple[Part, ...]) -> Message:
 
 
 async def what_people_see_does_not_depend_on_chunks(subject: ProtocolSubject) -> str | None:
-    """An answer is divided in the same way however it streams in, and nothing of it is lost or added."""
+    """An answer is divided the same way however it streams in, and nothing is lost or added."""
     projector = subject.build().prose
     if projector is None:
         return "it hides nothing of an answer"
-    rng = random.Random(subject.seed)  # noqa: S311 - no secret, and the same in every run
+    rng = random.Random(subject.seed)  # noqa: S311 - not a secret, and the same in every run
     for _ in range(VIEWS):
         said = "\n".join(rng.choices(SAID, k=rng.randint(1, 3)))
         whole = project_text(projector, said)

@@ -1,7 +1,7 @@
-"""What the checks of a protocol stand on: the protocol in question, services around it, and a crash that can be played.
+"""The basis of the protocol checks: the protocol under test, services around it, and simulated crashes.
 
-Protocols are played by the real service, on a store in memory, with a model that says what a script says. What is
-compared is what the model is asked, as that is all that a protocol can do to the outside.
+The real service runs the protocols, with a store in memory and a scripted model. The checks compare requests to the
+model, because a protocol has no other effect on the outside.
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -28,9 +28,9 @@ from session_core.vocabulary.protocols import ProtocolRecord
 from session_core.vocabulary.sessions import TurnLimits, TurnOutcome
 
 MOST_STEPS = 64
-"""Model calls of one turn after which it is taken to have no end."""
+"""Model calls after which a turn counts as endless."""
 TOOL = ScriptedTool("look")
-"""What it looks like that the models of checked sessions have as a tool."""
+"""The tool that the models of checked sessions have."""
 PLAIN = text("Done.")
 
 
@@ -40,8 +40,8 @@ class CellSamples:
 
     Attributes:
         keeps: Leaves something behind.
-        shows: Prints what `keeps` has left behind; where that is missing it fails, or prints something else.
-        endless: Does not end by itself, and changes nothing; None leaves out what is about that.
+        shows: Prints what `keeps` has left behind; if that is missing, it fails or prints something else.
+        endless: Does not end on its own, and changes nothing; None skips the checks that need it.
     """
 
     keeps: str
@@ -54,15 +54,15 @@ PYTHON_CELLS = CellSamples(keeps="kept = list(range(1000))", shows="print(sum(ke
 
 @attrs.frozen(kw_only=True)
 class ProtocolSubject:
-    """A protocol to check.
+    """A protocol under test.
 
     Attributes:
-        make: Makes its factory, anew for each service, as a program does that starts again.
-        script: What a model says in one turn that shows what the protocol is for.
-        options: Options that the sessions are created with.
-        cells: Code to try its executor with, if it has one; Python has samples of its own.
+        make: Makes its factory, a new one for each service, as in a program that starts again.
+        script: What a model says in one turn that shows the purpose of the protocol.
+        options: Options of the created sessions.
+        cells: Code to try its executor with, if it has one; for Python there are built-in samples.
         cwd: Where that code runs.
-        seed: Begins the random views that its driver is shown.
+        seed: The seed of the random views that its driver gets.
     """
 
     make: Callable[[], ProtocolFactory]
@@ -73,7 +73,7 @@ class ProtocolSubject:
     seed: int = 0
 
     def build(self) -> ProtocolBundle:
-        """Build what one session gets, by the same way as the service."""
+        """Build what one session gets, the same way as the service."""
         factory = self.make()
         opening = Materialization(opening="create", session_id=new_session_id())
         try:
@@ -85,7 +85,7 @@ class ProtocolSubject:
 
 
 class RenamedProtocol(ProtocolFactory):
-    """The protocol in question by another name, so that one that comes along can be checked beside itself."""
+    """The protocol under test by another name, so that a built-in one can be checked beside itself."""
 
     def __init__(self, inner: ProtocolFactory) -> None:
         self._inner = inner
@@ -94,21 +94,21 @@ class RenamedProtocol(ProtocolFactory):
         self.options = inner.options
 
     def build(self, context: BuildContext) -> ProtocolBundle:
-        """Hand on."""
+        """Delegate."""
         return self._inner.build(context)
 
     def upgrade(self, version: int, recorded: JsonObject) -> JsonObject:
-        """Hand on."""
+        """Delegate."""
         return self._inner.upgrade(version, recorded)
 
     async def aclose(self) -> None:
-        """Hand on."""
+        """Delegate."""
         await self._inner.aclose()
 
 
 @attrs.frozen(eq=False)
 class ProtocolWorld:
-    """A service with the protocol in question, its model, and its store."""
+    """A service with the protocol under test, its model, and its store."""
 
     service: SessionService
     model: ScriptedProvider
@@ -117,19 +117,19 @@ class ProtocolWorld:
     protocol: str
 
     async def new_session(self, parent_id: SessionId | None = None) -> SessionId:
-        """Make a session; a child takes its options over from its parent."""
+        """Create a session; a child inherits its options from its parent."""
         options = JsonObject({self.protocol: self.subject.options}) if parent_id is None else None
         return (await self.service.create_session(parent_id=parent_id, options=options)).session_id
 
     async def play_turn(self, session_id: SessionId, said: str = "Go.") -> TurnOutcome:
-        """Play a turn; the protocol must not fail in it."""
+        """Run a turn; the protocol must not fail in it."""
         sent = await self.service.send_user_message(session_id, said)
         outcome = (await self.service.wait_for_turn(session_id, sent.turn_id)).outcome
         self.check_faultless(session_id, outcome)
         return outcome
 
     def check_faultless(self, session_id: SessionId, outcome: TurnOutcome) -> None:
-        """Fail if the protocol has failed in this turn, or beside it."""
+        """Fail if the protocol failed in this turn, or outside of it."""
         mark = f"the protocol {self.protocol} failed in"
         assert mark not in (outcome.error or ""), f"the protocol does not fail in a turn: {outcome.error}"
         for each in self.store.events_of(session_id):
@@ -138,7 +138,7 @@ class ProtocolWorld:
                 raise AssertionError(f"the protocol does not fail beside a turn: {description}")
 
     def list_requests(self, since: int) -> list["RequestContent"]:
-        """Return what the model was asked from a request on."""
+        """Return the requests to the model, starting with a given one."""
         return [extract_content(request) for request in self.model.requests[since:]]
 
 
@@ -153,7 +153,7 @@ class RequestContent:
 
 
 def extract_content(request: ModelRequest) -> RequestContent:
-    """Reduce a request to what it says."""
+    """Reduce a request to its content."""
     messages = tuple(_message_content(message) for message in request.messages)
     return RequestContent(request.system, tuple(tool.name for tool in request.tools), request.output_schema, messages)
 
@@ -166,7 +166,7 @@ def _message_content(message: Message) -> tuple[Role, tuple[Part, ...]]:
 async def open_world(
     subject: ProtocolSubject, *answers: ScriptedAnswer, store: MemoryStore | None = None
 ) -> AsyncGenerator[ProtocolWorld]:
-    """Run a service with the protocol; its model says these answers and then, for a while, that it is done."""
+    """Run a service with the protocol; its model gives these answers and then, for a while, says that it is done."""
     protocol = RenamedProtocol(subject.make())
     model = ScriptedProvider(*answers, *[PLAIN] * (4 * MOST_STEPS))
     store = store or MemoryStore()
@@ -185,7 +185,7 @@ async def open_world(
 
 
 def copy_store(store: MemoryStore) -> MemoryStore:
-    """Return what a crash would leave at this moment, as a store to go on from."""
+    """Return what a crash would leave at this moment, as a store to continue from."""
     twin = MemoryStore()
     twin._events = {key: list(events) for key, events in store._events.items()}  # noqa: SLF001 - a test may look inside
     twin._unfinished = {key: list(events) for key, events in store._unfinished.items()}  # noqa: SLF001
@@ -196,7 +196,7 @@ def copy_store(store: MemoryStore) -> MemoryStore:
 
 @contextmanager
 def record_late_uses() -> Generator[list[str]]:
-    """Note every use of a context after its callback, from wherever it comes."""
+    """Record every use of a context after its callback, wherever it comes from."""
     late: list[str] = []
     check = Lease.check
 

@@ -1,4 +1,4 @@
-"""The conformance suite of stores: what every `SessionStore` must do, whatever it is made of.
+"""The conformance suite of stores: what every `SessionStore` must do, however it is implemented.
 
     class PostgresHarness(StoreHarness):
         def __init__(self, database: str) -> None:
@@ -24,7 +24,8 @@
         async with new_place() as harness:
             await check(harness)
 
-Each check needs a new, empty place. One that fails raises `AssertionError` with a sentence that says what was promised.
+Each check needs a new, empty place. A failing check raises `AssertionError` with a sentence that states the broken
+promise.
 """
 
 from collections.abc import Awaitable, Callable
@@ -83,11 +84,11 @@ _CHECKS: tuple[StoreCheck, ...] = (
 )
 
 STORE_CHECKS: tuple[tuple[str, StoreCheck], ...] = tuple((getattr(check, "__name__", ""), check) for check in _CHECKS)
-"""Every check with its name, for test runners that take them one by one."""
+"""Every check with its name, for test runners that run them one by one."""
 
 
 async def check_store(make: Callable[[], AbstractAsyncContextManager[StoreHarness]]) -> None:
-    """Play all checks, each on a new place that `make` gives.
+    """Run all checks, each on a new place from `make`.
 
     Raises:
         AssertionError: A promise was broken; a note names the check.

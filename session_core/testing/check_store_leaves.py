@@ -1,4 +1,4 @@
-"""Checks of the large parts of what executors keep, and of the events that let them go."""
+"""Checks of leaves, the large parts of executor states, and of the events that release them."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -27,12 +27,12 @@ Leaves = Mapping[str, bytes]
 
 
 def build_leaves(*contents: bytes) -> dict[str, bytes]:
-    """Return leaves that hold these bytes, by their digests."""
+    """Return leaves with these contents, by digest."""
     return {sha256(content).hexdigest(): content for content in contents}
 
 
 def build_state(leaves: Leaves) -> ExecutorState:
-    """Return the state of an executor that has these leaves."""
+    """Return the state of an executor with these leaves."""
     named = tuple(
         StateLeaf(name=f"part {place}", digest=digest, size=len(data))
         for place, (digest, data) in enumerate(leaves.items())
@@ -41,7 +41,7 @@ def build_state(leaves: Leaves) -> ExecutorState:
 
 
 def save(live: LiveSessions, session_id: SessionId, leaves: Leaves, *, new: Leaves | None = None) -> None:
-    """Let the end of a turn keep what an executor has, in one step; `new` are those leaves that the store has not."""
+    """Store an executor's state at the end of a turn, in one step; `new` are the leaves that the store lacks."""
     live.store.keep_leaves(session_id, leaves if new is None else new)
     live.record(session_id, ev.ExecutorStateSaved(state=build_state(leaves)))
 
@@ -56,7 +56,7 @@ async def _check_leaves(store: StoreReader, session_id: SessionId, wanted: Leave
 
 
 async def leaves_come_back(harness: StoreHarness) -> None:
-    """What an executor keeps is there at once and after a crash, for its session alone, and is not asked for twice."""
+    """An executor's state is there at once and after a crash, only for its session, and is not requested twice."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id, other = live.create(), live.create("other")
         save(live, session_id, ALL)
@@ -80,7 +80,7 @@ async def leaves_come_back(harness: StoreHarness) -> None:
 
 
 async def leaves_go_with_the_state_that_named_them(harness: StoreHarness) -> None:
-    """A new state lets go of the leaves it does not name, as do a new frame and a state that is gone, and for good."""
+    """A new state releases the leaves it does not name, as do a new frame and a removed state, and for good."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id, other = live.create(), live.create("other")
         for each in (session_id, other):
@@ -132,7 +132,7 @@ def _task(live: LiveSessions, session_id: SessionId, name: str) -> Message:
 
 
 async def leaves_of_a_deleted_session_are_gone(harness: StoreHarness) -> None:
-    """Deleting a session deletes its leaves, and leaves that come too late bring no session back."""
+    """Deleting a session deletes its leaves, and leaves that come too late do not bring a session back."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id, stays = live.create(), live.create("stays")
         for each in (session_id, stays):
@@ -154,7 +154,7 @@ async def leaves_of_a_deleted_session_are_gone(harness: StoreHarness) -> None:
 
 
 async def leaves_that_are_none_are_refused(harness: StoreHarness) -> None:
-    """Bytes under a digest that is not theirs are refused, with everything that was handed over beside them."""
+    """Bytes under a wrong digest are refused, with everything that was handed over with them."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         save(live, session_id, ONE)

@@ -1,4 +1,4 @@
-"""Checks of the messages that a store gives back: pages, paths, search, long and odd contents."""
+"""Checks of the messages that a store returns: pages, paths, search, long and odd contents."""
 
 from session_core.errors import SessionCoreError
 from session_core.ids import CallId, MessageId, SessionId
@@ -33,7 +33,7 @@ ODD_QUERIES = (
 
 
 async def _grow_a_tree(live: LiveSessions) -> SessionId:
-    """Make a conversation with branches, tool steps in several batches, a summary and an import."""
+    """Build a conversation with branches, tool steps in several batches, a summary and an import."""
     session_id = live.create()
     root = live.say(session_id, "root " * 10)
     live.answer(session_id, "I shall look", calls=("c1", "c2"))
@@ -44,7 +44,7 @@ async def _grow_a_tree(live: LiveSessions) -> SessionId:
     fork = live.answer(session_id, "done")
     live.go_to(session_id, root.message_id)
     live.say(session_id, "another way")
-    live.answer(session_id, "once more", calls=("c1",))  # call ids may come again
+    live.answer(session_id, "once more", calls=("c1",))  # call ids may repeat
     live.commit_results(session_id, [live.finish_call(session_id, "c1", "other")])
     await live.wait_durable()
     live.say(session_id, "what was said before, in short", role="summary")
@@ -76,7 +76,7 @@ async def pages_of_messages_fit_together(harness: StoreHarness) -> None:
 
 
 async def paths_lead_to_the_root(harness: StoreHarness) -> None:
-    """The path to any message goes from parent to parent, stops at a summary and at the size it was given."""
+    """The path to any message goes from parent to parent, and stops at a summary or at the given size."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = await _grow_a_tree(live)
     async with open_live_sessions(harness.make_store()) as again:
@@ -95,7 +95,7 @@ async def paths_lead_to_the_root(harness: StoreHarness) -> None:
 
 
 async def messages_that_came_back_keep_their_branches(harness: StoreHarness) -> None:
-    """When old messages join the newest ones again, paths and leaves are as if each were there once."""
+    """When old messages are appended again, paths and leaves are as if each were there once."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         root = live.say(session_id, "root")
@@ -119,7 +119,7 @@ async def messages_that_came_back_keep_their_branches(harness: StoreHarness) -> 
 
 
 async def messages_are_found_by_their_words(harness: StoreHarness) -> None:
-    """A search finds the messages that hold all of its words, in any order and case, and says where they are."""
+    """A search finds the messages that contain all of its words, in any order and case, and says where they are."""
     async with open_live_sessions(harness.make_store()) as live:
         here, there = live.create("here"), live.create("there")
         both = live.say(here, "Zephyrine met the quokkaroo by the river")
@@ -144,7 +144,7 @@ async def messages_are_found_by_their_words(harness: StoreHarness) -> None:
 
 
 async def odd_searches_are_no_errors(harness: StoreHarness) -> None:
-    """Nothing that somebody types into a search box is an error, and no sign in it has a meaning of its own."""
+    """Nothing that people type into a search box is an error, and no character in it has a special meaning."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         live.say(session_id, "apples AND pears, NEAR the quince")
@@ -164,7 +164,7 @@ async def odd_searches_are_no_errors(harness: StoreHarness) -> None:
 
 
 async def names_that_nobody_has_are_unknown(harness: StoreHarness) -> None:
-    """Whatever somebody gives for an id of a session or a message, one that does not exist is simply not there."""
+    """Any value is accepted as the id of a session or message; one that does not exist is simply not found."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         live.say(session_id, "here")
@@ -184,7 +184,7 @@ async def names_that_nobody_has_are_unknown(harness: StoreHarness) -> None:
 
 
 async def results_of_tools_are_found_and_measured_after_a_restart(harness: StoreHarness) -> None:
-    """Results recorded before a crash and joined to the conversation after it make the same message as without."""
+    """Results recorded before a crash and committed after it make the same message as without the crash."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         live.say(session_id, "please look")
@@ -208,7 +208,7 @@ async def results_of_tools_are_found_and_measured_after_a_restart(harness: Store
 
 
 async def odd_and_long_contents_come_back(harness: StoreHarness) -> None:
-    """Odd ids and texts, long ones, and pictures that several sessions share come back as they were."""
+    """Odd ids and texts, long ones, and images shared by several sessions come back unchanged."""
     picture = ImagePart(media_type="image/png", data="iVBOR" * 20_000)
     async with open_live_sessions(harness.make_store()) as live:
         sessions = [live.create(text[:50], SessionId(f"ses_{number} {text}")) for number, text in enumerate(ODD_TEXTS)]

@@ -1,4 +1,4 @@
-"""Checks of the states and the list that a store gives back, and of reading while another writes."""
+"""Checks of the states and the list that a store returns, and of reading while another process writes."""
 
 import attrs
 import trio
@@ -23,7 +23,7 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 
 
 async def a_new_store_is_empty(harness: StoreHarness) -> None:
-    """A new place has no sessions and no replies, and asking for what is not there is no error."""
+    """A new place has no sessions and no replies, and asking for something that does not exist is not an error."""
     nobody, nothing = SessionId("ses_nobody"), MessageId("msg_nothing")
     async with open_live_sessions(harness.make_store()) as live:
         store = live.store
@@ -42,7 +42,7 @@ async def a_new_store_is_empty(harness: StoreHarness) -> None:
 
 
 async def a_loaded_session_is_the_one_that_was_left(harness: StoreHarness) -> None:
-    """Through several hundred events of every kind, loading always gives the state a full replay would give."""
+    """Through several hundred events of every kind, loading always gives the state that a full replay gives."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id, neighbour = live.create("long"), live.create("short")
         for number in range(limits.STATE_EVERY_EVENTS // 5):
@@ -66,7 +66,7 @@ async def a_loaded_session_is_the_one_that_was_left(harness: StoreHarness) -> No
 
 
 def _work(live: LiveSessions, session_id: SessionId, number: int) -> None:
-    """Let most kinds of events happen, some of them staying open until the next round."""
+    """Record most kinds of events, some of which stay open until the next round."""
     live.say(session_id, f"question {number}")
     message_id = live.start_answer(session_id)
     live.record(session_id, ev.PartDelta(message_id=message_id, text="in pieces"))
@@ -86,7 +86,7 @@ def _work(live: LiveSessions, session_id: SessionId, number: int) -> None:
 
 
 async def a_session_in_the_middle_of_work_is_loaded(harness: StoreHarness) -> None:
-    """A session left in the middle of an answer or of tool calls comes back there, but for text not yet kept."""
+    """A session left in the middle of an answer or of tool calls comes back there, except for text not yet stored."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         for number in range(limits.STATE_EVERY_EVENTS // 6):
@@ -126,7 +126,7 @@ def _without_passing_text(snapshot: SessionSnapshot) -> SessionSnapshot:
 
 
 async def older_messages_are_in_the_store_alone(harness: StoreHarness) -> None:
-    """Of a long conversation the state holds the newest messages, and pages give the others."""
+    """The state of a long conversation holds the newest messages, and pages return the others."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         for _ in range(5):
@@ -153,7 +153,7 @@ async def older_messages_are_in_the_store_alone(harness: StoreHarness) -> None:
 
 
 async def the_list_is_right(harness: StoreHarness) -> None:
-    """The list shows every session as it is, oldest first, at once and after the next opening."""
+    """The list shows every session as it is, oldest first, at once and after reopening."""
     async with open_live_sessions(harness.make_store()) as live:
         plain, busy, child = live.create("plain"), live.create("busy"), live.create("child")
         live.record(child, ev.SessionCreated(name="child", settings=live.states[child].settings, parent_id=plain))
@@ -196,7 +196,7 @@ async def the_list_is_right(harness: StoreHarness) -> None:
 
 
 async def a_reader_sees_whole_steps_of_a_writer(harness: StoreHarness) -> None:
-    """Somebody who reads while another writes sees each step wholly or not at all, and what is durable always."""
+    """A reader sees each step of a concurrent writer completely or not at all, and always sees what is durable."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         await live.wait_durable()

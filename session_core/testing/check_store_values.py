@@ -1,4 +1,4 @@
-"""Checks of the small values that owners keep in a store under keys of their own."""
+"""Checks of the small values that owners store under their own keys."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -25,7 +25,7 @@ HALF_A_CHARACTER = "\ud83d"
 
 
 async def values_come_back(harness: StoreHarness) -> None:
-    """What an owner keeps is there at once and after the next opening, for this owner alone."""
+    """An owner's values are there at once and after reopening, only for this owner."""
     async with open_live_sessions(harness.make_store()) as live:
         for number, value in enumerate(VALUES):
             await live.store.kv_set("one", f"key {number}", value)
@@ -41,7 +41,7 @@ async def values_come_back(harness: StoreHarness) -> None:
 
 
 async def values_are_listed_and_let_go(harness: StoreHarness) -> None:
-    """Keys are listed in order and by how they begin, and what was let go of is gone for good."""
+    """Keys are listed in order and by prefix, and deleted ones are gone for good."""
     async with open_live_sessions(harness.make_store()) as live:
         for key in ("b", "a/2", "ä", "a/1", "a%", "A/1"):
             await live.store.kv_set("one", key, key)
@@ -58,7 +58,7 @@ async def values_are_listed_and_let_go(harness: StoreHarness) -> None:
 
 
 async def values_are_durable_when_told_so(harness: StoreHarness) -> None:
-    """After a crash, every change that had returned is there, and deleting a session takes no values away."""
+    """After a crash, every change that had returned is there, and deleting a session deletes no values."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         await live.store.kv_set("one", "kept", {"n": 1})
@@ -72,7 +72,7 @@ async def values_are_durable_when_told_so(harness: StoreHarness) -> None:
 
 
 async def values_of_many_at_once(harness: StoreHarness) -> None:
-    """Many may change values side by side, beside sessions that are written, and each finds its own."""
+    """Many tasks may change values concurrently, while sessions are written, and each finds its own."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
 
@@ -89,7 +89,7 @@ async def values_of_many_at_once(harness: StoreHarness) -> None:
 
 
 async def values_are_bounded(harness: StoreHarness) -> None:
-    """What cannot be kept is refused with the field that is wrong, and what was there before stays."""
+    """Invalid values are refused with the name of the field, and the previous value stays."""
     async with open_live_sessions(harness.make_store()) as live:
         store = live.store
         await store.kv_set("one", "k", "before")
@@ -105,7 +105,7 @@ async def values_are_bounded(harness: StoreHarness) -> None:
         await _check_refused(store.kv_set("one", "k", HALF_A_CHARACTER), "value", "a value can be written down")
         await _check_refused(store.kv_set("one", "k", object()), "value", "a value is plain JSON")
         expect(await store.kv_get("one", "k"), "before", "what is refused changes nothing")
-        almost = "v" * (limits.MAX_KV_VALUE_BYTES - 2)  # with its quotes it is as large as can be
+        almost = "v" * (limits.MAX_KV_VALUE_BYTES - 2)  # with its quotes it has the maximum size
         room = limits.MAX_KV_BYTES // limits.MAX_KV_VALUE_BYTES
         async with trio.open_nursery() as nursery:
             for number in range(room):

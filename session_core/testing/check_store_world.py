@@ -1,8 +1,8 @@
-"""What the checks of a store stand on: where stores come from, and a small service that hands events to one.
+"""The basis of the store checks: where stores come from, and a small service that hands events to one.
 
 `LiveSessions` does what the real service does with a store, and nothing else: it numbers events, hands them over before
-it folds them, and answers the store's questions from the folded state. Beside that it keeps its own books of what it
-has told the store, so that a check can compare what comes back with what was said, and not with another store.
+it folds them, and answers the store's questions from the folded state. It also keeps its own record of what it handed
+over, so a check compares what comes back with that, and not with another store.
 """
 
 from abc import ABC, abstractmethod
@@ -25,17 +25,18 @@ from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 NOWHERE = Cursor(epoch=Epoch("run_check"), seq=0)
-"""The cursor of states that are compared: it says when somebody looked, not what was seen."""
+"""The cursor of compared states: it says when somebody looked, not what was seen."""
 _START_MS = 1_700_000_000_000
 _SETTINGS = Settings(model="check-model", cwd="/check")
 
 
 class StoreHarness(ABC):
-    """One place, empty at first, where stores of the kind under test keep their things.
+    """One place, empty at first, where stores of the kind under test keep their data.
 
     Attributes:
-        exclusive: Whether a second opener gets `StoreInUse`; only a store that nobody else can reach may say no.
-        patience_s: How long the text of an unfinished answer may take until it is kept.
+        exclusive: Whether a second opener gets `StoreInUse`; only a store that nobody else can reach may set it to
+            false.
+        patience_s: How long it may take until the text of an unfinished answer is stored.
     """
 
     exclusive: bool = True
@@ -43,17 +44,17 @@ class StoreHarness(ABC):
 
     @abstractmethod
     def make_store(self) -> SessionStore:
-        """Make a store on this place, not opened yet; each call gives one that knows nothing of the others."""
+        """Make a store on this place, not opened yet; each call returns one that shares no state with the others."""
 
     def make_reader(self) -> AbstractAsyncContextManager[StoreReader] | None:
-        """Open a second view of the place, as another process would have it; None when the store has none."""
+        """Open a second view of the place, as another process would; None if the store has none."""
         return None
 
     async def crash(self, store: SessionStore) -> SessionStore | None:
-        """Lose the process that runs this store, and return a new store that finds what is left of it.
+        """Simulate a crash of the process that runs this store, and return a new store on what is left.
 
-        The check leaves the old store's block afterwards; what it writes then must not reach the new one, and that it
-        fails is no fault. None when a crash cannot be played: then the store is closed and opened again instead.
+        The check leaves the old store's block afterwards. What the old store writes then must not reach the new one,
+        and it may fail. Return None if crashes cannot be simulated: then the store is closed and opened again instead.
         """
         return None
 
@@ -71,7 +72,7 @@ async def open_live_sessions(store: SessionStore) -> AsyncGenerator["LiveSession
                 await nursery.start(store.run, live)
                 try:
                     yield live
-                except Exception as error:  # noqa: BLE001 - raised again below, without the group a nursery would make
+                except Exception as error:  # noqa: BLE001 - raised again below, without the group of a nursery
                     failure = error
                 nursery.cancel_scope.cancel(reason="the check is done")
     except StorageFailed:
@@ -99,10 +100,10 @@ class LiveSessions:
         self.failures: list[StorageFailed] = []
         self.crashed = False
 
-    # --- what the store asks ------------------------------------------------------------------------------------------
+    # --- questions of the store ---------------------------------------------------------------------------------------
 
     def summary_of(self, session_id: SessionId) -> SessionSummary | None:
-        """Return a session's line in the list."""
+        """Return a session's summary for the list."""
         return self.fleet.sessions.get(session_id)
 
     def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
@@ -111,17 +112,17 @@ class LiveSessions:
         return state.snapshot(Cursor(epoch=NOWHERE.epoch, seq=self.seq)) if state is not None else None
 
     def storage_failed(self, failure: StorageFailed) -> None:
-        """Note that nothing more will be written."""
+        """Record that nothing more will be written."""
         self.failures.append(failure)
 
-    # --- what the checks do -------------------------------------------------------------------------------------------
+    # --- actions of the checks ----------------------------------------------------------------------------------------
 
     def record(self, session_id: SessionId | None, event: ev.Event) -> SessionEvent:
         """Hand an event over and fold it, in one step without a checkpoint."""
         state = self.states.get(session_id) if session_id is not None else None
         sseq = state.sseq + 1 if state is not None else 0
         envelope = SessionEvent(self.seq + 1, sseq, session_id, _START_MS + self.seq, event)
-        self.store.append(envelope)  # first: should it refuse, nothing has changed
+        self.store.append(envelope)  # first: if it refuses, nothing has changed
         self.seq += 1
         before = state.activity if state is not None else None
         if state is not None and session_id is not None:
@@ -133,7 +134,7 @@ class LiveSessions:
         return envelope
 
     async def load_session(self, session_id: SessionId, before: "LiveSessions | None" = None) -> SessionState:
-        """Go on with a session that is only in the store; `before` is who wrote it, and hands its books on."""
+        """Continue a session that is only in the store; `before` is its writer, whose records are taken over."""
         stored = await self.store.load(session_id)
         assert stored is not None, f"session {session_id} is in the list, but nothing of it can be loaded"
         self.states[session_id] = state = restore(session_id, stored)
@@ -142,17 +143,17 @@ class LiveSessions:
         return state
 
     async def crash(self, harness: StoreHarness) -> SessionStore | None:
-        """Lose the process; returns the store that finds what is left, if the harness can play that."""
+        """Simulate a crash; returns the store on what is left, if the harness supports that."""
         survivor = await harness.crash(self.store)
         self.crashed = survivor is not None
         return survivor
 
     async def wait_durable(self) -> None:
-        """Wait until everything that was handed over is durable."""
+        """Wait until everything handed over is durable."""
         await self.store.wait_durable(self.seq)
 
     def create(self, name: str = "check", session_id: SessionId | None = None) -> SessionId:
-        """Begin a session."""
+        """Create a session."""
         session_id = session_id or new_session_id()
         self.states[session_id] = SessionState(session_id=session_id)
         self.recorded[session_id], self.messages[session_id] = [], []
@@ -160,14 +161,14 @@ class LiveSessions:
         return session_id
 
     def delete(self, session_id: SessionId) -> None:
-        """Remove a session, as the service does."""
+        """Delete a session, as the service does."""
         self.record(session_id, ev.SessionDeleted())
         for books in (self.states, self.recorded, self.messages):
             books.pop(session_id)
         self.store.forget(session_id)
 
     def say(self, session_id: SessionId, text: str, *, role: Role = "user", message_id: str | None = None) -> Message:
-        """Add a message after the head: of a person, or a summary by which a compaction ends."""
+        """Add a message after the head: a person's, or the summary that ends a compaction."""
         head = self.states[session_id].head
         message = _message(role, head, self.now, TextPart(text=text), message_id=message_id)
         self.messages[session_id].append(message)
@@ -178,7 +179,7 @@ class LiveSessions:
         return message
 
     def start_answer(self, session_id: SessionId) -> MessageId:
-        """Let a model begin to answer."""
+        """Start a model's answer."""
         message_id, turn_id = MessageId(new_id("msg")), TurnId(new_id("turn"))
         self.record(session_id, ev.TurnStarted(turn_id=turn_id))
         head = self.states[session_id].head
@@ -191,7 +192,7 @@ class LiveSessions:
     def answer(
         self, session_id: SessionId, text: str, *, calls: Iterable[str] = (), message_id: str | None = None
     ) -> Message:
-        """Let a model answer, with calls of tools if there are any."""
+        """Add a model's answer, with tool calls if there are any."""
         parts = [ToolCallPart(call_id=CallId(call), name="look", arguments=JsonObject({"at": call})) for call in calls]
         head = self.states[session_id].head
         message = _message("assistant", head, self.now, TextPart(text=text), *parts, message_id=message_id)
@@ -200,13 +201,13 @@ class LiveSessions:
         return message
 
     def finish_call(self, session_id: SessionId, call: str, text: str) -> ToolResultPart:
-        """Let a tool call end with this result."""
+        """End a tool call with this result."""
         result = ToolResultPart(call_id=CallId(call), name="look", status="success", text=text)
         self.record(session_id, ev.ToolCallFinished(result=result))
         return result
 
     def commit_results(self, session_id: SessionId, results: Iterable[ToolResultPart]) -> Message:
-        """Let results join the conversation as one message after the head."""
+        """Add tool results to the conversation, as one message after the head."""
         parts = tuple(results)
         message = _message("tool", self.states[session_id].head, self.now, *parts)
         self.messages[session_id].append(message)
@@ -220,31 +221,31 @@ class LiveSessions:
         return message
 
     def bring_back(self, session_id: SessionId, messages: tuple[Message, ...]) -> None:
-        """Let older messages join the newest ones once more, or those of another session."""
+        """Append older messages again, or those of another session."""
         self.messages[session_id] += messages
         self.record(session_id, ev.MessagesImported(messages=messages, head=messages[-1].message_id))
 
     def go_to(self, session_id: SessionId, message_id: MessageId | None) -> None:
-        """Go on after another message."""
+        """Move the head to another message."""
         self.record(session_id, ev.BranchSwitched(head=message_id))
 
-    # --- what must come back ------------------------------------------------------------------------------------------
+    # --- expected results ---------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> int:
-        """The time of the next event."""
+        """Return the time of the next event."""
         return _START_MS + self.seq
 
     def expected_journal(self, session_id: SessionId) -> tuple[SessionEvent, ...]:
-        """What the journal of a session must hold."""
+        """Return what the journal of a session must hold."""
         return tuple(event for event in self.recorded[session_id] if not isinstance(event.event, TRANSIENT_EVENTS))
 
     def snapshot(self, session_id: SessionId) -> SessionSnapshot:
-        """The state that must come back."""
+        """Return the state that must come back."""
         return self.states[session_id].snapshot(NOWHERE)
 
     def path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
-        """The way to a message, found by going from parent to parent."""
+        """Return the path to a message, found by going from parent to parent."""
         everything, wanted, end = self.messages[session_id], message_id, len(self.messages[session_id])
         way: list[Message] = []
         while (place := _find_last_index(everything[:end], wanted)) is not None:
@@ -259,7 +260,7 @@ class LiveSessions:
         return tuple(way)
 
     def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
-        """The newest of all messages whose ancestors include this one, or itself."""
+        """Return the newest of a message and all its descendants."""
         everything = self.messages[session_id]
         parents = {message.message_id: message.parent_id for message in everything}
         for message in reversed(everything):
@@ -272,13 +273,13 @@ class LiveSessions:
 
 
 def restore_snapshot(session_id: SessionId, stored: StoredSession | None) -> SessionSnapshot:
-    """Return the state that a service would go on from."""
+    """Return the state that a service would continue from."""
     assert stored is not None, f"session {session_id} was kept, but nothing of it can be loaded"
     return restore(session_id, stored).snapshot(NOWHERE)
 
 
 def expect(found: object, wanted: object, promise: str) -> None:
-    """Fail with a sentence that says what was promised, and both values."""
+    """Fail with a sentence that states the promise, and both values."""
     assert found == wanted, f"{promise}; expected {_abbreviate(wanted)}, found {_abbreviate(found)}"
 
 
@@ -309,12 +310,12 @@ async def read_journal(store: StoreReader, session_id: SessionId) -> tuple[Sessi
 
 
 def list_ids(summaries: Iterable[SessionSummary]) -> list[SessionId]:
-    """Return which sessions are in a list, in its order."""
+    """Return the ids of the listed sessions, in order."""
     return [summary.session_id for summary in summaries]
 
 
 async def check_loads(live: LiveSessions, session_id: SessionId, truth: LiveSessions | None = None) -> None:
-    """Check that loading a session gives the state it was left in; `truth` is who left it."""
+    """Check that loading a session gives the state it was left in; `truth` is its last writer."""
     wanted = (truth or live).snapshot(session_id)
     found = restore_snapshot(session_id, await live.store.load(session_id))
     expect(found, wanted, "a loaded session is the one that was left")

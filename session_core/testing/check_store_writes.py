@@ -1,4 +1,4 @@
-"""Checks of what a store does with what it is handed: order, steps that are whole, what a crash leaves, deleting."""
+"""Checks of writing: order, atomic steps, crashes, deletion."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -30,7 +30,7 @@ CRASHES = 8
 
 
 async def events_come_back_in_order(harness: StoreHarness) -> None:
-    """Events of several sessions come back in their order, at once and after the next opening."""
+    """Events of several sessions come back in order, at once and after reopening."""
     async with open_live_sessions(harness.make_store()) as live:
         sessions = [live.create(f"number {number}") for number in range(3)]
         for number in range(40):
@@ -65,7 +65,7 @@ async def events_come_back_in_order(harness: StoreHarness) -> None:
 
 
 async def events_of_no_session_pass(harness: StoreHarness) -> None:
-    """Events of no session are counted as durable and belong to nobody."""
+    """Events without a session count as durable and belong to no session."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         await live.wait_durable()
@@ -80,7 +80,7 @@ async def events_of_no_session_pass(harness: StoreHarness) -> None:
 
 
 async def leaving_writes_the_rest(harness: StoreHarness) -> None:
-    """What was handed over right before the end is there at the next opening."""
+    """What was handed over right before the end is there after reopening."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         await live.wait_durable()
@@ -96,7 +96,7 @@ async def leaving_writes_the_rest(harness: StoreHarness) -> None:
 
 
 async def a_store_can_be_opened_again(harness: StoreHarness) -> None:
-    """The same store opens a second time, counts from the start, and says durable only when it is so."""
+    """The same store opens a second time, counts from the start, and reports events as durable only when they are."""
     store = harness.make_store()
     async with open_live_sessions(store) as live:
         session_id = live.create()
@@ -114,7 +114,7 @@ async def a_store_can_be_opened_again(harness: StoreHarness) -> None:
 
 
 async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
-    """Any number of tasks wait for what they have handed over; one that is cancelled takes nothing from the others."""
+    """Any number of tasks wait for what they handed over; cancelling one does not affect the others."""
     async with open_live_sessions(harness.make_store()) as live:
         sessions: list[SessionId] = []
         returned: list[int] = []
@@ -144,7 +144,7 @@ async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
 
 @attrs.frozen(kw_only=True)
 class _WriteStep:
-    """What was handed over between two checkpoints, and must be kept together or not at all."""
+    """What was handed over between two checkpoints, and must be kept completely or not at all."""
 
     created: dict[SessionId, tuple[SessionEvent, ...]]
     deleted: SessionId
@@ -152,7 +152,7 @@ class _WriteStep:
 
 
 async def a_crash_never_finds_half_a_step(harness: StoreHarness) -> None:
-    """After a crash at any moment, what was acknowledged is there, and other steps are there wholly or not at all."""
+    """After a crash at any moment, acknowledged steps are there, and others are there completely or not at all."""
     store = harness.make_store()
     sure: list[_WriteStep] = []
     unsure: list[_WriteStep] = []
@@ -201,7 +201,7 @@ async def _check_whole_steps(live: LiveSessions, sure: Iterable[_WriteStep], uns
 
 
 async def text_of_an_unfinished_answer_is_kept(harness: StoreHarness) -> None:
-    """After a moment the text of an unfinished answer survives a crash; without that moment, a beginning of it does."""
+    """After a moment, the text of an unfinished answer survives a crash; before that, a prefix of it does."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         message_id = live.start_answer(session_id)
@@ -221,7 +221,7 @@ async def text_of_an_unfinished_answer_is_kept(harness: StoreHarness) -> None:
 
 
 async def text_of_a_finished_answer_is_dropped(harness: StoreHarness) -> None:
-    """Once an answer is finished or withdrawn, nothing of its pieces comes back."""
+    """Once an answer is finished or withdrawn, none of its pieces come back."""
     for finished in (True, False):
         async with open_live_sessions(harness.make_store()) as live:
             session_id = live.create()
@@ -252,12 +252,12 @@ async def _wait_for_stored_text(harness: StoreHarness, live: LiveSessions, sessi
         while True:
             if restore_snapshot(session_id, await live.store.load(session_id)).partial == wanted.partial:
                 return
-            await trio.sleep(0.02)  # a store says nothing when it keeps such text
+            await trio.sleep(0.02)  # a store does not report when it has stored such text
     raise AssertionError(f"text of an unfinished answer was not kept within {harness.patience_s} seconds")
 
 
 async def what_cannot_be_written_is_refused(harness: StoreHarness) -> None:
-    """Events, pieces of text and replies without an encoding are refused and harm nothing, or come back unchanged."""
+    """Events, pieces of text and replies that cannot be encoded are refused without harm, or come back unchanged."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         message_id = live.start_answer(session_id)
@@ -285,7 +285,7 @@ async def what_cannot_be_written_is_refused(harness: StoreHarness) -> None:
 
 
 async def replies_are_remembered(harness: StoreHarness) -> None:
-    """Replies come back oldest first, whatever their kind, and a later one of the same client and key replaces it."""
+    """Replies come back oldest first, whatever their kind; a later one with the same client and key replaces it."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         replies = [_reply(f"key {number}", session_id) for number in range(5)]
@@ -331,7 +331,7 @@ def _reply(key: str, session_id: SessionId) -> StoredReply:
 
 
 async def nothing_is_left_of_a_deleted_session(harness: StoreHarness) -> None:
-    """A deleted session is gone from everything that can be asked, at once and after a crash; the others stay."""
+    """A deleted session is gone from every query, at once and after a crash; the others stay."""
     async with open_live_sessions(harness.make_store()) as live:
         gone, stays = live.create("gone"), live.create("stays")
         last = live.say(gone, "xylophonic secret " + "long " * 20_000)
@@ -340,7 +340,7 @@ async def nothing_is_left_of_a_deleted_session(harness: StoreHarness) -> None:
         live.record(gone, ev.PartDelta(message_id=message_id, text="unfinished"))
         await live.wait_durable()
         live.delete(gone)
-        live.store.forget(gone)  # a second time, and of somebody unknown, does no harm
+        live.store.forget(gone)  # a second time, or for an unknown session, does no harm
         live.store.forget(SessionId("ses_unknown"))
         await live.wait_durable()
         await _check_gone(live.store, gone, stays)

@@ -1,4 +1,4 @@
-"""A service that checks itself: at its end, the fold laws are proved for everything that happened in it."""
+"""A service that checks itself: at its end, it checks the fold laws on everything that happened in it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ SNAPSHOT_EVERY = 5
 
 
 class WitnessStore(MemoryStore):
-    """Sees every event, passing ones too, and takes snapshots along the way."""
+    """Sees every event, including transient ones, and takes snapshots along the way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class WitnessStore(MemoryStore):
         self.core: ServiceCore | None = None
 
     def append(self, event: SessionEvent) -> None:
-        """Note an event; the state it belongs to takes it in afterwards, so a snapshot is as of the one before."""
+        """Record an event; the state applies it afterwards, so a snapshot is as of the event before."""
         super().append(event)
         self.seen.append(event)
         if self.core is None or event.seq % SNAPSHOT_EVERY:
@@ -43,16 +43,16 @@ class WitnessStore(MemoryStore):
 
 @asynccontextmanager
 async def open_checked_service(config: ServiceConfig | None = None) -> AsyncGenerator[SessionService]:
-    """Like `open_session_service`, with a memory store; raises `AssertionError` at the end if a law was broken."""
+    """Open a service as `open_session_service` does, on a memory store; raises `AssertionError` if a law was broken."""
     witness = WitnessStore()
     async with open_session_service(attrs.evolve(config or ServiceConfig(), store=witness)) as service:
-        witness.core = service._core  # noqa: SLF001 - a test helper may look inside
+        witness.core = service._core  # noqa: SLF001 - a test utility may look inside
         yield service
     check_laws(witness)
 
 
 def check_laws(witness: WitnessStore) -> None:
-    """Prove the laws of the fold, of the order and of separation for all that a witness has seen."""
+    """Check the laws of the fold, of order and of separation on everything that a witness has seen."""
     core = witness.core
     assert core is not None
     cursor = core.stream.cursor

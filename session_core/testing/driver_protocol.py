@@ -1,4 +1,4 @@
-"""A protocol that is nothing but a driver, for tests of drivers."""
+"""A protocol that consists of nothing but a driver, for tests of drivers."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ TRIED: Final = "tried"
 
 
 def driver_settings(driver: Driver) -> dict[str, Any]:
-    """Return the settings of a service whose sessions have this driver: `ServiceConfig(**driven_by(driver))`."""
+    """Return the settings of a service whose sessions use this driver: `ServiceConfig(**driver_settings(driver))`."""
     return {"protocols": (DriverProtocol(driver),), "protocol": TRIED}
 
 
@@ -24,5 +24,5 @@ class DriverProtocol(ProtocolFactory):
         self._driver = driver
 
     def build(self, context: BuildContext) -> ProtocolBundle:
-        """Hand the driver out."""
+        """Return a bundle with the driver."""
         return ProtocolBundle(driver=self._driver)

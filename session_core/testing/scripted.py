@@ -1,7 +1,7 @@
 """A provider and a tool that do exactly what a test tells them to.
 
-An answer is a sequence of items: events to send, functions of the request that make one, and the markers below, which
-decide when things happen. One answer is used up per model call, in the order of the calls.
+An answer is a sequence of items: events to send, functions that make one from the request, and the markers below, which
+control the timing. Each model call uses up one answer, in order.
 """
 
 import json
@@ -62,7 +62,7 @@ ScriptedAnswer = Sequence[ScriptItem] | Marker | Callable[[ModelRequest], Sequen
 class ScriptedProvider:
     """A provider that plays its answers one by one, and then says that the script is over.
 
-    Answers are played as written, so a test can break the contract too: leave out the end, or go on after it.
+    Answers are played as written, so a test can also break the contract: leave out the end, or continue after it.
     """
 
     def __init__(self, *answers: ScriptedAnswer) -> None:
@@ -80,11 +80,11 @@ class ScriptedProvider:
             yield events
 
     def release(self, name: str) -> None:
-        """Let everyone go on who waits at this pause, now or later."""
+        """Let everyone continue who waits at this pause, now or later."""
         self._released.setdefault(name, trio.Event()).set()
 
     async def wait_for_pause(self, name: str) -> None:
-        """Wait until an answer has come to this pause."""
+        """Wait until an answer has reached this pause."""
         await self._reached.setdefault(name, trio.Event()).wait()
 
     async def _play(self, items: Sequence[ScriptItem], request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
@@ -112,7 +112,7 @@ def _items(answer: ScriptedAnswer, request: ModelRequest) -> Sequence[ScriptItem
 
 
 def text(*chunks: str, thinking: str = "", usage: Usage | None = None) -> tuple[ScriptItem, ...]:
-    """Make an answer that says these chunks."""
+    """Make an answer of these chunks."""
     thoughts = (ThinkingChunk(text=thinking),) if thinking else ()
     return (*thoughts, *(TextChunk(text=chunk) for chunk in chunks), ModelFinished(usage=usage or Usage()))
 
@@ -141,7 +141,7 @@ ToolRun = Callable[[JsonObject, ToolContext], Awaitable[ToolOutput | str]]
 
 
 class ScriptedTool:
-    """A tool that runs an async function, gives a fixed text, or raises a fixed exception; it records its calls."""
+    """A tool that runs an async function, returns a fixed text, or raises a fixed exception; it records its calls."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The arguments of a call: checked against the tool's schema, then read one by one with their types.
 
-`check_arguments` is for whoever runs tools and knows nothing about them. The readers below it are for the tools
-themselves, which trust nobody: they refuse what does not fit even if no one has checked it before.
+`check_arguments` is for generic code that runs any tool. The readers below it are for the tools themselves, which rely
+on no earlier check: they refuse whatever does not fit.
 """
 
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 _SHOWN_FAULTS: Final = 3
-"""Faults named in one answer: a model mends a few at a time."""
+"""Faults named in one answer: a model fixes a few at a time."""
 _TYPE_WORDS: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -31,7 +31,7 @@ _TYPE_WORDS: Final = {
 
 
 def check_arguments(spec: ToolSpec, arguments: JsonObject) -> str | None:
-    """Say in a sentence what is wrong with the arguments, or with the schema itself; None when they fit."""
+    """Describe in a sentence what is wrong with the arguments, or with the schema itself; None if they are valid."""
     fault, validator = compile_validator(spec.parameters)
     if validator is None:
         return f"the tool {spec.name!r} cannot be used: its parameters are not a valid JSON schema: {fault}"
@@ -46,7 +46,7 @@ def check_arguments(spec: ToolSpec, arguments: JsonObject) -> str | None:
 
 
 def check_schema(spec: ToolSpec) -> str | None:
-    """Say what is wrong with the schema of a tool that is about to be offered; None when it can be used."""
+    """Describe what is wrong with the schema of a tool before it is offered; None if it can be used."""
     return find_schema_fault(spec.parameters)
 
 
@@ -87,7 +87,7 @@ def _unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
 
 
 def _place(path: Sequence[str | int]) -> str:
-    """The way to a value as programmers write it: `edits[0].old_text`."""
+    """Return the path of a value in code notation: `edits[0].old_text`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return shorten_text(steps.removeprefix("."))
 
@@ -108,11 +108,11 @@ def _kind_of(value: object) -> str:
             return shorten_text(str(value))
 
 
-# What tools read their arguments with.
+# Argument readers for tools.
 
 
 def refuse_unknown(arguments: JsonObject, spec: ToolSpec) -> None:
-    """Refuse an argument the tool does not have: more often a misspelt one than a superfluous one."""
+    """Refuse an argument that the tool does not have: it is more often misspelt than superfluous."""
     known = spec.parameters["properties"]
     assert isinstance(known, JsonObject)
     for name in arguments:
@@ -121,7 +121,7 @@ def refuse_unknown(arguments: JsonObject, spec: ToolSpec) -> None:
 
 
 def path_argument(arguments: JsonObject, name: str = "path", *, default: str | None = None) -> str:
-    """Read a path; what it leads to is for the workspace to judge."""
+    """Read a path; the workspace checks where it leads."""
     path = arguments.get(name)
     if path is None:
         path = default
@@ -137,7 +137,7 @@ def path_argument(arguments: JsonObject, name: str = "path", *, default: str | N
 
 
 def text_argument(arguments: JsonObject, name: str, *, default: str | None = None) -> str:
-    """Read a text of any length up to `MAX_TEXT_CHARS`, the empty one included."""
+    """Read a text of up to `MAX_TEXT_CHARS` characters; it may be empty."""
     text = arguments.get(name)
     if text is None:
         text = default
@@ -151,12 +151,12 @@ def text_argument(arguments: JsonObject, name: str, *, default: str | None = Non
 
 
 def count_argument(arguments: JsonObject, name: str, *, least: int = 1) -> int | None:
-    """Read a whole number; None when it was left out."""
+    """Read a whole number; None if it was left out."""
     number = arguments.get(name)
     if number is None:
         return None
     if isinstance(number, float) and number.is_integer():
-        number = int(number)  # JSON knows one kind of number, and 3.0 is a whole one
+        number = int(number)  # JSON has one kind of number, and 3.0 is whole
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ToolFailed(f"the argument {name!r} must be a whole number from {least} upwards")
     return number
@@ -173,7 +173,7 @@ def flag_argument(arguments: JsonObject, name: str, *, default: bool = False) ->
 
 
 def objects_argument(arguments: JsonObject, name: str, *, most: int) -> tuple[JsonObject, ...]:
-    """Read a list of objects that is not empty."""
+    """Read a non-empty list of objects."""
     items: JsonValue = arguments.get(name)
     if items is None:
         raise ToolFailed(f"the argument {name!r} is missing")

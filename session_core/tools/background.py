@@ -1,4 +1,4 @@
-"""Commands that run on while the model does other things, until they, their session or the service end."""
+"""Background commands: they run until they, their session or the service end."""
 
 import logging
 from collections import deque
@@ -20,16 +20,16 @@ log = logging.getLogger(__name__)
 MAX_RUNNING_PER_SESSION: Final = 8
 """A model that starts more has lost track of them."""
 MAX_RUNNING: Final = 64
-"""Over all sessions, for the sake of the machine."""
+"""Over all sessions, to protect the machine."""
 MAX_FINISHED_PER_SESSION: Final = 16
 """Finished jobs whose last output can still be read; the oldest are forgotten."""
 MAX_FINISHED: Final = 64
-"""Over all sessions, so that those nobody comes back to do not pile up; the sessions that began first lose theirs."""
+"""Over all sessions, so abandoned jobs do not pile up; the oldest sessions lose theirs first."""
 MAX_UNREAD_CHARS: Final = 200_000
-"""Output of a job that is kept until somebody reads it; older output is dropped, and the reader is told how much."""
+"""Unread output kept per job; older output is dropped, and the reader is told how much."""
 
 NOTING_S: Final = 5.0
-"""How long the end of a job may take to be noted."""
+"""How long `on_end` of a job may take."""
 
 OnEnd = Callable[[], Awaitable[None]]
 JobState = Literal["running", "finished", "stopped"]
@@ -37,7 +37,7 @@ JobState = Literal["running", "finished", "stopped"]
 
 @attrs.frozen(kw_only=True)
 class JobInfo:
-    """A job as it is now; `exit_code` is known when it has finished, a negative one names a signal."""
+    """The current state of a job; `exit_code` is set once it has finished, a negative one names a signal."""
 
     job_id: str
     command: str
@@ -49,7 +49,7 @@ class JobInfo:
 
 @attrs.frozen(kw_only=True)
 class JobOutput:
-    """What a job wrote since somebody last read; `missed` characters before it were dropped unread."""
+    """A job's output since the last read; `missed` characters before it were dropped unread."""
 
     info: JobInfo
     text: str
@@ -57,11 +57,11 @@ class JobOutput:
 
 
 async def _nothing() -> None:
-    """For jobs whose end concerns nobody."""
+    """Do nothing at the end of a job; the default `on_end`."""
 
 
 class _Job:
-    """One job: its output that nobody has read, and how it stands."""
+    """One job: its unread output and its state."""
 
     def __init__(self, job_id: str, command: str, on_end: OnEnd = _nothing) -> None:
         self.on_end = on_end
@@ -123,7 +123,7 @@ async def run(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run one job to its end; it has started when its program has."""
+    """Run one job to its end; the job counts as started once its program has."""
     started = False
     ended: Callable[[], None] = partial(job.end, "stopped")
 
@@ -149,15 +149,15 @@ async def run(
     except OSError as error:
         if not started:
             raise
-        log.warning("a command in the background was lost: %s", error)  # it ends no other
+        log.warning("a command in the background was lost: %s", error)  # the other jobs go on
     finally:
         with trio.move_on_after(NOTING_S, shield=True):
-            await job.on_end()  # before anybody learns that it has ended
+            await job.on_end()  # before anyone sees that the job has ended
         ended()
 
 
 class BackgroundJobs:
-    """The jobs of all sessions; a session sees and ends its own only. Made by `open_background_jobs`."""
+    """The jobs of all sessions; a session sees and ends only its own. Created by `open_background_jobs`."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
@@ -173,12 +173,12 @@ class BackgroundJobs:
         timeout_ms: int | None = None,
         on_end: OnEnd = _nothing,
     ) -> str:
-        """Start a command and return the id of its job; `on_end` is awaited once, also if it does not start.
+        """Start a command and return the id of its job; `on_end` is awaited once, even if the command does not start.
 
         Raises:
-            ToolFailed: There are too many jobs, or it could not be started.
+            ToolFailed: There are too many jobs, or the command could not be started.
 
-        Cancellation: before the program runs it is ended; from then on it is a job like any other.
+        Cancellation: before the program runs, the job is ended; after that, it goes on like any other job.
         """
         refusal: ToolFailed | None = None
         try:
@@ -209,7 +209,7 @@ class BackgroundJobs:
 
     @property
     def running_count(self) -> int:
-        """How many commands run, of all sessions."""
+        """The number of running commands over all sessions."""
         return sum(len(self._running(each)) for each in self._jobs)
 
     def list(self, session_id: SessionId) -> tuple[JobInfo, ...]:
@@ -217,7 +217,7 @@ class BackgroundJobs:
         return tuple(job.info for job in self._jobs.get(session_id, {}).values())
 
     async def read(self, session_id: SessionId, job_id: str, *, wait_ms: int = 0) -> JobOutput:
-        """Take what a job wrote since the last time, and if that is nothing wait a while for more or for its end.
+        """Take a job's output since the last read; if there is none, wait up to `wait_ms` for output or its end.
 
         Cancellation: nothing is taken.
         """
@@ -231,7 +231,7 @@ class BackgroundJobs:
     async def stop(self, session_id: SessionId, job_id: str) -> JobOutput:
         """End a job with everything it started, and return its last output.
 
-        Cancellation: the job is being ended all the same.
+        Cancellation: the job is ended anyway.
         """
         job = self._job(session_id, job_id)
         job.scope.cancel(reason="the job was stopped")
@@ -241,7 +241,7 @@ class BackgroundJobs:
     async def stop_session(self, session_id: SessionId) -> int:
         """End and forget all jobs of a session, and return how many of them were running.
 
-        Cancellation: they are being ended all the same, and are listed until they have.
+        Cancellation: the jobs are ended anyway, and stay listed until they have ended.
         """
         running = self._running(session_id)
         self.cancel_session(session_id)
@@ -252,7 +252,7 @@ class BackgroundJobs:
         return len(running)
 
     def cancel_session(self, session_id: SessionId) -> None:
-        """Begin to end all jobs of a session; those that have not ended yet are still listed as running."""
+        """Begin to end all jobs of a session; jobs that have not ended yet are still listed as running."""
         for job in self._running(session_id):
             job.scope.cancel(reason="the session was stopped")
 
@@ -280,7 +280,7 @@ class BackgroundJobs:
 
 @asynccontextmanager
 async def open_background_jobs() -> AsyncGenerator[BackgroundJobs]:
-    """Open a registry of jobs; at the end of the block all that still run are ended, side by side."""
+    """Open a registry of jobs; at the end of the block all running jobs are ended concurrently."""
     async with trio.open_nursery() as nursery:
         try:
             yield BackgroundJobs(nursery)

@@ -1,4 +1,4 @@
-"""What a tool is: a description, its effects, and an async function that is cancelled when the turn stops."""
+"""The tool interface: a description, its effects, and an async function that is cancelled when the turn stops."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -16,7 +16,7 @@ from session_core.vocabulary.tools import Effect, ToolSpec
 
 @attrs.frozen(kw_only=True)
 class ToolOutput:
-    """What a tool found out; `details` is for frontends and not shown to the model."""
+    """The result of a tool; `details` is for frontends and not shown to the model."""
 
     text: str
     images: tuple[ImagePart, ...] = ()
@@ -24,7 +24,7 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """A tool could not do what it was asked; the message goes to the model as an error result, `details` do not."""
+    """A tool call failed; the message goes to the model as an error result, `details` do not."""
 
     def __init__(self, message: str = "", *, details: JsonObject | None = None) -> None:
         super().__init__(message)
@@ -33,17 +33,17 @@ class ToolFailed(Exception):
 
 @attrs.frozen(kw_only=True)
 class CallPreview:
-    """What a call would do, as people are shown it before they say yes.
+    """The preview of a call, shown to people before they approve it.
 
     Attributes:
         summary: One line.
-        shown: Exactly what will happen: the command with its folder, the change of a file. An answer is bound to it.
-        paths: The files it touches, as the workspace names them; rules may decide by them.
-        effects: What this very call can do, when that is less than what the tool can do.
-        command: What would be run, if that is what the call does; rules may decide by it.
-        grant: What a yes for the whole session covers; left out, every call of this tool.
-        always_ask: Why a person must be asked whatever the mode says, such as a protected file.
-        state: Stands for the state of what it would change, as far as that is not shown; a yes is bound to it.
+        shown: Exactly what will happen: the command with its folder, the change of a file. Approvals are bound to it.
+        paths: The files it touches, as the workspace names them; rules may match them.
+        effects: The effects of this call, if they are fewer than those of the tool.
+        command: The command that the call would run, if any; rules may match it.
+        grant: What an approval for the whole session covers; by default every call of this tool.
+        always_ask: Why the call needs approval in every permission mode, such as a protected file.
+        state: Identifies the state of what it would change, as far as `shown` does not; approvals are bound to it.
     """
 
     summary: str
@@ -67,22 +67,22 @@ class TaskRequest:
 
 
 class ToolHost(Protocol):
-    """What the running turn does for its tools."""
+    """The services of the running turn for its tools."""
 
     async def before_write(self, path: str) -> None:
-        """Keep a file as it is now, so that the change can be undone; call it before each change of a file."""
+        """Save a file's current state for undo; call it before each change of a file."""
         ...
 
     async def before_command(self) -> None:
-        """Remember the folder before something runs that may change any of its files."""
+        """Record the state of the folder before a command that may change any of its files."""
         ...
 
     async def after_call(self) -> None:
-        """Note how a call has left the files."""
+        """Record the state of the files after a call."""
         ...
 
     def watch_background_command(self) -> Callable[[], Awaitable[None]]:
-        """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
+        """Keep watching the folder after this call; await the returned function when the command has ended."""
         ...
 
     def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
@@ -90,12 +90,12 @@ class ToolHost(Protocol):
         ...
 
     async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:
-        """Run a child session to its end and return what it found out."""
+        """Run a child session to its end and return its result."""
         ...
 
 
 class NoHost:
-    """For tools that run outside a turn: nothing is kept, and there are no child sessions."""
+    """The host of tools that run outside a turn: it records nothing and has no child sessions."""
 
     async def before_write(self, path: str) -> None:
         """Keep nothing."""
@@ -119,36 +119,36 @@ class NoHost:
 
 
 WithholdReason = Literal["deny", "ask"]
-"""Why a file that a call comes across is not for it: a rule denies it, or wants it to be asked for by its name."""
+"""Why a call skips a file that it comes across: a rule denies it, or asks for approval of each call that names it."""
 WithholdRule = Callable[[tuple[str, ...]], WithholdReason | None]
-"""Tells whether rules withhold a file, which is given by all its names: as it is written, and behind links."""
+"""Returns whether rules withhold a file, given by all its names: as written, and with links resolved."""
 
 
 def withhold_nothing(_paths: tuple[str, ...]) -> WithholdReason | None:
-    """There are no rules about paths."""
+    """Withhold no file: the default without rules about paths."""
     return None
 
 
 def ignore_progress(_progress: ToolProgress) -> None:
-    """Show it to nobody."""
+    """Discard progress reports."""
 
 
 NO_HOST = NoHost()
 NO_SESSION, NO_TURN = SessionId(""), TurnId("")
 current_turn_id: Final[ContextVar[TurnId | None]] = ContextVar("turn_at_work", default=None)
-"""The turn whose task this is, or which has begun it: whatever is asked for here, that turn waits for."""
+"""The turn that the current task belongs to, or that started it; this turn waits for every question asked here."""
 
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a running tool gets to know and to use; `report` shows live output and never waits.
+    """The context of a running tool; `report` shows live output and never blocks.
 
-    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows how far the
-    call is, in the same way; what is left out in it stays as it was. `outputs` is a folder for output
-    that is too long for a result; tools may read it too. `hidden` places are closed to all tools, such as the service's
-    own home. `approved` says that a person has agreed to this very call, although it must always be asked for. `agreed`
-    is the `state` of the preview that a person has agreed to: in any other, nothing may be changed. `withheld` says
-    which files a tool that comes across many of them leaves out; those that the call names were judged before.
+    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows the progress of
+    the call in the same way; omitted fields keep their values. `outputs` is a folder for output that is too long for a
+    result; tools may read it too. `hidden` places, such as the service's own home, are closed to all tools. `approved`
+    means that a person has approved this call, although it always needs approval. `agreed` is the `state` of the
+    approved preview: in any other state, the tool must change nothing. `withheld` says which files a tool skips when it
+    goes through many; files that the call names were checked before.
     """
 
     call_id: CallId
@@ -193,18 +193,18 @@ class Tool(Protocol):
 
     @property
     def effects(self) -> frozenset[Effect]:
-        """What running it can do to the world."""
+        """The effects that running it can have."""
         ...
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Do it."""
+        """Run the call."""
         ...
 
 
 @runtime_checkable
 class PreviewingTool(Protocol):
-    """A tool that can tell beforehand what a call would do; others are shown by their name and arguments."""
+    """A tool that can preview its calls; other tools are shown by their name and arguments."""
 
     async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Look, change nothing, and say what would happen; raises `ToolFailed` when the call could not work at all."""
+        """Describe what the call would do, without changing anything; raises `ToolFailed` if it cannot work at all."""
         ...

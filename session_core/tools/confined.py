@@ -1,4 +1,4 @@
-"""How a command is run: in a sandbox as the session's policy says, or not at all without a person's yes."""
+"""Confinement of commands: in a sandbox according to the session's policy, or only with a person's approval."""
 
 import os
 import sys
@@ -21,31 +21,31 @@ from session_core.sandbox.secrets import clean_environment, hidden_places, home_
 from session_core.tools.base import ToolContext, ToolFailed
 
 QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
-"""Nobody is there to scroll or to type a password: programs must not wait for it."""
+"""Programs must not wait for a person to scroll or to type a password: there is none."""
 UNCONFINED: Final = "sandbox: none, it can do anything you can do"
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
 def explain_no_sandbox(what: str, reason: str) -> str:
-    """Say why a person is asked before anything runs that nothing confines: a command, or a cell."""
+    """Explain why an unconfined command or cell needs approval."""
     return f"no sandbox here: {reason}, so every {what} needs your approval"
 
 
 @attrs.frozen(kw_only=True)
 class ShellSetup:
-    """What the service knows about the place where commands run.
+    """The service's settings for running commands.
 
     Attributes:
-        hidden: Paths no command may see: the home of this service.
-        filter_file: The filter for system calls, see `confine.seccomp`; one in memory when left out.
-        environment: Of which the harmless part is handed on; ours when left out.
-        user_home: The folder whose keys and tokens are hidden; the user's own when left out.
-        bubblewrap_places: Where to look for bubblewrap; the folders of the system when left out.
+        hidden: Paths that no command may see: the home of this service.
+        filter_file: The system call filter, see `sandbox.seccomp`; by default one in memory.
+        environment: The environment whose harmless part commands inherit; ours by default.
+        user_home: The folder whose keys and tokens are hidden; the user's home by default.
+        bubblewrap_places: Where to look for bubblewrap; the system's folders by default.
     """
 
     hidden: tuple[str, ...] = ()
     filter_file: str | None = None
-    environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)  # keys are in it
+    environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)  # it holds keys
     user_home: str | None = None
     bubblewrap_places: str | None = None
 
@@ -62,14 +62,14 @@ class CommandLaunch:
 
 @attrs.frozen(kw_only=True)
 class ExtraRights:
-    """What a single command may do beyond the session's policy, if a person agrees to it."""
+    """The rights of a single command beyond the session's policy, if a person approves them."""
 
     network: bool = False
     protected: bool = False
 
     @property
     def reason(self) -> str | None:
-        """Why a person must be asked."""
+        """Why the command needs approval."""
         wants = [
             words
             for wanted, words in (
@@ -83,7 +83,7 @@ class ExtraRights:
 
 @attrs.frozen(kw_only=True)
 class Confinement:
-    """What a command is going to run in; `unconfined` says why there is no sandbox although the policy asks for one."""
+    """How a command will be confined; `unconfined` says why there is no sandbox although the policy asks for one."""
 
     folder: str
     environment: Mapping[str, str]
@@ -96,10 +96,10 @@ class Confinement:
 async def confine(
     context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: ExtraRights | None = None
 ) -> Confinement:
-    """Find out how a command would run here; looks, and changes nothing.
+    """Determine how a command would run here, without changing anything.
 
     Raises:
-        ToolFailed: The folder is not there, or outside of what the session may use.
+        ToolFailed: The folder does not exist, or the session may not use it.
     """
     wider = wider or ExtraRights()
     ours = os.environ if setup.environment is None else setup.environment
@@ -138,7 +138,7 @@ async def confine(
 
 @asynccontextmanager
 async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerator[CommandLaunch]:
-    """Make ready what the sandbox needs on the disk, for as long as the command runs."""
+    """Prepare what the sandbox needs on the disk while the command runs."""
     argv = [await trio.to_thread.run_sync(_shell), "-c", command]
     plan, bubblewrap = confinement.plan, confinement.bubblewrap
     if plan is None or bubblewrap is None:
@@ -147,7 +147,7 @@ async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerat
     held = ExitStack()
 
     def make_ready(plan: SandboxPlan) -> SandboxPlan:
-        if confinement.wider.protected:  # nothing stands in for anything, so leftovers would be in the way
+        if confinement.wider.protected:  # this run has no stand-ins, so leftover ones would be in the way
             for root in plan.writable:
                 clear_stand_ins(root, home_folders())
         held.enter_context(hold_places(plan))
@@ -165,35 +165,35 @@ async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerat
             bubblewrap=bubblewrap.path,
         )
     finally:
-        with trio.CancelScope(shield=True):  # a few calls of the file system
+        with trio.CancelScope(shield=True):  # only a few file system calls
             await trio.to_thread.run_sync(held.close)
 
 
 @attrs.frozen(kw_only=True)
 class ConfinedReading:
-    """How to run a program that only reads files of the workspace; unconfined where nothing can be confined."""
+    """How to run a program that only reads workspace files; unconfined where there is no sandbox."""
 
     environment: Mapping[str, str]
     plan: SandboxPlan | None = None
     bubblewrap: Bubblewrap | None = None
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """The command line that runs this command."""
+        """Return the command line that runs this command."""
         if self.plan is None or self.bubblewrap is None:
             return list(command)
         return sandbox_argv(command, self.plan, self.bubblewrap)
 
 
 def _own_program() -> tuple[str, ...]:
-    """Where the interpreter and this program are, if a sandbox would otherwise cover them by an empty folder."""
+    """Return the paths of the interpreter and this program that a sandbox would otherwise hide."""
     places = dict.fromkeys((sys.prefix, sys.base_prefix, str(Path(__file__).parent)))
     return tuple(place for place in places if is_beneath(os.path.realpath(place), PRIVATE))
 
 
 async def confine_reading(context: ToolContext, environment: Mapping[str, str]) -> ConfinedReading:
-    """Find out how to run a program that opens files by their paths, which somebody may swap for links meanwhile.
+    """Determine how to run a program that opens files by path, while another process may swap them for links.
 
-    It sees no more than a command of the model sees, and that with no right to change anything.
+    The program sees no more than the model's commands do, and may change nothing.
     """
     unconfined = ConfinedReading(environment=environment)
     found = await find_bubblewrap()
@@ -228,7 +228,7 @@ def _shell() -> str:
 
 
 def _folder(context: ToolContext, workdir: str) -> str:
-    """The folder to run in, behind all links, which must be in one that the session may use."""
+    """Return the folder to run in, with links resolved; it must lie in a folder that the session may use."""
     try:
         folder = Path(context.cwd, workdir).resolve(strict=True)
         roots = [Path(root).resolve() for root in (context.cwd, *context.sandbox.writable_roots)]

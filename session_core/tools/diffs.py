@@ -1,7 +1,7 @@
-"""What a change does to a text: a unified diff for people, and how many lines come and go.
+"""Text differences: a unified diff for people, and how many lines were added and removed.
 
-Comparing two texts line by line can take very long when lines repeat. So what both texts have in common at their ends
-is set aside first, and a middle that would be expensive counts as replaced as a whole: a longer diff, but a true one.
+Comparing two texts line by line can be very slow if lines repeat. So the common beginning and end are set aside first,
+and a middle that would be expensive counts as replaced as a whole: the diff is longer, but correct.
 """
 
 from collections import Counter
@@ -13,11 +13,11 @@ from typing import Final
 import attrs
 
 MAX_DIFF_CHARS: Final = 32_000
-"""Longer diffs are cut: nobody reads more before saying yes."""
+"""Longer diffs are cut: nobody reads more before an approval."""
 _CONTEXT: Final = 3
 _MAX_COMPARED_LINES: Final = 10_000
 _MAX_EQUAL_PAIRS: Final = 200_000
-"""Pairs of equal lines are what comparing costs."""
+"""The cost of a comparison grows with the pairs of equal lines."""
 _MAX_LINE_CHARS: Final = 1_000
 _CUT_LINE: Final = "... [cut]"
 
@@ -27,7 +27,7 @@ Span = tuple[int, int, int, int]
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """How one text differs from another; `text` is a unified diff, cut when it is very long."""
+    """How one text differs from another; `text` is a unified diff, cut if it is very long."""
 
     text: str
     added: int
@@ -35,12 +35,12 @@ class Difference:
 
     @property
     def counts(self) -> str:
-        """The numbers as people write them: `+3 -1`."""
+        """The numbers of added and removed lines: `+3 -1`."""
         return f"+{self.added} -{self.removed}"
 
 
 def difference(path: str, before: str | None, after: str, *, max_chars: int = MAX_DIFF_CHARS) -> Difference:
-    """Compare two versions of a file; `before` is None for a file that is new."""
+    """Compare two versions of a file; `before` is None for a new file."""
     old, new = split_lines(before or ""), split_lines(after)
     spans = changed_spans(old, new)
     head = [f"--- {'/dev/null' if before is None else f'a/{path}'}", f"+++ b/{path}"]
@@ -54,13 +54,13 @@ def difference(path: str, before: str | None, after: str, *, max_chars: int = MA
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines with their ends, counted as editors do: `splitlines` would break them at stranger characters too."""
+    """Split into lines with their ends, as editors count them: `splitlines` would split at unusual characters too."""
     *whole, last = text.split("\n")
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Where two lists of lines differ, in order; everything between is the same in both."""
+    """Return where two lists of lines differ, in order; everything between is equal."""
     shorter = min(len(old), len(new))
     head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
     tail = next((back for back in range(shorter - head) if old[-1 - back] != new[-1 - back]), shorter - head)
@@ -96,7 +96,7 @@ def _hunks(old: list[str], new: list[str], spans: list[Span], *, shows_ends: boo
 
 
 def _groups(spans: list[Span]) -> Iterator[list[Span]]:
-    """Changes so close that their surroundings touch belong together."""
+    """Group changes whose contexts touch."""
     group: list[Span] = []
     for span in spans:
         if group and span[0] - group[-1][1] > 2 * _CONTEXT:
@@ -131,7 +131,7 @@ def _bounded(lines: list[str], after: str, max_chars: int) -> str:
     text = "\n".join(lines)
     if len(text) <= max_chars and not any(_CUT_LINE in line for line in lines):
         return text
-    # The sum stands for what is not shown: a yes to this diff is a yes to this very text.
+    # The checksum covers what is not shown: an approval of this diff approves exactly this text.
     remark = f"\n[the diff is cut; the new text has {len(after)} characters, SHA-256 {_digest(after)}]"
     return text[: max(0, max_chars - len(remark))] + remark
 

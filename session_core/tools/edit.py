@@ -1,8 +1,8 @@
-"""Changing parts of a file: one place, every place, or several edits that are made together or not at all.
+"""The tools that change parts of a file: one place, every place, or several edits, all or none.
 
-The file is read anew for every call and its places are found by their text, so it does not matter what else has been
-changed in it since the model last saw it. If it changes between reading and writing, or since a person agreed to the
-edit, nothing is written, and the model has to look again.
+Each call reads the file again and finds the places by their text, so other changes since the model last saw the file do
+not matter. If the file changes between reading and writing, or after a person approved the edit, nothing is written,
+and the model has to read it again.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class TextEdit:
 
     @classmethod
     def read(cls, arguments: JsonObject) -> "TextEdit":
-        """Read it from arguments that nobody has checked."""
+        """Read it from unchecked arguments."""
         return cls(
             old=text_argument(arguments, "old_text"),
             new=text_argument(arguments, "new_text"),
@@ -69,7 +69,7 @@ class TextEdit:
 
 
 class _EditingTool:
-    """What both tools do with the edits they are given."""
+    """The common part of both edit tools."""
 
     spec: ToolSpec
     effects = WRITES
@@ -81,7 +81,7 @@ class _EditingTool:
         return await run_in_thread(lambda: preview_change(_plan(workspace, path, edits), workspace, "edit"))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Make the edits; a stop comes before or after, never in between."""
+        """Make the edits; a stop takes effect before or after, never in between."""
         path, edits = self._read_arguments(arguments)
         workspace = context.workspace
         return await apply_change(await run_in_thread(lambda: _plan(workspace, path, edits)), context)

@@ -1,6 +1,6 @@
-"""The file tools that can be offered: a few plain ones that only look, and the full set for work on code.
+"""The available file tools: a few plain read-only ones, and the full set for work on code.
 
-The plain ones are what the demo model knows. They show texts as they are, without line numbers.
+The demo model knows only the plain ones. They show texts as they are, without line numbers.
 """
 
 from typing import Final
@@ -31,17 +31,17 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
 MAX_ENTRIES: Final = 500
-"""Names in one listing; who needs more asks for a folder further down."""
+"""Names in one listing; to see more, list a folder further down."""
 _MAX_SCANNED: Final = 100_000
 
 
 def file_tools() -> tuple[Tool, ...]:
-    """Return the plain tools, which only look."""
+    """Return the plain, read-only tools."""
     return (ListFiles(), ReadFile(), CountWords())
 
 
 def coding_file_tools() -> tuple[Tool, ...]:
-    """Return the tools for work on code: those that look, then those that change files."""
+    """Return the tools for work on code: first those that read, then those that change files."""
     return (ReadTool(), ListTool(), GlobTool(), GrepTool(), WriteTool(), EditTool(), MultiEditTool())
 
 
@@ -69,7 +69,7 @@ class ListFiles:
         return await preview_reading("list", path_argument(arguments, default="."), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """List it; on cancel the listing is forgotten."""
+        """List the folder; on cancel the listing is discarded."""
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments, default=".")
         hidden = flag_argument(arguments, "hidden")
@@ -103,7 +103,7 @@ class ReadFile:
         return await preview_reading("read", path_argument(arguments), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Read it; on cancel what was read is forgotten."""
+        """Read the file; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments)
         first = count_argument(arguments, "first_line") or 1
@@ -135,7 +135,7 @@ class CountWords:
         return await preview_reading("count the words of", path_argument(arguments), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Count; on cancel what was counted is forgotten."""
+        """Count; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments)
         workspace = context.workspace
@@ -164,7 +164,7 @@ def _format_entry(entry: FolderEntry) -> str:
 
 
 def _excerpt(lines: list[str], first: int, count: int | None) -> str:
-    """The lines asked for, as many as fit, with a remark when there are more."""
+    """Return the requested lines, as many as fit, with a remark if there are more."""
     if first > max(1, len(lines)):
         raise ToolFailed(f"the argument 'first_line' is {first}, but the file has {len(lines)} lines")
     asked = lines[first - 1 :] if count is None else lines[first - 1 : first - 1 + count]

@@ -1,10 +1,10 @@
-"""Finding paths by some of their letters, as people type them.
+"""Fuzzy search for paths by some of their letters.
 
-A path fits a query if it holds the letters of the query in their order. Among those that fit, the best have the letters
-side by side, at the starts of words, and in the name rather than in the folders before it; then the shorter one comes
-first. A query without capitals takes capitals and small letters as the same.
+A path matches a query if it holds the letters of the query in order: `sct` matches `session_core/tools`. The best
+matches have the letters side by side, at the starts of words, and in the name rather than in the folders; among equals,
+the shorter path comes first. A query without capitals ignores case.
 
-Rating a path takes some microseconds, so of very many that fit only the most promising are rated.
+Rating a path takes some microseconds, so if very many match, only the most promising are rated.
 """
 
 import re
@@ -14,14 +14,14 @@ from itertools import compress, islice
 from typing import Final
 
 MOST_RATED: Final = 1_500
-"""Paths that are rated for one query, of each kind of those that are picked."""
+"""How many paths of each kind are rated for one query."""
 _STARTS_WORD: Final = frozenset("/_-. ")
 _LETTER, _ADJOINING, _WORD_START, _IN_NAME = 10, 12, 12, 4
 _WHOLE_NAME, _NAME_START = 60, 25
 
 
 class PathIndex:
-    """Paths to be searched again and again; folders end with a slash."""
+    """Paths prepared for many searches; folders end with a slash."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = sorted(paths, key=lambda path: (len(path), path))
@@ -32,7 +32,7 @@ class PathIndex:
         return len(self._paths)
 
     def best(self, query: str, limit: int) -> tuple[list[str], bool]:
-        """Return the best paths for a query, best first, and whether more would fit."""
+        """Return the best paths for a query, best first, and whether more match."""
         if not query:
             first = nsmallest(limit, self._paths, key=lambda path: (path.rstrip("/").count("/"), path.casefold()))
             return first, len(self._paths) > limit
@@ -45,12 +45,12 @@ class PathIndex:
 
 
 def _find_candidates(texts: Sequence[str], query: str, names: Callable[[], Sequence[str]]) -> list[int]:
-    """Return the places of paths that fit: all of them, or if there are very many the most promising."""
+    """Return the indexes of matching paths: all of them, or the most promising if there are very many."""
     fits = _subsequence(query)
     places = list(islice(compress(range(len(texts)), map(fits.match, texts)), MOST_RATED + 1))
     if len(places) <= MOST_RATED:
         return places
-    # The shortest are there; a longer path may still have a better name.
+    # The shortest paths are in; a longer path may still have a better name.
     chosen = dict.fromkeys(places)
     begins = (name.startswith(query) for name in names())
     for found in (begins, map(fits.match, names())):
@@ -59,7 +59,7 @@ def _find_candidates(texts: Sequence[str], query: str, names: Callable[[], Seque
 
 
 def _subsequence(query: str) -> "re.Pattern[str]":
-    """Return a pattern for texts that hold these letters in this order; it never goes back, whatever they are."""
+    """Return a pattern for texts that hold these letters in this order; it never backtracks."""
     return re.compile("".join(rf"[^{re.escape(each)}]*+{re.escape(each)}" for each in query))
 
 
@@ -68,13 +68,13 @@ def _name_of(path: str) -> str:
 
 
 def _fold_case(path: str) -> str:
-    """Return a path in small letters; one that would get another length stays, so that places are the same in both."""
+    """Return a path in lower case; unchanged if its length would change, so positions are the same in both."""
     small = path.lower()
     return small if len(small) == len(path) else path
 
 
 def rate(path: str, text: str, query: str) -> int:
-    """Return how well a path fits a query that it holds; `text` is the path as the query is compared with it."""
+    """Return the score of a matching path; `text` is the path in the case used for the comparison."""
     name_at = text.rfind("/", 0, len(text) - 1) + 1
     name = text[name_at:].removesuffix("/")
     rating = max(
@@ -92,7 +92,7 @@ def rate(path: str, text: str, query: str) -> int:
 
 
 def _find_contiguous(text: str, query: str, name_at: int) -> Sequence[int] | None:
-    """Return the places of the query as a whole: in the name, at the start of a word if it can be, else anywhere."""
+    """Return the positions of the query as one piece: in the name, if possible at a word start, else anywhere."""
     found = first = text.find(query, name_at)
     while found > 0 and text[found - 1] not in _STARTS_WORD:
         found = text.find(query, found + 1)
@@ -101,7 +101,7 @@ def _find_contiguous(text: str, query: str, name_at: int) -> Sequence[int] | Non
 
 
 def _find_word_starts(path: str, text: str, query: str, start: int) -> list[int] | None:
-    """Return the places of the letters if each of them can begin a word."""
+    """Return the positions of the letters if each of them can begin a word."""
     position, places = start - 1, list[int]()
     for letter in query:
         position = text.find(letter, position + 1)
@@ -122,7 +122,7 @@ def _begins_word(path: str, position: int) -> bool:
 
 
 def _find_compact(text: str, query: str, start: int) -> list[int] | None:
-    """Return places of the letters that lie close together: the first end that fits, and backwards from there."""
+    """Return positions of the letters that lie close together: find the first possible end, and search backwards."""
     position = start - 1
     for letter in query:
         position = text.find(letter, position + 1)

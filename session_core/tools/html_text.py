@@ -1,7 +1,7 @@
-"""Turn a page of HTML into text that a model reads easily: headings, links, lists, code, rough tables.
+"""Turn an HTML page into text that a model reads easily: headings, links, lists, code, rough tables.
 
-Scripts, styles and pictures without a description are left out. The time is linear in the length of the page and the
-result is bounded, whatever the page is made of.
+Leaves out scripts, styles and pictures without a description. For any page, the time is linear in its length and the
+result is bounded.
 """
 
 import re
@@ -15,9 +15,9 @@ from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.html_tokens import Tag, tokens
 
 MAX_LINK_CHARS: Final = 2_000
-"""Longer addresses are data; of such a link only the text is kept."""
+"""Longer addresses are data; only the text of such a link is kept."""
 MAX_INDENT: Final = 8
-"""Lists and quotations nested deeper than this are shown no deeper."""
+"""The deepest nesting of lists and quotations that is shown."""
 
 _HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _PARAGRAPHS: Final = frozenset({"p", "pre", "ul", "ol", "dl", "blockquote", "table", "figure", "hr", *_HEADINGS})
@@ -41,7 +41,7 @@ class PageText:
 
 
 def html_to_text(page: str, *, base_url: str = "", limit: int = MAX_TOOL_OUTPUT_CHARS) -> PageText:
-    """Turn a page into at most `limit` characters of text, links made whole by the address of the page."""
+    """Turn a page into at most `limit` characters of text, with links resolved against the address of the page."""
     writer = _Writer(base_url)
     complete = True
     for token in tokens(page):
@@ -59,7 +59,7 @@ def html_to_text(page: str, *, base_url: str = "", limit: int = MAX_TOOL_OUTPUT_
 
 
 class _Writer:
-    """Writes the page line by line; what is inline is gathered until its line ends."""
+    """Writes the page line by line; collects inline text until its line ends."""
 
     def __init__(self, base_url: str) -> None:
         self.title = ""
@@ -71,12 +71,12 @@ class _Writer:
         self._left_out_depth = 0
         self._in_title = False
         self._lists: list[int | None] = []
-        """The lists we are in: the next number, or None when they have bullets."""
+        """The open lists: the next number of each, or None for bullets."""
         self._quotes = 0
         self._mark = ""
-        """What the next line begins with: a bullet, a number or the signs of a heading."""
+        """The prefix of the next line: a bullet, a number or the signs of a heading."""
         self._link: tuple[int, str] | None = None
-        """Where in the inline text a link began, and where it leads."""
+        """The start of the open link in the inline text, and its target."""
         self._preformatted = False
         self._row: list[str] | None = None
         self._rows = 0
@@ -131,7 +131,7 @@ class _Writer:
     def _end_line(self, *, blank: bool) -> None:
         if self._preformatted:
             return
-        if self._row is not None:  # a cell is one line, whatever is in it
+        if self._row is not None:  # a cell is always one line
             self._inline.append(" ")
             return
         link = self._link
@@ -173,7 +173,7 @@ class _Writer:
             self.size += len(address) + 4
 
     def _address(self, reference: str) -> str:
-        """The whole address, or nothing when it leads to this page or nowhere."""
+        """Return the whole address, or an empty text if it leads to this page or nowhere."""
         reference = reference.strip()
         if not reference or reference.startswith("#") or len(reference) > MAX_LINK_CHARS:
             return ""
@@ -242,7 +242,7 @@ class _Writer:
             self._lines.append("---")
 
     def open_table(self, tag: Tag) -> None:
-        self.end_row()  # a table in a cell of another: the outer one only arranges the page
+        self.end_row()  # a table in a table cell: the outer table is only layout
         self._rows = 0
 
     def open_row(self, tag: Tag) -> None:

@@ -1,7 +1,7 @@
-"""Cut a page of HTML into text and tags, in time that grows with its length and no faster.
+"""Split an HTML page into text and tags, in linear time.
 
-The parser of the standard library takes minutes for a hundred kilobytes of half-open tags, and nobody can stop it.
-This one looks at every character a fixed number of times: what is never closed swallows the rest of the page, as in a
+The parser of the standard library takes minutes for a hundred kilobytes of half-open tags, and cannot be stopped. This
+one looks at every character a fixed number of times: an unclosed construct swallows the rest of the page, as in a
 browser.
 """
 
@@ -13,7 +13,7 @@ from typing import Final, Literal
 import attrs
 
 MAX_ATTRIBUTES: Final = 50
-"""Attributes of one tag that are kept; no honest tag has more."""
+"""Attributes kept per tag; no honest tag has more."""
 
 _NAME: Final = re.compile(r"[^\s/>]++")
 _BETWEEN: Final = re.compile(r"[\s/]*+")
@@ -24,24 +24,24 @@ _RAW: Final = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.ASCII)
     for name in ("script", "style", "title", "textarea", "iframe", "xmp", "noembed", "noframes")
 }
-"""Elements in which nothing but their own end is a tag."""
+"""Elements in which only their own end tag is a tag."""
 
 
 @attrs.frozen(kw_only=True)
 class Tag:
-    """A tag; `attributes` have small names and values as the page wrote them."""
+    """A tag; `attributes` have lower-case names and raw values."""
 
     kind: Literal["open", "close"]
     name: str
     attributes: dict[str, str] = attrs.field(factory=dict)
 
     def attribute(self, name: str) -> str:
-        """Return the value as meant, with its character references replaced; empty when there is none."""
+        """Return the value with its character references replaced; empty if there is none."""
         return unescape(self.attributes.get(name, ""))
 
 
 def tokens(page: str) -> Iterator[str | Tag]:
-    """Yield the page piece by piece: text as meant, tags; comments and declarations are left out."""
+    """Yield the text, with character references replaced, and the tags; leaves out comments and declarations."""
     position = 0
     while position < len(page):
         start = page.find("<", position)
@@ -96,7 +96,7 @@ def _position_after(page: str, end: str, start: int) -> int:
 
 
 def _tag(page: str, position: int, *, closing: bool) -> tuple[Tag | None, int]:
-    """Read a tag from its name on; None when the page ends within it."""
+    """Read a tag from its name on; None if the page ends within it."""
     name = _NAME.match(page, position)
     assert name is not None
     attributes: dict[str, str] = {}
@@ -127,5 +127,5 @@ def _tag(page: str, position: int, *, closing: bool) -> tuple[Tag | None, int]:
 
 def _end(pattern: re.Pattern[str], page: str, position: int) -> int:
     found = pattern.match(page, position)
-    assert found is not None  # each of these patterns matches nothing too
+    assert found is not None  # each of these patterns also matches the empty text
     return found.end()

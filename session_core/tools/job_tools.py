@@ -1,4 +1,4 @@
-"""The tools by which a model looks after the commands it has started in the background."""
+"""The tools with which a model manages its background commands."""
 
 from typing import Final
 
@@ -12,15 +12,15 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 MAX_WAIT_MS: Final = 60_000
-"""Waiting longer than this, a model had better do something else."""
+"""Instead of waiting longer, a model should do something else."""
 
-# They reach only jobs of their own session, whose start was allowed.
+# Only "read": they reach only jobs of their own session, whose start was allowed.
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 _JOB_ID: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "description": "The id of the job."}
 
 
 def shell_tools(jobs: BackgroundJobs, setup: ShellSetup | None = None) -> tuple[Tool, ...]:
-    """Return the shell and the tools for what it leaves running."""
+    """Return the shell and the tools for its background jobs."""
     return (ShellTool(jobs, setup), ReadJob(jobs), StopJob(jobs), ListJobs(jobs))
 
 
@@ -53,7 +53,7 @@ class ReadJob:
         self._jobs = jobs
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Read, waiting if need be; on cancel the output stays unread."""
+        """Read, and wait if necessary; on cancel the output stays unread."""
         refuse_unknown(arguments, self.spec)
         wait_ms = count_argument(arguments, "wait_ms", least=0) or 0
         if wait_ms > MAX_WAIT_MS:
@@ -82,7 +82,7 @@ class StopJob:
         self._jobs = jobs
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """End it; on cancel it is being ended all the same."""
+        """End the job; on cancel it is ended anyway."""
         refuse_unknown(arguments, self.spec)
         return _output(await self._jobs.stop(context.session_id, text_argument(arguments, "job_id")))
 

@@ -1,4 +1,4 @@
-"""Finding out which files there are: a folder as a tree, or the files whose paths fit a pattern."""
+"""The tools that list files: a folder as a tree, or the files whose paths match a pattern."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,14 +28,14 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
 MAX_LISTED: Final = 1_000
-"""Names in one tree; who needs more asks for a folder further down."""
+"""Names in one tree; to see more, list a folder further down."""
 MAX_LISTED_PER_FOLDER: Final = 200
 """A folder with very many names must not crowd out its neighbours."""
 MAX_DEPTH: Final = 10
 MAX_FOUND: Final = 500
 """Paths in one answer of glob."""
 MAX_WALKED: Final = 200_000
-"""Names that are looked at in one walk."""
+"""Names visited in one walk."""
 _LOOK_UP_EVERY: Final = 200
 _MAX_SCANNED: Final = 100_000
 _MAX_IGNORE_BYTES: Final = 256 * 1024
@@ -79,7 +79,7 @@ class ListTool:
         return await preview_reading("list", path_argument(arguments, default="."), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """List it; on cancel the listing is forgotten."""
+        """List the folder; on cancel the listing is discarded."""
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments, default=".")
         depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
@@ -119,7 +119,7 @@ class GlobTool:
         return await preview_reading("look for files in", path_argument(arguments, default="."), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Find them; on cancel what was found is forgotten."""
+        """Find the files; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
         pattern = PathPattern(text_argument(arguments, "pattern"))
         path = path_argument(arguments, default=".")
@@ -145,7 +145,7 @@ def _tree(workspace: Workspace, path: str, depth: int, withheld: WithholdRule) -
 
 
 def append_remarks(text: str, remarks: Sequence[str]) -> str:
-    """Put remarks for the model under what it is shown."""
+    """Append remarks for the model to a result."""
     return "\n".join([text, *(f"[{remark}]" for remark in remarks)])
 
 
@@ -186,7 +186,7 @@ class _Tree:
             return
         try:
             yield from self.lines(path, depth, rules)
-        except ToolFailed:  # removed meanwhile, or closed to us
+        except ToolFailed:  # removed in the meantime, or not accessible
             yield "[cannot be read]"
 
     def _with_rules_in(self, path: str, rules: IgnoreRules) -> IgnoreRules:
@@ -218,9 +218,9 @@ def _format_entry(entry: FolderEntry) -> str:
 
 
 def files_beneath(workspace: Workspace, path: str) -> Iterator[tuple[str, str, FolderEntry]]:
-    """Everything beneath a folder but folders: the path as shown, the path from that folder, and the entry.
+    """Yield all entries beneath a folder except folders: the path as shown, the path from that folder, and the entry.
 
-    For worker threads: ends with `Cancelled` when the task that waits for it is cancelled.
+    For worker threads: raises `Cancelled` when the waiting task is cancelled.
     """
     with explain_errors(path, "list"):
         location = workspace.locate(path)
@@ -234,7 +234,7 @@ def files_beneath(workspace: Workspace, path: str) -> Iterator[tuple[str, str, F
 
 
 def end_if_cancelled() -> None:
-    """Let a thread end early when nobody waits for it any more; outside of trio's threads it does nothing."""
+    """End a worker thread early once its task is cancelled; outside of trio's threads it does nothing."""
     with suppress(RuntimeError):
         trio.from_thread.check_cancelled()
 

@@ -1,8 +1,8 @@
-"""What runs inside a bubblewrap, seen from outside: whether anything is left of it, and how to end it.
+"""The processes inside a bubblewrap, seen from outside: whether any are left, and how to end them.
 
-Everything inside lives in a process namespace of its own, whatever sessions and groups it makes. The namespace is gone
-when its first process is, and the kernel takes all others with it. Bubblewrap tells us the number of that process. It
-does not wait for it, however: bubblewrap itself may be gone while the inside is still being ended.
+Everything inside lives in its own process namespace, whatever sessions and groups it creates. When the first process of
+the namespace ends, the kernel ends all others. Bubblewrap tells us the id of that process, but does not wait for it:
+bubblewrap itself may be gone while the inside is still ending.
 """
 
 import json
@@ -19,7 +19,7 @@ from session_core.sandbox.bubblewrap import open_filter
 
 _PROC: Final = Path("/proc")
 _MAX_INFO_BYTES: Final = 4_096
-"""What bubblewrap tells is a line of JSON."""
+"""The size of bubblewrap's report, a line of JSON."""
 
 
 class Namespace:
@@ -29,15 +29,15 @@ class Namespace:
         listening, self._info_descriptor = os.pipe()
         self._listening = trio.lowlevel.FdStream(listening)
         self._open_descriptors = [self._info_descriptor]
-        """Descriptors that are closed when the child has its copies."""
+        """Descriptors to close once the child has its copies."""
         self._first: int | None = None
         self._handle: int | None = None
 
     def enter(self, argv: Sequence[str], bubblewrap: str) -> list[str]:
-        """Return the command line of a sandbox with the descriptors that bubblewrap needs: see `inherited`.
+        """Return a sandbox's command line with the descriptors that bubblewrap needs: see `inherited_descriptors`.
 
         Raises:
-            OSError: The filter of system calls cannot be opened.
+            OSError: The system call filter cannot be opened.
         """
         words, filter_descriptor = open_filter(argv, bubblewrap)
         if filter_descriptor is not None:
@@ -48,16 +48,16 @@ class Namespace:
 
     @property
     def inherited_descriptors(self) -> tuple[int, ...]:
-        """The descriptors that the child has to be started with."""
+        """The descriptors that the child must inherit."""
         return tuple(self._open_descriptors)
 
     def close_inherited(self) -> None:
-        """Let go of them: bubblewrap has its own copies now, or never will."""
+        """Close them: bubblewrap has its own copies now, or never will."""
         while self._open_descriptors:
             os.close(self._open_descriptors.pop())
 
     async def read_first_pid(self) -> None:
-        """Hear from bubblewrap which process is the first inside; nothing is heard when it could not make one."""
+        """Read the id of the first process inside from bubblewrap, which reports none if it could not start one."""
         heard = bytearray()
         while len(heard) < _MAX_INFO_BYTES and (piece := await self._listening.receive_some(_MAX_INFO_BYTES)):
             heard += piece
@@ -69,9 +69,9 @@ class Namespace:
             self._first = first
 
     async def ask_to_end(self) -> None:
-        """Send SIGTERM to everything inside but the first process, which is a part of bubblewrap."""
+        """Send SIGTERM to everything inside except the first process, which belongs to bubblewrap."""
         if self._handle is None:
-            with trio.move_on_after(0.1):  # it was ended right after its start, and is about to tell
+            with trio.move_on_after(0.1):  # ended right after its start: the report is about to arrive
                 await self.read_first_pid()
         if self._first is not None:
             for pid in await trio.to_thread.run_sync(descendants, self._first):
@@ -79,7 +79,7 @@ class Namespace:
                     os.kill(pid, signal.SIGTERM)
 
     async def end(self) -> None:
-        """Kill what is left and wait until the whole namespace is gone."""
+        """Kill the remaining processes and wait until the whole namespace is gone."""
         if self._handle is None:
             return
         with suppress(ProcessLookupError, PermissionError):
@@ -87,7 +87,7 @@ class Namespace:
         await trio.lowlevel.wait_readable(self._handle)
 
     def close(self) -> None:
-        """Let go of all descriptors."""
+        """Close all descriptors."""
         self.close_inherited()
         os_handle, self._handle = self._handle, None
         if os_handle is not None:
@@ -96,7 +96,7 @@ class Namespace:
 
 
 def descendants(first: int) -> list[int]:
-    """The processes below this one, itself left out."""
+    """Return the descendants of this process, without itself."""
     parents: dict[int, int] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
@@ -104,6 +104,6 @@ def descendants(first: int) -> list[int]:
                 status = (entry / "stat").read_text(encoding="utf-8", errors="replace")
                 parents[int(entry.name)] = int(status.rpartition(")")[2].split()[1])
     found = [first]
-    for pid in found:  # grows while it is walked
+    for pid in found:  # grows during the loop
         found += [child for child, parent in parents.items() if parent == pid]
     return found[1:]

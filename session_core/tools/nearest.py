@@ -1,4 +1,4 @@
-"""When a text is not found: the lines of the file that come nearest, and how they differ from what was given."""
+"""For a text that is not found: the most similar lines of the file, and how they differ from it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from session_core.tools.diffs import changed_spans
 _SHOWN_LINES: Final = 12
 _SHOWN_LINE_CHARS: Final = 200
 _COMPARED_LINES: Final = 3_000
-"""Lines of the file whose letters are compared; comparing letters is slow."""
+"""How many lines of the file are compared letter by letter, which is slow."""
 _ALIKE: Final = 0.6
 _VOTES: Final = 4
-"""Places of a repeated line that are considered: a closing bracket says little about where we are."""
+"""How many places of a repeated line are considered: a closing bracket says little about the position."""
 
 
 def nearest_lines(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """Say that the text is not there, and show what is most like it."""
+    """Describe that the text is missing, and show the most similar lines."""
     have = [line.rstrip() for line in lines]
     want = [line.rstrip() for line in wanted]
     first = _best_window(have, want)
@@ -37,7 +37,7 @@ def nearest_lines(lines: Sequence[str], wanted: Sequence[str]) -> str:
 
 
 def _best_window(have: list[str], want: list[str]) -> int | None:
-    """Where most of the wanted lines are, whatever their indentation; else the line with the most similar letters."""
+    """Return where most of the wanted lines are, ignoring indentation; else the line with the most similar letters."""
     places: dict[str, list[int]] = {}
     for index, line in enumerate(want):
         if body := line.strip():
@@ -90,7 +90,7 @@ def _cut(line: str) -> str:
 
 
 def _first_difference(want: list[str], window: list[str], first: int) -> str | None:
-    """Name the first difference in the words; only if there is none, one in the indentation."""
+    """Describe the first difference in the words, or else in the indentation."""
     pairs = list(enumerate(zip(want, window, strict=False), first + 1))
     for line, (given, there) in pairs:
         if given.strip() != there.strip():

@@ -1,7 +1,7 @@
 """Patterns for paths: `*` and `?` within a name, `**` for any number of folders, `[a-z]`, and `{one,other}`.
 
-A pattern without a slash is for names in any folder. Matching takes no longer than pattern times path, whatever they
-are: patterns come from a model.
+A pattern without a slash matches names in any folder. Matching always takes at most pattern length times path length:
+patterns come from a model.
 """
 
 import fnmatch
@@ -22,7 +22,7 @@ class PathPattern:
     """A compiled pattern.
 
     Raises:
-        ToolFailed: It is no usable pattern; the message names the argument.
+        ToolFailed: The pattern is invalid; the message names the argument.
     """
 
     def __init__(self, pattern: str, argument: str = "pattern") -> None:
@@ -37,13 +37,13 @@ class PathPattern:
             self._alternatives.append(_compile(each))
 
     def matches(self, path: str) -> bool:
-        """Whether a path fits, given relative to the folder the pattern is for."""
+        """Return whether a path matches, given relative to the pattern's folder."""
         names = path.split("/")
         return any(_matches(parts, names) for parts in self._alternatives)
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """Every pattern that the braces stand for; a brace without its partner is an ordinary character."""
+    """Expand braces into all alternatives; an unmatched brace is an ordinary character."""
     waiting = [pattern]
     while waiting:
         each = waiting.pop()
@@ -54,14 +54,14 @@ def _alternatives(pattern: str) -> Iterator[str]:
             choices = [each[: inner.start()] + choice + each[inner.end() :] for choice in inner[1].split(",")]
             waiting += reversed(choices)
         else:
-            yield from [each] * (_MOST_ALTERNATIVES + 1)  # too many, which the caller says
+            yield from [each] * (_MOST_ALTERNATIVES + 1)  # too many, which the caller reports
 
 
 def _compile(pattern: str) -> list[_Part]:
     names = [name for name in pattern.split("/") if name not in {"", "."}]
     if "/" not in pattern.rstrip("/"):
         names = ["**", *names]
-    # Two `**` in a row mean no more than one, and many would take their time.
+    # Two `**` in a row mean the same as one, and many would be slow.
     names = [name for place, name in enumerate(names) if name != "**" or names[place - 1 : place] != ["**"]]
     return [None if name == "**" else re.compile(fnmatch.translate(name)) for name in names]
 
@@ -82,7 +82,7 @@ def _matches(parts: Sequence[_Part], names: Sequence[str]) -> bool:
 
 
 def _reachable_positions(parts: Sequence[_Part], places: set[int]) -> set[int]:
-    """The places in the pattern where one may be; `**` may also stand for nothing."""
+    """Return the possible positions in the pattern; `**` may also match no folder."""
     reached = set(places)
     for place in places:
         while place < len(parts) and parts[place] is None:

@@ -1,8 +1,8 @@
-"""The paths of a folder that people may want to name: its files, and the folders that hold them.
+"""The paths of a folder for completion: its files, and the folders that hold them.
 
-Left out are what the project ignores, folders full of what programs made, and places that tools do not touch by
-themselves: those with keys, and those whose change could run code (`confine`). Links are neither followed nor listed.
-ripgrep lists them where there is one; else the workspace's own walk does, which takes ten times as long.
+Leaves out what the project ignores, folders of generated files, and places that tools do not touch without approval:
+those with keys, and those whose change could run code (`sandbox`). Links are neither followed nor listed. ripgrep lists
+the paths if it is installed; otherwise the workspace's own walk does, which takes ten times as long.
 """
 
 import os
@@ -25,16 +25,16 @@ from session_core.tools.list_files import end_if_cancelled
 from session_core.tools.process import run_in_group
 
 HEAVY: Final = ("node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg")
-"""Folders that hold nothing people wrote, ignored or not."""
+"""Folders that hold no files people wrote, whether or not the project ignores them."""
 _LOOK_UP_EVERY: Final = 100
 _MAX_WALKED: Final = 4 * MAX_FOUND_PATHS
 _UNREADABLE: Final = "\ufffd"
-"""What stands for bytes of a name that are no text; such a path could not be sent to anybody."""
+"""Stands for undecodable bytes of a name; a path with it cannot be sent to clients."""
 
 
 @attrs.frozen(kw_only=True)
 class PathListing:
-    """Paths relative to the folder, folders with a slash at the end; `cut` if there was more to look at."""
+    """Paths relative to the folder, folders with a trailing slash; `cut` means that the list is incomplete."""
 
     paths: tuple[str, ...]
     cut: bool
@@ -43,18 +43,18 @@ class PathListing:
 async def paths_beneath(
     folder: str, hidden: Sequence[str] = (), *, ripgrep: bool = True, patience_ms: int = FIND_FILES_MS
 ) -> PathListing:
-    """Collect the paths of a folder, or as many as there is time and room for.
+    """Collect the paths of a folder, as many as fit the time and the limit.
 
     Args:
         folder: An absolute path.
-        hidden: Places that are closed besides those with keys.
+        hidden: Closed places besides those with keys.
         ripgrep: Whether ripgrep may list them.
         patience_ms: How long it may take.
 
     Raises:
         NotADirectoryError: There is no such folder.
 
-    Cancellation: the program or the thread that lists them has ended when `Cancelled` goes on.
+    Cancellation: the program or the thread that lists them has ended when `Cancelled` propagates.
     """
     closed, program = await trio.to_thread.run_sync(_prepare_listing, folder, tuple(hidden), ripgrep)
     gathered = _PathCollector(closed)
@@ -69,14 +69,14 @@ def _prepare_listing(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple
     if not os.path.isdir(folder):  # noqa: PTH112 - a text that came from a session
         raise NotADirectoryError(folder)
     program = shutil.which("rg") if ripgrep else None
-    # A program from the very folder is as foreign as its files.
+    # A program inside the folder is as untrusted as its files.
     if program is not None and (not Path(program).is_absolute() or Path(program).is_relative_to(folder)):
         program = None
     return ClosedPlaces.find_beneath(folder, hidden), program
 
 
 class ClosedPlaces:
-    """Places beneath a folder that are not shown; names count as the same in capitals and small letters."""
+    """Places beneath a folder that are not shown; names are compared without case."""
 
     def __init__(self, places: Iterable[str]) -> None:
         self._places = frozenset(place.casefold() for place in places)
@@ -84,7 +84,7 @@ class ClosedPlaces:
 
     @classmethod
     def find_beneath(cls, folder: str, hidden: Sequence[str]) -> "ClosedPlaces":
-        """Look at the disk for what is closed beneath a folder."""
+        """Find the closed places beneath a folder on the disk."""
         root = os.path.realpath(folder)
         homes = tuple(dict.fromkeys(os.path.realpath(home) for home in home_folders()))
         places = [
@@ -97,7 +97,7 @@ class ClosedPlaces:
         return cls((*PROTECTED, *beneath))
 
     def holds(self, path: str) -> bool:
-        """Tell whether a relative path is one of these places, or lies in one."""
+        """Return whether a relative path is one of these places, or lies in one."""
         head = path.partition("/")[0].casefold()
         if head not in self._heads:
             return False
@@ -106,7 +106,7 @@ class ClosedPlaces:
 
 
 class _PathCollector:
-    """Files as they are found, up to a bound."""
+    """Collects files as they are found, up to a limit."""
 
     def __init__(self, closed: ClosedPlaces) -> None:
         self.full = False
@@ -128,7 +128,7 @@ class _PathCollector:
             self._files.append(path)
 
     def feed(self, text: str) -> None:
-        """Take in what ripgrep says, cut anywhere: paths, each with a zero after it."""
+        """Process a piece of ripgrep's output, cut anywhere: paths, each followed by a zero byte."""
         *whole, self._rest = (self._rest + text).split("\0")
         for path in whole:
             self.add(path.removeprefix("./"))
@@ -156,7 +156,7 @@ def _folders(files: Iterable[str]) -> set[str]:
 
 
 async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, patience_ms: int) -> bool:
-    """List the files; false if the program cannot."""
+    """List the files; return false if the program cannot."""
     enough = trio.CancelScope()
 
     def take(text: str) -> None:
@@ -176,7 +176,7 @@ async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, 
                 timeout_ms=patience_ms,
             )
             gathered.full = gathered.full or outcome.timed_out
-            # 1: there is nothing, 2: some folders cannot be read. Anything it has said counts all the same.
+            # 1: there are no files, 2: some folders cannot be read. Any output counts anyway.
             return outcome.timed_out or outcome.exit_code in {0, 1} or gathered.has_paths
     except ToolFailed:
         return False
@@ -185,7 +185,7 @@ async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, 
 
 def _command(program: str) -> list[str]:
     command = [program, "--no-config", "--files", "--null", "--hidden", "--no-follow", "--no-messages"]
-    # As the walk has it: git's files count without a repository too, and none from outside of the folder.
+    # Same rules as the walk: git's ignore files count without a repository too, and none from outside the folder.
     command += ["--no-require-git", "--no-ignore-global", "--no-ignore-parent"]
     return [*command, *(f"--glob=!**/{name}/" for name in (".git", *HEAVY)), "./"]
 
@@ -204,6 +204,6 @@ def _list_by_walking(folder: str, hidden: Sequence[str], gathered: _PathCollecto
 
 
 def _walk_files(workspace: Workspace, ignore: IgnoreRules) -> Iterator[str]:
-    """Go through the files; a name that is passed over is looked at as well, so that time can be told."""
+    """Yield the files, and an empty text for each skipped entry, so the caller can check the time."""
     for path, entry in workspace.walk(".", ignore=ignore, limit=_MAX_WALKED):
         yield path if entry.kind == "file" else ""

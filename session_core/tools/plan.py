@@ -1,4 +1,4 @@
-"""The tool by which a model writes down what it means to do, for people to see."""
+"""The tool with which a model writes down its plan, for people to see."""
 
 from typing import Final, cast, get_args
 

@@ -1,13 +1,13 @@
-"""Run a program together with everything it starts, so that stopping it leaves no process behind.
+"""Run a program as a process group, and leave no process behind when it is stopped.
 
 1. The child leads a session and process group of its own; signals go to the group, never to the child alone.
-2. Its output is read until the very end, so that nobody in the group can hang on a full pipe while it is being ended.
-3. The group is ended before `run_in_group` returns or lets `Cancelled` through. This takes `KILL_GRACE_MS` for SIGTERM
-   and as much again for SIGKILL at the most.
-4. A process that leaves the group by `setsid` is out of reach, but cannot make us wait: its pipe is closed. Inside
+2. Its output is read to the very end, so no process of the group hangs on a full pipe while the group is being ended.
+3. The group has ended before `run_in_group` returns or lets `Cancelled` through. This takes at most `KILL_GRACE_MS` for
+   SIGTERM and as much again for SIGKILL.
+4. A process that leaves the group with `setsid` is out of reach, but cannot make us wait: we close its pipe. Inside
    bubblewrap nothing is out of reach, see `Namespace`.
-5. The thread that started the child lives as long as the child. Linux takes the death of that thread for the death of
-   the parent, and a child that wants to die with its parent would not outlive an idle worker thread.
+5. The thread that started the child lives as long as the child. Linux treats the death of that thread as the death of
+   the parent, so a child with a parent-death signal would die with an idle worker thread.
 """
 
 import codecs
@@ -29,22 +29,22 @@ from session_core.tools.base import ToolFailed
 from session_core.tools.namespace import Namespace, descendants
 
 _GRACE: Final = KILL_GRACE_MS / 1000
-"""How long a group may take to end when it is asked to."""
+"""How long a group may take to end after SIGTERM."""
 _KILL_WAIT: Final = KILL_GRACE_MS / 1000
-"""How long the kernel may take to end a group that was killed."""
+"""How long the kernel may take to end a group after SIGKILL."""
 _LOOK_AGAIN: Final = 0.02
-"""No system call waits for a whole group, so its end is found by looking this often."""
+"""The polling interval for the end of a group; no system call waits for a whole group."""
 _NO_PROGRAM: Final = "there is no such program"
 _NO_INTERPRETER: Final = "the interpreter named in its first line is missing"
 _PROC: Final = Path("/proc")
-"""Where Linux tells about processes; elsewhere it is missing."""
+"""Process information on Linux; missing on other systems."""
 
 
 @attrs.frozen(kw_only=True)
 class ProcessOutcome:
-    """How a program ended; `output` is the end of what it wrote, and a negative `exit_code` names a signal.
+    """How a program ended; `output` is the tail of its output, and a negative `exit_code` names a signal.
 
-    What it wrote to stderr is in `error_output`, if that was read apart.
+    `error_output` holds stderr if it was read separately.
     """
 
     exit_code: int
@@ -68,27 +68,27 @@ async def run_in_group(
     on_error_output: Callable[[str], None] | None = None,
     on_group: Callable[["RunningGroup"], None] | None = None,
 ) -> ProcessOutcome:
-    """Run a program to its end, without input and with stdout and stderr in one stream, unless they are kept apart.
+    """Run a program to its end, without input; stdout and stderr are one stream unless `on_error_output` is given.
 
-    What the program left running is given a moment to finish its output and is then ended too.
+    Processes that the program left running get a moment to finish their output and are then ended too.
 
     Args:
         argv: The program and its arguments; no shell is involved.
         cwd: The folder it runs in.
-        on_output: Gets the output piece by piece as it comes; must not wait.
-        env: Its whole environment; ours when left out.
-        output_limit: How many characters of the end of the output the outcome keeps.
-        timeout_ms: After this long it is ended as by a cancellation, and the outcome says so.
+        on_output: Gets the output piece by piece as it arrives; must not block.
+        env: Its whole environment; ours by default.
+        output_limit: How many characters of the tail of the output the outcome keeps.
+        timeout_ms: After this time the program is ended as by a cancellation, and the outcome says so.
         on_start: Called once, when the program runs.
-        bubblewrap: The program in `argv` that opens the sandbox, if there is one; what is inside is ended as a whole.
-        on_error_output: Gets what comes on stderr, which is then a stream of its own, bounded like the other.
-        on_group: Called once, when the program runs, with what signals can be sent to.
+        bubblewrap: The program in `argv` that opens the sandbox, if any; everything inside is ended as a whole.
+        on_error_output: Gets stderr, which is then a separate stream with the same bound.
+        on_group: Called once, when the program runs, with the group to send signals to.
 
     Raises:
         ToolFailed: The program could not be started.
 
-    Cancellation: the whole group gets SIGTERM, after `KILL_GRACE_MS` SIGKILL, and is gone when `Cancelled` goes on.
-        Output written after that moment is read and thrown away.
+    Cancellation: the whole group gets SIGTERM, then SIGKILL after `KILL_GRACE_MS`, and is gone when `Cancelled`
+        propagates. Output written after the cancellation is read and discarded.
     """
     namespace = Namespace() if bubblewrap is not None else None
     process = await _start(
@@ -111,7 +111,7 @@ async def run_in_group(
             with trio.move_on_after(math.inf if timeout_ms is None else timeout_ms / 1000) as limit:
                 await process.wait()
             timed_out = limit.cancelled_caught
-            # What is left of the group may still be writing: a `tee` behind the program, say.
+            # The rest of the group may still be writing, for example a `tee` behind the program.
             nursery.cancel_scope.deadline = trio.current_time() + (0 if timed_out else _GRACE)
     finally:
         with trio.move_on_after(3 * _GRACE + _KILL_WAIT, shield=True):
@@ -131,12 +131,12 @@ async def run_in_group(
 
 
 class ChildProcess:
-    """A running program, the first of its group; whoever starts it says when it has `ended`.
+    """A running program, the leader of its group; the code that started it calls `set_exit_code` at its end.
 
     Attributes:
-        pid: Its number, which is that of the group too.
-        stdout: Where its output comes from.
-        stderr: The same for what it writes there, if that is read apart.
+        pid: Its process id, which is also the group id.
+        stdout: The stream of its output.
+        stderr: The stream of its error output, if that is read separately.
     """
 
     def __init__(self, pid: int, stdout: trio.lowlevel.FdStream, stderr: trio.lowlevel.FdStream | None) -> None:
@@ -147,13 +147,13 @@ class ChildProcess:
         self._ended = trio.Event()
 
     def set_exit_code(self, exit_code: int) -> None:
-        """Hear how it has ended; a negative number names a signal."""
+        """Record how it has ended; a negative number names a signal."""
         self._exit_code = exit_code
         self._ended.set()
 
     @property
     def exit_code(self) -> int | None:
-        """How it has ended, as far as that is known by now."""
+        """The exit code, if it is known by now."""
         return self._exit_code
 
     async def wait(self) -> int:
@@ -164,7 +164,7 @@ class ChildProcess:
 
 
 class RunningGroup:
-    """A program with all that it has started, while `run_in_group` runs it."""
+    """A program and everything it has started, while `run_in_group` runs it."""
 
     def __init__(self, process: ChildProcess, *, confined: bool) -> None:
         self._process = process
@@ -172,20 +172,20 @@ class RunningGroup:
 
     @property
     def exit_code(self) -> int | None:
-        """How the program has ended, as far as that is known by now; a negative number names a signal."""
+        """The program's exit code, if it is known by now; a negative number names a signal."""
         return self._process.exit_code
 
     async def signal(self, number: int) -> None:
-        """Send a signal to everything in the group, or inside the sandbox; those that are gone get none.
+        """Send a signal to every process in the group, or inside the sandbox; skips processes that are gone.
 
-        Cancellation: it was sent to all of them or to none.
+        Cancellation: the signal was sent to all of them or to none.
         """
         if not self._confined:
             await trio.lowlevel.checkpoint()
             _signal_group(self._process, number)
             return
-        while self._process.exit_code is None:  # nobody tells when the sandbox is made
-            # The first below bubblewrap is a part of it; a signal to either would be none to the program.
+        while self._process.exit_code is None:  # nothing signals that the sandbox is set up
+            # The first process below bubblewrap belongs to bubblewrap; a signal to either would not reach the program.
             inside = (await trio.to_thread.run_sync(descendants, self._process.pid))[1:]
             for pid in inside:
                 with suppress(ProcessLookupError, PermissionError):
@@ -238,7 +238,7 @@ async def _start(
 
     def live() -> None:
         try:
-            program = subprocess.Popen(  # noqa: TID251 - in a thread of its own, which has to outlive the child
+            program = subprocess.Popen(  # noqa: TID251 - in its own thread, which has to outlive the child
                 argv,
                 cwd=cwd,
                 env=env,
@@ -260,7 +260,7 @@ async def _start(
             token.run_sync_soon(on_ended, exit_code)
 
     trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
-    with trio.CancelScope(shield=True):  # or nobody would end what is being started
+    with trio.CancelScope(shield=True):  # otherwise a program that is just starting would never be ended
         await started.wait()
     if namespace is not None:
         namespace.close_inherited()
@@ -290,9 +290,9 @@ def _pipes(count: int) -> list[tuple[int, int]]:
 async def explain_start_failure(
     program: str, cwd: str, error: OSError | ValueError, *, env: Mapping[str, str] | None = None
 ) -> str:
-    """Say why a program could not be started in a folder, with these variables or with ours.
+    """Describe why a program could not be started in a folder, with the given environment or with ours.
 
-    Cancellation: nothing is left over.
+    Cancellation: leaves nothing behind.
     """
     return await trio.to_thread.run_sync(_explain_start_failure, program, cwd, error, env, abandon_on_cancel=True)
 
@@ -301,12 +301,12 @@ def _explain_start_failure(program: str, cwd: str, error: OSError | ValueError, 
     prefix = f"cannot run {program!r}"
     if not isinstance(error, OSError):
         return f"{prefix}: {error}"
-    # The error names the folder or the program, depending on the platform; so look at the folder itself.
+    # The error names the folder or the program, depending on the platform, so we check the folder ourselves.
     if isinstance(error, FileNotFoundError | NotADirectoryError) and not Path(cwd).is_dir():
         return f"{prefix}: the folder {cwd!r} does not exist"
     # If one folder in PATH may not be searched, the system reports "permission denied" for every missing program.
     if isinstance(error, FileNotFoundError | PermissionError):
-        # Not Path.is_file, which raises what it meets in a folder that may not be searched.
+        # Not Path.is_file, which raises in a folder that may not be searched.
         on_path = (os.path.isfile(os.path.join(cwd, each, program)) for each in os.get_exec_path(env))  # noqa: PTH113, PTH118
         if os.sep not in program and not any(on_path):
             return f"{prefix}: {_NO_PROGRAM}"
@@ -317,7 +317,7 @@ def _explain_start_failure(program: str, cwd: str, error: OSError | ValueError, 
 
 
 class _Output:
-    """Bytes in, text out: decoded as it comes, with a bounded memory of its end."""
+    """Decodes output as it arrives, and keeps a bounded tail of it."""
 
     def __init__(self, on_output: Callable[[str], None], limit: int) -> None:
         self._on_output = on_output
@@ -349,16 +349,16 @@ async def _pump(stream: trio.lowlevel.FdStream, feed: Callable[[bytes | bytearra
 
 
 async def end_group(process: ChildProcess, namespace: Namespace | None) -> None:
-    """Leave nothing of the group alive, nor of the namespace; takes three times `KILL_GRACE_MS` at the most.
+    """End the whole group and the namespace; takes at most three times `KILL_GRACE_MS`.
 
-    What is still written to its pipes is read and thrown away, and they are closed.
+    Reads and discards what is still written to the pipes, and closes them.
     """
     async with AsyncExitStack() as open_ones, trio.open_nursery() as nursery:
         for stream in filter(None, (process.stdout, process.stderr)):
             await open_ones.enter_async_context(stream)
             nursery.start_soon(_pump, stream, _throw_away)
         if namespace is not None:
-            # To end bubblewrap is to kill what is inside, so that is asked to go first.
+            # Ending bubblewrap kills everything inside, so ask the inside to end first.
             with trio.move_on_after(_GRACE):
                 await namespace.ask_to_end()
                 await process.wait()
@@ -377,17 +377,17 @@ async def _wait_for_group_end(process: ChildProcess) -> None:
     """Wait until the child is reaped and nothing else is alive in its group."""
     await process.wait()
     while _signal_group(process, 0) and await trio.to_thread.run_sync(_is_group_alive, process.pid):  # noqa: ASYNC110
-        # Grandchildren are not ours, so nobody tells us of their end.
+        # Grandchildren are not our children, so we are not notified of their end.
         await trio.sleep(_LOOK_AGAIN)
 
 
 def _signal_group(process: ChildProcess, number: int) -> bool:
-    """Send a signal to the group and tell whether there was anyone to get it.
+    """Send a signal to the group and return whether any process got it.
 
-    A group keeps its number taken for as long as it has a member, and a freed number is given out again only after all
-    others: nobody else can be hit within the moments in which this is called.
+    A group id stays taken as long as the group has a member, and the kernel reuses a freed id only after all others, so
+    the signal cannot hit another group in the short time in which this is called.
     """
-    # PermissionError: macOS says so of a group that holds only a zombie; elsewhere it means that we are powerless.
+    # PermissionError: macOS raises it for a group of zombies only; elsewhere it means that we may not signal the group.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
         return True
@@ -395,7 +395,7 @@ def _signal_group(process: ChildProcess, number: int) -> bool:
 
 
 def _is_group_alive(group: int) -> bool:
-    """Tell whether the group holds more than zombies, which in some containers nobody ever reaps."""
+    """Return whether the group holds more than zombies, which are never reaped in some containers."""
     if not _PROC.is_dir():
         return True
     return any(_is_alive_in_group(group, entry) for entry in _PROC.iterdir() if entry.name.isdigit())
@@ -404,9 +404,9 @@ def _is_group_alive(group: int) -> bool:
 def _is_alive_in_group(group: int, entry: Path) -> bool:
     try:
         status = (entry / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it has ended meanwhile
+    except OSError:  # it has ended in the meantime
         return False
-    # "pid (name) state parent group ...", and a name may hold anything, brackets and blanks included
+    # "pid (name) state parent group ..."; the name may hold any characters, including brackets and blanks
     state, _, its_group, *_ = status.rpartition(")")[2].split()
     return int(its_group) == group and state not in "ZX"
 

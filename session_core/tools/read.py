@@ -1,7 +1,7 @@
-"""Reading a file: some of its lines, numbered, or a picture.
+"""The tool that reads a file: some of its lines, numbered, or a picture.
 
-A file is read piece by piece until the lines asked for are found, so its size does not matter. Pictures are recognised
-by their first bytes, never by their names.
+It reads a file piece by piece until it has the requested lines, so the size of the file does not matter. It recognises
+pictures by their first bytes, never by their names.
 """
 
 import codecs
@@ -28,11 +28,11 @@ from session_core.vocabulary.messages import ImagePart
 from session_core.vocabulary.tools import ToolSpec
 
 MAX_LINES: Final = 2_000
-"""Lines in one result, unless more are asked for."""
+"""Lines in one result, unless the call asks for more."""
 MAX_LINE_CHARS: Final = 2_000
-"""Longer lines are data or were made by a program; their beginning tells enough."""
+"""Longer lines are data or generated; their beginning is enough."""
 MAX_SCANNED_BYTES: Final = 1_000_000_000
-"""How far into a huge file a line is looked for."""
+"""How far into a huge file we look for a line."""
 _PIECE_BYTES: Final = 1_000_000
 _STORED_LINE_BYTES: Final = 4 * (MAX_LINE_CHARS + 1)
 _ROOM_FOR_REMARKS: Final = 500
@@ -70,11 +70,11 @@ class ReadTool:
     effects = READS
 
     async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
+        """Describe what it would read; on cancel nothing has happened."""
         return await preview_reading("read", path_argument(arguments), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Read it; on cancel what was read is forgotten."""
+        """Read the file; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments)
         first = count_argument(arguments, "first_line") or 1
@@ -103,7 +103,7 @@ def read_file(workspace: Workspace, path: str, first: int, count: int) -> ToolOu
 
 
 def _feed(taker: "LineTaker", workspace: Workspace, path: str, *, stop_early: bool) -> bool:
-    """Read until all lines are taken, and the others counted unless there are too many; tell whether that was so."""
+    """Take the lines and count the others; return whether it stopped early, before all of them were counted."""
     scanned = 0
     for piece in _pieces(workspace, path):
         if b"\0" in piece:
@@ -145,7 +145,7 @@ def _format_lines(taker: "LineTaker", whole: str) -> str:
 
 
 class LineTaker:
-    """Takes some lines out of a stream of bytes, and counts the others without keeping them."""
+    """Takes a range of lines from a stream of bytes, and counts the other lines without keeping them."""
 
     def __init__(self, first: int, count: int, *, max_chars: int = MAX_TOOL_OUTPUT_CHARS - _ROOM_FOR_REMARKS) -> None:
         self.first = first
@@ -164,11 +164,11 @@ class LineTaker:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are lines after those taken."""
+        """Whether there are lines after the range."""
         return self.total >= self.first + len(self.lines)
 
     def feed(self, piece: bytes) -> None:
-        """Take in the next bytes; raises `UnicodeDecodeError` when a line that is taken is not UTF-8."""
+        """Process the next bytes; raises `UnicodeDecodeError` if a line in the range is not UTF-8."""
         start = 0
         if self._number < self.first:
             if self._number + piece.count(b"\n") < self.first:
@@ -191,7 +191,7 @@ class LineTaker:
         self._skip(piece, start)
 
     def end(self) -> None:
-        """There are no more bytes: what is open is the last line."""
+        """Finish the last line at the end of the file."""
         if self._line.length:
             if self._number >= self.first and not self.has_all:
                 self._take()
@@ -221,7 +221,7 @@ class LineTaker:
 
 
 class _OpenLine:
-    """A line whose end has not come yet; only its beginning is kept."""
+    """A line whose end has not arrived yet; keeps only its beginning."""
 
     def __init__(self) -> None:
         self.length = 0

@@ -1,9 +1,9 @@
-"""Searching in files with a regular expression.
+"""Search files with a regular expression.
 
 The workspace decides which files are searched: beneath the folder, not through links, without what the project ignores.
-Two programs can search them: ripgrep where there is one, else our own (`search_worker`), which also takes patterns that
-ripgrep has no notion of, such as those that look ahead. Either runs as a process with a time limit, so no pattern can
-hold up the service.
+Two programs can search them: ripgrep if it is installed, else our own (`search_worker`), which also supports patterns
+that ripgrep does not, such as lookahead. Either runs as a process with a time limit, so no pattern can block the
+service.
 """
 
 import json
@@ -32,14 +32,14 @@ from session_core.vocabulary.tools import ToolSpec
 
 MAX_PATTERN_CHARS: Final = 10_000
 MAX_MATCHES: Final = 200
-"""Lines that fit in one answer, unless another number is asked for."""
+"""Matching lines in one answer, unless the call asks for another number."""
 MOST_MATCHES: Final = 2_000
 MAX_CONTEXT: Final = 20
 MAX_SEARCHED_FILES: Final = 50_000
 SEARCH_SECONDS: Final = 20.0
-"""A search that takes longer is of no help in a conversation."""
+"""A slower search is of no use in a conversation."""
 _MAX_ARGUMENT_BYTES: Final = 500_000
-"""Names of files handed to one program; Linux takes four times as much, other systems twice."""
+"""The size of the file names passed to one program; Linux accepts four times as much, other systems twice."""
 _WORKER: Final = str(Path(__file__).with_name("search_worker.py"))
 
 Engine = Literal["ripgrep", "own"]
@@ -58,7 +58,7 @@ class Query:
 
     @property
     def max_per_file(self) -> int:
-        """One match tells that a file belongs on the list; a count goes through to the end."""
+        """The limit per file: one match is enough to list a file, a count needs them all."""
         return {"files": 1, "counts": MAX_FILE_BYTES, "lines": self.limit + 1}[self.show]
 
 
@@ -117,7 +117,7 @@ class GrepTool:
         return await preview_reading("search in", path_argument(arguments, default="."), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Search; on cancel the searching process has ended when `Cancelled` goes on."""
+        """Search; on cancel the searching process has ended when `Cancelled` propagates."""
         refuse_unknown(arguments, self.spec)
         query = _read_query(arguments)
         path = path_argument(arguments, default=".")
@@ -127,7 +127,7 @@ class GrepTool:
             left_out = await run_in_thread(lambda: WithheldFilter.for_folder(workspace, path, context.withheld))
             files, more = await run_in_thread(lambda: _files_to_search(workspace, path, include, left_out))
             program = await run_in_thread(lambda: self._program(workspace.root))
-            # Between the walk and the search a folder may become a link: what it leads to must not be read.
+            # A folder may become a link between the walk and the search; its target must not be read.
             confined = await confine_reading(context, _environment())
             search = _Search(query=query, cwd=workspace.root, patience=patience, confined=confined)
             await search.run(files, program)
@@ -135,7 +135,7 @@ class GrepTool:
         raise ToolFailed(f"the files beneath {path!r} are too many to find in {SEARCH_SECONDS:.0f} seconds")
 
     def _program(self, root: str) -> str | None:
-        """Where ripgrep is; a program from the folder that is searched does not count."""
+        """Return the path of ripgrep; ignores a program inside the searched folder."""
         found = None if self._engine == "own" else shutil.which("rg")
         if found is not None and Path(found).is_absolute() and not Path(found).is_relative_to(root):
             return found
@@ -168,7 +168,7 @@ def _read_query(arguments: JsonObject) -> Query:
 def _files_to_search(
     workspace: Workspace, path: str, include: PathPattern | None, left_out: WithheldFilter
 ) -> tuple[list[str], bool]:
-    """The files, and whether there are more than are ever searched."""
+    """Return the files to search, and whether there are more than the limit."""
     with explain_errors(path):
         location = workspace.locate(path)
     try:
@@ -192,7 +192,7 @@ def _files_to_search(
 
 @attrs.define(kw_only=True)
 class _Search:
-    """One search, by as many programs as its files need."""
+    """One search, split over as many programs as its files need."""
 
     query: Query
     cwd: str
@@ -204,7 +204,7 @@ class _Search:
 
     async def run(self, files: Sequence[str], ripgrep: str | None) -> None:
         limit = trio.CancelScope(deadline=self.patience.deadline)
-        self.patience.deadline = float("inf")  # from here on there may be something to show
+        self.patience.deadline = float("inf")  # from here on there may be results to show
         with limit, self._full:
             if ripgrep is not None and await self._search_with(_ripgrep(ripgrep, self.query), files):
                 return
@@ -213,7 +213,7 @@ class _Search:
         self._too_slow = limit.cancelled_caught
 
     async def _search_with(self, command: Sequence[str], files: Sequence[str]) -> bool:
-        """Search with this command; false if it does not understand the pattern."""
+        """Search with this command; return false if it does not support the pattern."""
         self.results = SearchResults(self.query.show, most=self.query.limit, when_full=self._full.cancel)
         for batch in _batches(files):
             self.results.next_program()
@@ -252,7 +252,7 @@ def _batches(files: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for file in files:
-        # A dot in front: no name is taken for an option, nor "-" for the standard input.
+        # With a leading "./" no name is mistaken for an option, nor "-" for the standard input.
         name = file if file.startswith("/") else f"./{file}"
         length = len(os.fsencode(name)) + 9
         if batch and size + length > _MAX_ARGUMENT_BYTES:
@@ -286,6 +286,6 @@ def _worker_command(query: Query) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """What a program needs to run; none of our secrets and settings."""
+    """Return the variables that a program needs to run, without our secrets and settings."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT") if name in os.environ}
     return {**inherited, "LC_ALL": "C.UTF-8"}

@@ -1,4 +1,4 @@
-"""What a search has found: read from the searching program as it comes, bounded, and laid out for the model."""
+"""Search results: read from the searching program as they arrive, bounded, and formatted for the model."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from session_core.tools.text_files import cut, format_count, plain_name
 
 MAX_SHOWN_LINE_CHARS: Final = 500
 _MAX_DOCUMENT_CHARS: Final = 2_000_000
-"""A line of a megabyte is data, and its match is of no use to anybody."""
+"""Longer lines are data, and a match in them is of no use."""
 
 Show = Literal["lines", "files", "counts"]
 
@@ -29,7 +29,7 @@ class FoundLine:
 
 @attrs.define
 class FoundFile:
-    """What was found in one file: how many lines fit, and the lines in order, with those around them."""
+    """The matches in one file: how many lines match, and the lines in order, with their context."""
 
     path: str
     matches: int = 0
@@ -37,9 +37,9 @@ class FoundFile:
 
 
 class SearchResults:
-    """Collects what a searching program says, up to a number of lines, or of files when their lines are not shown.
+    """Collects the output of a searching program, up to a number of lines, or of files if lines are not shown.
 
-    `when_full` is called as soon as there is more than that.
+    It calls `when_full` as soon as there is more than that.
     """
 
     def __init__(self, show: Show, *, most: int, when_full: Callable[[], None]) -> None:
@@ -57,7 +57,7 @@ class SearchResults:
         self._skipping = False
 
     def feed(self, text: str) -> None:
-        """Take in output as it comes, cut anywhere."""
+        """Process a piece of output, cut anywhere."""
         *whole, rest = text.split("\n")
         for part in whole:
             if self._skipping:
@@ -72,14 +72,14 @@ class SearchResults:
             self._rest, self._skipping = "", True
 
     def next_program(self) -> None:
-        """What comes now is from another program; one that was ended may have left half a document."""
+        """Start with the output of another program; drops half a document that an ended program left."""
         self._rest, self._skipping, self._open, self.is_complete = "", False, None, False
 
     def _take(self, document: str) -> None:
         try:
             message = json.loads(document)
             kind, data = message["type"], message["data"]
-        except (ValueError, TypeError, KeyError):  # a complaint rather than a document
+        except (ValueError, TypeError, KeyError):  # an error message rather than a document
             return
         match kind:
             case "match" | "context":
@@ -112,7 +112,7 @@ class SearchResults:
         return self._count + file.matches if self._show == "lines" else len(self.files)
 
     def _end_file(self, data: dict[str, Any]) -> None:
-        # Only now is it known whether the file is text all through.
+        # Only now do we know whether the whole file is text.
         if self._open is not None and data.get("binary_offset") is None:
             self._keep(self._open)
         self._open = None
@@ -147,7 +147,7 @@ def _shorten_line(text: str) -> str:
 
 
 def format_results(files: list[FoundFile], show: Show, remarks: list[str]) -> str:
-    """The answer for the model."""
+    """Format the results for the model."""
     lines: list[str] = []
     for file in files:
         name = plain_name(file.path)

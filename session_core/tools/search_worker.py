@@ -1,7 +1,7 @@
-"""The search in files, run as a program of its own: a pattern that takes for ever is then ended with its process.
+"""The file search as a separate program: a pattern that takes forever ends with its process.
 
-It needs nothing but the standard library and speaks like `rg --json`, one JSON document per line, so that whoever reads
-it need not know which of the two has searched. Arguments: the options as JSON, then the files.
+It needs only the standard library and prints the format of `rg --json`, one JSON document per line, so the reader does
+not need to know which of the two has searched. Arguments: the options as JSON, then the files.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def main(arguments: list[str]) -> int:
-    """Search, and return the exit code: 0 if anything was found, 1 if nothing was, 2 if the pattern is no pattern."""
+    """Search, and return the exit code: 0 for matches, 1 for no match, 2 for an invalid pattern."""
     options = json.loads(arguments[0])
     pattern = re.escape(options["pattern"]) if options["literal"] else options["pattern"]
     try:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
 
 def search(path: str, lines: list[str], pattern: "re.Pattern[str]", options: dict[str, Any]) -> bool:
-    """Tell of every line that fits, and of those around it."""
+    """Report every matching line and its context; return whether there was one."""
     context: int = options["context"]
     most: int = options["max_per_file"]
     last_reported, found = 0, 0
@@ -59,7 +59,7 @@ def search(path: str, lines: list[str], pattern: "re.Pattern[str]", options: dic
 
 
 def read_lines(path: str, max_bytes: int) -> list[str] | None:
-    """The lines of a text file without their ends; nothing for what is no text, too large, or cannot be read."""
+    """Return the lines of a text file without their ends; None if it is not text, too large, or unreadable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -83,7 +83,7 @@ def read_lines(path: str, max_bytes: int) -> list[str] | None:
 
 
 def report_line(kind: str, path: str, number: int, line: str) -> None:
-    """Tell of one line."""
+    """Report one line."""
     write_document(kind, {"path": as_text(path), "lines": {"text": line}, "line_number": number})
 
 
@@ -93,7 +93,7 @@ def write_document(kind: str, data: dict[str, Any]) -> None:
 
 
 def as_text(path: str) -> dict[str, str]:
-    """A path as text, or as bytes if it is none."""
+    """Encode a path as text, or as bytes if it is not valid text."""
     try:
         path.encode()
     except UnicodeEncodeError:

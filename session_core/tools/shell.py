@@ -1,4 +1,4 @@
-"""The tool that runs commands: confined, bounded in time and output, and gone with all they started when they end."""
+"""The tool that runs commands: confined, bounded in time and output, and leaving no process behind."""
 
 import os
 import secrets
@@ -28,15 +28,15 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 MAX_COMMAND_CHARS: Final = 30_000
-"""The kernel takes arguments of 128 KiB, and a character may need four bytes."""
+"""The kernel accepts arguments up to 128 KiB, and a character may take four bytes."""
 DEFAULT_TIMEOUT_MS: Final = 120_000
-"""Enough for a build or a test run of usual size."""
+"""Enough for an ordinary build or test run."""
 MAX_TIMEOUT_MS: Final = 600_000
-"""What takes longer belongs in the background, where the model can look after it."""
+"""Longer commands belong in the background, where the model can watch them."""
 RESULT_CHARS: Final = 30_000
-"""The end of the output is what tells most; the rest is a file away."""
+"""The tail of the output is the most useful part; the rest is in a file."""
 MAX_OUTPUT_FILE_CHARS: Final = 10_000_000
-"""Output beyond this is thrown away."""
+"""Output beyond this is discarded."""
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"execute"})
 
@@ -96,7 +96,7 @@ class ShellTool:
         self._setup = setup or ShellSetup()
 
     async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Show the exact command and what it runs in; on cancel nothing has happened."""
+        """Show the exact command and its confinement; on cancel nothing has happened."""
         command, timeout_ms, background = self._arguments(arguments)
         confinement = await self._confine(arguments, context)
         first, *more = command.strip().splitlines()
@@ -110,9 +110,9 @@ class ShellTool:
         )
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Run it to its end or start it in the background.
+        """Run the command to its end or start it in the background.
 
-        Cancellation: the command and everything it started have ended when `Cancelled` goes on.
+        Cancellation: the command and everything it started have ended when `Cancelled` propagates.
         """
         command, timeout_ms, background = self._arguments(arguments)
         confinement = await self._allowed_confinement(arguments, context)
@@ -144,12 +144,12 @@ class ShellTool:
         return _output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
 
     async def run_with_separate_streams(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
-        """Run it to its end and keep what it writes to stdout and to stderr apart, for programs that read it.
+        """Run the command to its end and keep stdout and stderr separate, for programs that read them.
 
         Raises:
-            ToolFailed: It could not be started, or was to run in the background.
+            ToolFailed: The command could not be started, or should have run in the background.
 
-        Cancellation: the command and everything it started have ended when `Cancelled` goes on.
+        Cancellation: the command and everything it started have ended when `Cancelled` propagates.
         """
         command, timeout_ms, background = self._arguments(arguments)
         if background:
@@ -188,7 +188,7 @@ class ShellTool:
         return command, timeout_ms, background
 
     async def _allowed_confinement(self, arguments: JsonObject, context: ToolContext) -> Confinement:
-        """What the command is going to run in; refused if it is less than the policy wants and nobody has agreed."""
+        """Return the command's confinement; refuse one that is weaker than the policy unless a person has agreed."""
         confinement = await self._confine(arguments, context)
         if confinement.unconfined is not None and not context.approved:
             raise ToolFailed(
@@ -205,7 +205,7 @@ class ShellTool:
 
 
 def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRights:
-    """What the command asks for beyond the policy; without a sandbox there is nothing to widen."""
+    """Return the rights that the command requests beyond the policy; without a sandbox there is nothing to widen."""
     if context.sandbox.mode == "full_access":
         return ExtraRights()
     return ExtraRights(
@@ -244,7 +244,7 @@ def _format_preview(
 
 
 class _OutputRecorder:
-    """The output from its beginning, as much as may be kept."""
+    """Keeps the output from its beginning, up to a limit."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
@@ -258,7 +258,7 @@ class _OutputRecorder:
 
 
 async def _save_output(recorder: _OutputRecorder, context: ToolContext) -> str | None:
-    """Write the whole output to a file and return its path; none when that is not possible."""
+    """Write the whole output to a file and return its path, or None if that is not possible."""
     if context.outputs is None:
         return None
     folder = Path(context.outputs)
@@ -304,7 +304,7 @@ def _ending(outcome: ProcessOutcome, timeout_ms: int) -> str:
             f"ended after {timeout_ms / 1000:g} seconds, which is its time limit; give it a longer timeout_ms or run "
             "it with background=true"
         )
-    number = -code if code < 0 else code - 128  # a shell and bubblewrap tell a signal this way
+    number = -code if code < 0 else code - 128  # shells and bubblewrap report a signal this way
     with suppress(ValueError):
         name = signal.Signals(number).name
         return f"ended by the signal {name}" if code < 0 else f"exit code {code}, as after the signal {name}"

@@ -1,6 +1,6 @@
-"""Skills: folders with a `SKILL.md` that tells the model how to do one kind of work; this tool lets it read them.
+"""The tool that reads skills: folders with a `SKILL.md` that tells the model how to do one kind of work.
 
-The prompt names each skill with one sentence; only what is needed is read, so a hundred skills cost little.
+The prompt names each skill in one sentence; the model reads only what it needs, so a hundred skills cost little.
 """
 
 import os
@@ -22,9 +22,9 @@ SkillSource = Literal["project", "user", "built_in"]
 
 SKILL_FILE: Final = "SKILL.md"
 MAX_SKILL_BYTES: Final = 64_000
-"""A guide longer than that belongs in files beside it, read when they are needed."""
+"""A longer guide should be split into files beside it, read when they are needed."""
 MAX_FILES_LISTED: Final = 100
-"""Files beside a guide that are named; a skill is not an archive."""
+"""How many files beside a guide are listed; a skill is not an archive."""
 
 _FENCE: Final = re.compile(r"-{3,}[ \t]*")
 
@@ -34,7 +34,7 @@ class Skill:
     """A skill that was found.
 
     Attributes:
-        root: The folder that nothing of it may lead out of: the project, or the skill's own folder.
+        root: The folder that the skill's files must not leave: the project, or the skill's own folder.
         folder: The skill's folder beneath `root`; `.` if it is the root itself.
     """
 
@@ -45,7 +45,7 @@ class Skill:
     folder: str = "."
 
     def path(self, file: str) -> str:
-        """A file of this skill, as a workspace of `root` names it."""
+        """Return the path of a file of this skill in a workspace of `root`."""
         return os.path.normpath(os.path.join(self.folder, file))  # noqa: PTH118 - text; the workspace opens it
 
 
@@ -73,11 +73,11 @@ class SkillTool:
     effects: frozenset[Effect] = frozenset({"read"})
 
     def __init__(self, skills: Callable[[str], Sequence[Skill]]) -> None:
-        """`skills` gives those of a working folder; it may block, and is called in a thread."""
+        """`skills` returns the skills of a working folder; it may block, and is called in a thread."""
         self._skills = skills
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Read it; on cancel what was read is forgotten."""
+        """Read the file; on cancel the result is discarded."""
         if unknown := sorted(set(arguments) - {"name", "file"}):
             raise ToolFailed(f"there is no argument {unknown[0]!r}; there are 'name' and 'file'")
         name, file = arguments.get("name"), arguments.get("file")
@@ -100,7 +100,7 @@ class SkillTool:
 
 
 def strip_front_matter(text: str) -> str:
-    """What follows the front matter of a `SKILL.md`."""
+    """Return the text after the front matter of a `SKILL.md`."""
     lines = text.removeprefix("\ufeff").splitlines()
     if lines and _FENCE.fullmatch(lines[0]):
         for number, line in enumerate(lines[1:], start=1):

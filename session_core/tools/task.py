@@ -1,4 +1,4 @@
-"""The tool by which a model hands a piece of work to a child session."""
+"""The tool with which a model delegates work to a child session."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from session_core.tools.base import TaskRequest, ToolContext, ToolFailed, ToolOu
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 
-# The child asks for each of its own calls, under rules that are no wider than ours; starting it does nothing by itself.
+# The child's own calls need approval, under rules no wider than ours; starting it has no effect in itself.
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 
 
@@ -49,7 +49,7 @@ class TaskTool:
     effects = _EFFECTS
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Wait for the child; on cancel the host stops it before `Cancelled` goes on."""
+        """Wait for the child; on cancel the host stops it before `Cancelled` propagates."""
         refuse_unknown(arguments, self.spec)
         prompt = text_argument(arguments, "prompt")
         if not prompt.strip():

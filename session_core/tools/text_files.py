@@ -1,4 +1,4 @@
-"""What the file tools share: text files in and out of the workspace, names made harmless, errors made sentences."""
+"""Shared parts of the file tools: reading and writing text files, harmless names, errors as sentences."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -31,24 +31,24 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """Do blocking work that changes nothing, so that a stop need not wait for a slow disk."""
+    """Run blocking work that changes nothing; a stop does not wait for it."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 async def run_in_thread_to_end(work: Callable[[], T]) -> T:
-    """Do blocking work that changes something: a stop waits for its end, and then nothing changes any more."""
+    """Run blocking work that changes something; a stop waits for its end, and nothing changes after that."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=False)
 
 
 async def preview_reading(verb: str, path: str, context: ToolContext) -> CallPreview:
-    """Name what a call reads, so that rules can decide by it."""
+    """Return a preview that names what a call reads, for rules to match."""
     workspace = context.workspace
     paths = await run_in_thread(lambda: named_paths(workspace, path))
     return CallPreview(summary=f"{verb} {plain_name(paths[0])}", paths=paths)
 
 
 def named_paths(workspace: Workspace, path: str) -> tuple[str, ...]:
-    """Return a path as it is written and, if that differs, as it is behind links; a rule about either must hold."""
+    """Return a path as written and, if different, with links resolved; rules about either apply."""
     with explain_errors(path):
         place = workspace.locate(path)
         behind = os.path.realpath(os.path.join(place.root, place.relative))  # noqa: PTH118
@@ -66,7 +66,7 @@ class TextFile:
     content: FileContent
 
     def encode(self, text: str) -> bytes:
-        """A new text for this file, with the mark if there was one."""
+        """Encode a new text for this file, with the byte order mark if there was one."""
         return ((BOM if self.bom else "") + text).encode()
 
 
@@ -81,7 +81,7 @@ def read_text(workspace: Workspace, path: str) -> TextFile:
 
 
 def decode(path: str, data: bytes) -> str:
-    """Turn the bytes of a file into text, or say why they are none."""
+    """Decode the bytes of a file, or raise `ToolFailed` with the reason."""
     refuse_utf16(path, data)
     if b"\0" in data:
         raise ToolFailed(f"{path!r} is a binary file, not text")
@@ -92,14 +92,14 @@ def decode(path: str, data: bytes) -> str:
 
 
 def refuse_utf16(path: str, start: bytes) -> None:
-    """Refuse what says by its first bytes that it is in another encoding."""
+    """Refuse a file whose first bytes announce UTF-16."""
     if start.startswith(_OTHER_BOMS):
         raise ToolFailed(f"{path!r} is UTF-16 text, and only UTF-8 can be handled; convert it first")
 
 
 @contextmanager
 def explain_errors(path: str, doing: str = "read") -> Iterator[None]:
-    """Turn what can go wrong with a path into a sentence for the model."""
+    """Turn errors about a path into a sentence for the model."""
     try:
         yield
     except WorkspaceRefused as error:
@@ -117,7 +117,7 @@ def explain_errors(path: str, doing: str = "read") -> Iterator[None]:
 
 
 def plain_name(name: str) -> str:
-    """A file's name made fit for one line of text, whatever bytes it is made of."""
+    """Return a file name that is safe in one line of text, whatever bytes it holds."""
     if name.isprintable():
         return name
     name = os.fsencode(name).decode("utf-8", errors="replace")
@@ -125,7 +125,7 @@ def plain_name(name: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Keep a result within its bound, with a remark."""
+    """Cut a result to its limit, with a remark."""
     if len(text) <= MAX_TOOL_OUTPUT_CHARS:
         return text
     remark = f"\n[cut: {len(text)} characters in all]"
@@ -133,5 +133,5 @@ def cut(text: str) -> str:
 
 
 def format_count(count: int, noun: str) -> str:
-    """Count things: `1 line`, `2,000 lines`."""
+    """Format a number of things: `1 line`, `2,000 lines`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

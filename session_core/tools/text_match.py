@@ -1,8 +1,8 @@
-"""Finding the place in a text that an edit means.
+"""Find the place in a text that an edit means.
 
-The text to be replaced is looked for exactly first. Models often get invisible things wrong, so when nothing is found,
-the same is tried with growing lenience: typographic characters, blanks at line ends, indentation. A lenient match
-counts only if it is the only one of its kind, and what the model did not mean to change stays as it is in the file.
+The first search is exact. Models often get invisible things wrong, so if nothing is found, the search becomes more
+lenient step by step: typographic characters, blanks at line ends, indentation. A lenient match counts only if it is
+unique, and text that the model did not mean to change stays as it is in the file.
 
 A file whose lines all end with CR LF is handled as if they ended with LF and gets its line ends back.
 """
@@ -24,11 +24,11 @@ _LOOK_ALIKES: Final = str.maketrans(
         **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f", " "),
     }
 )
-"""One character for one, so that a place in the changed text is the same place in the original."""
+"""Maps one character to one character, so positions are the same in both texts."""
 _MOST_CANDIDATES: Final = 200
-"""Places with the right words and any indentation that are looked at; more are hardly one place."""
+"""How many places with the right words and any indentation are examined; beyond that, hardly any match is unique."""
 _MOST_CHARS: Final = 10_000_000
-"""A short text with many places can become a text without end, and edits follow one another."""
+"""Bounds the result: replacing many places with a long text, several times over, could grow without limit."""
 _TAB_WIDTHS: Final = (4, 2, 8, 3)
 _SHOWN_PLACES: Final = 8
 
@@ -39,7 +39,7 @@ class NoSinglePlace(Exception):
 
 @attrs.frozen(kw_only=True)
 class TextReplacement:
-    """A text after an edit; `overlooked` names the differences that had to be overlooked to find the place."""
+    """A text after an edit; `overlooked` names the differences that the search ignored to find the place."""
 
     text: str
     places: int = 1
@@ -47,10 +47,10 @@ class TextReplacement:
 
 
 def replace_text(text: str, old: str, new: str, *, replace_all: bool = False) -> TextReplacement:
-    """Replace the one place where `old` is, or every place.
+    """Replace the only occurrence of `old`, or every occurrence.
 
     Raises:
-        NoSinglePlace: There is no such place, or more than one and not all are meant.
+        NoSinglePlace: There is no occurrence, or more than one without `replace_all`.
     """
     if not old:
         raise NoSinglePlace("old_text is empty; say which text to replace, or use write for a whole file")
@@ -63,7 +63,7 @@ def replace_text(text: str, old: str, new: str, *, replace_all: bool = False) ->
 
 
 def has_only_crlf(text: str) -> bool:
-    """Whether there are line ends and all of them are CR LF."""
+    """Return whether there are line ends and all of them are CR LF."""
     return "\n" in text and text.count("\n") == text.count("\r\n")
 
 
@@ -88,7 +88,7 @@ def _replace(text: str, old: str, new: str, *, replace_all: bool) -> TextReplace
 
 
 def _places(text: str, old: str) -> list[int]:
-    """Where `old` begins, overlapping places included; at most one more than are ever shown."""
+    """Return where `old` begins, overlapping places included; at most one more than is ever shown."""
     found: list[int] = []
     place = text.find(old)
     while place >= 0 and len(found) <= _SHOWN_PLACES:
@@ -98,9 +98,9 @@ def _places(text: str, old: str) -> list[int]:
 
 
 def _put(text: str, start: int, stop: int, new: str) -> str:
-    """Put a new text in place of a part, with line ends like those around it."""
+    """Replace a part by a new text, with line ends like those around it."""
     if text[start - 1 : start + 1] == "\r\n" and start > 0:
-        start -= 1  # half a line end is no place to cut
+        start -= 1  # never cut within a CR LF
     return text[:start] + _with_ends(new, _line_end_near(text, start)) + text[stop:]
 
 
@@ -160,7 +160,7 @@ def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
 
 
 def _keep_ends(found: str, old: str, new: str) -> str:
-    """What `new` has in common with `old` at its beginning and end is kept as it was found in the file."""
+    """Keep what `new` and `old` share at the beginning and end as it was found in the file."""
     shorter = min(len(old), len(new))
     head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
     tail = next((back for back in range(shorter - head) if old[-1 - back] != new[-1 - back]), shorter - head)
@@ -181,7 +181,7 @@ def _indentation(line: str) -> str:
 
 @attrs.frozen
 class _EditLines:
-    """The lines of an edit, and whether its last line is meant with its end."""
+    """The lines of an edit, and whether its last line includes the line end."""
 
     old: list[str]
     new: list[str]
@@ -192,13 +192,13 @@ class _EditLines:
         with_end = old.endswith("\n")
         lines = [line.rstrip("\r\n") for line in split_lines(new)]
         if new.endswith("\n") and not with_end:
-            lines.append("")  # one line end more than before is one line more
+            lines.append("")  # one more line end means one more line
         return cls([line.rstrip("\r\n") for line in split_lines(old)], lines, with_end)
 
 
 @attrs.frozen
 class _Shift:
-    """How the indentation in the file differs from the given one: by a constant, or tabs for blanks."""
+    """How the indentation in the file differs from the given one: by a constant, or tabs instead of blanks."""
 
     added: str = ""
     removed: str = ""
@@ -223,7 +223,7 @@ class _Shift:
 
 
 _View = Callable[[str], str]
-"""What of a line matters."""
+"""Reduces a line to the part that is compared."""
 
 
 @attrs.frozen
@@ -243,11 +243,11 @@ class _TextLines:
             self.starts.append(self.starts[-1] + len(line))
 
     def find_alike(self, given: _EditLines, view: _View) -> list[_Match]:
-        """Places where the lines are the same in the eyes of `view`; two are enough to know that it is not one."""
+        """Return where the lines are equal under `view`; stops at two, which already means ambiguous."""
         return [_Match(line) for line, _ in zip(self._runs(given, view), range(_SHOWN_PLACES + 1), strict=False)]
 
     def find_shifted(self, given: _EditLines) -> list[_Match]:
-        """Places where the lines are the same but for one and the same change of indentation."""
+        """Return where the lines are equal except for one uniform change of indentation."""
         found: list[_Match] = []
         runs = self._runs(given, lambda line: _plain(line).lstrip(" \t"))
         for line, _ in zip(runs, range(_MOST_CANDIDATES), strict=False):
@@ -257,8 +257,7 @@ class _TextLines:
         return found
 
     def _runs(self, given: _EditLines, view: _View) -> Iterator[int]:
-        # Each line becomes one character, and the search for a run of lines a search for a text, which is quick
-        # whatever the lines are.
+        # Map each line to one character: searching for a run of lines becomes a text search, which is always fast.
         alphabet: dict[str, str] = {}
         for line in given.old:
             alphabet.setdefault(view(line), chr(len(alphabet) + 1))
@@ -270,7 +269,7 @@ class _TextLines:
             place = hay.find(needle, place + 1)
 
     def put(self, given: _EditLines, match: _Match) -> str:
-        """Replace the lines found; those that the edit repeats stay as they are in the file."""
+        """Replace the lines found; lines that the edit repeats stay as they are in the file."""
         first, count = match.line, len(given.old)
         found = self.lines[first : first + count]
         start, stop = self.starts[first], self.starts[first + count]

@@ -1,4 +1,4 @@
-"""Which addresses a model may reach: public ones, and nothing on this machine or in the networks around it."""
+"""The addresses that a model may reach: public ones, and nothing on this machine or in its local networks."""
 
 import ipaddress
 import socket
@@ -11,14 +11,14 @@ from session_core.tools.base import ToolFailed
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""Addresses in which a gateway finds an address of the older kind."""
+"""IPv6 addresses in which a gateway embeds an IPv4 address."""
 _MOST_TRIED: Final = 4
 
 
 async def public_addresses(host: str, port: int, *, allow_loopback: bool = False) -> list[str]:
     """Resolve a host, once, and return the addresses to connect to.
 
-    Who connects must use these very addresses: a second question may get another answer.
+    Callers must connect to exactly these addresses: a second lookup may return others.
 
     Raises:
         ToolFailed: There is no such host, or any of its addresses is not public.
@@ -51,7 +51,7 @@ def _may_reach(text: str, *, allow_loopback: bool) -> bool:
 
 
 def _effective_addresses(address: Address) -> list[Address]:
-    """The address, or those it carries inside of it."""
+    """Return the address, or the addresses embedded in it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""The tool that gets a page from the web as text; it reaches public addresses only."""
+"""The tool that fetches a web page as text; it reaches public addresses only."""
 
 import re
 import ssl
@@ -28,7 +28,7 @@ from session_core.limits import MAX_IMAGE_BYTES
 from session_core.tools.html_text import html_to_text
 from session_core.vocabulary.messages import ImagePart
 
-# What a server on the web sent, made readable for a model: text as text, pictures as pictures, nothing else.
+# Renders a server's answer for a model: text as text, pictures as pictures, nothing else.
 _ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 _IMAGES: Final[dict[bytes, _ImageType]] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -39,12 +39,12 @@ _IMAGES: Final[dict[bytes, _ImageType]] = {
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|toml|javascript|ecmascript|x-sh|sql|x-ndjson)")
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _NO_CHARSETS: Final = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs"})
-"""What Python can decode, but no page is written in; some take very long."""
+"""Codecs that Python has but no web page uses; some are very slow."""
 
 
 @attrs.frozen(kw_only=True)
 class FetchedPage:
-    """What a server answered at the end of all redirects."""
+    """A server's answer after all redirects."""
 
     url: str
     media_type: str
@@ -54,7 +54,7 @@ class FetchedPage:
 
 
 def render_page(page: FetchedPage, max_chars: int) -> ToolOutput:
-    """Turn a page into a result, in a thread, for it may take a while; raises `ToolFailed` for what cannot be shown."""
+    """Turn a page into a result; slow, so call it in a thread. Raises `ToolFailed` if the page cannot be shown."""
     kind = page.media_type or _guess(page.data)
     if kind.startswith("image/"):
         return _picture(page)
@@ -117,10 +117,10 @@ MAX_PAGE_BYTES: Final = 5_000_000
 """Longer pages are cut; no model reads that much."""
 DEFAULT_CHARS: Final = 50_000
 MAX_CHARS: Final = MAX_TOOL_OUTPUT_CHARS - 2 * MAX_PATH_CHARS
-"""With room for the address and the remarks."""
+"""Leaves room for the address and the remarks."""
 MAX_REDIRECTS: Final = 5
 FETCH_TIMEOUT_MS: Final = 30_000
-"""For all hops together, from the first question for an address to the last byte."""
+"""For all hops together, from the first DNS lookup to the last byte."""
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"network"})
 _HOST: Final = re.compile(r"[A-Za-z0-9._:-]+")
@@ -171,7 +171,7 @@ class WebFetch:
         self._ssl_context = ssl_context
 
     async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Show the address and its host in letters that cannot be mistaken; nothing is asked of the network."""
+        """Show the address and its host in unambiguous letters; does not use the network."""
         url, _ = await self._arguments(arguments)
         host = _host(url)
         written = url.host if url.host != _name(url) else ""
@@ -179,7 +179,7 @@ class WebFetch:
         return CallPreview(summary=f"fetch from {host}", displayed_text="\n".join(lines), grant=f"fetch from {host}")
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Get it; on cancel the connection is closed."""
+        """Fetch the page; on cancel the connection is closed."""
         url, max_chars = await self._arguments(arguments)
         with trio.move_on_after(FETCH_TIMEOUT_MS / 1000):
             page = await self._follow(url, context)
@@ -194,7 +194,7 @@ class WebFetch:
         max_chars = count_argument(arguments, "max_chars") or DEFAULT_CHARS
         if max_chars > MAX_CHARS:
             raise ToolFailed(f"the argument 'max_chars' must be at most {MAX_CHARS}")
-        # It takes a moment to import, in which others should be able to go on.
+        # The import takes a moment, and other tasks should run meanwhile.
         return await trio.to_thread.run_sync(_checked_url, text), max_chars
 
     async def _follow(self, url: "httpx2.URL", context: ToolContext) -> FetchedPage | ToolOutput:
@@ -205,7 +205,7 @@ class WebFetch:
                 return await self._get(url)
             except _RedirectError as elsewhere:
                 if not _same_site(url, elsewhere.url):
-                    # Whoever allowed this call has allowed one host, not where that host points to.
+                    # The approval covers one host, not the hosts it redirects to.
                     return ToolOutput(
                         text=f"{first} redirects to another host:\n{elsewhere.url}\nFetch that address to go on."
                     )
@@ -230,7 +230,7 @@ class WebFetch:
             "Accept": "text/html, text/*;q=0.9, application/json;q=0.9, image/*;q=0.8, */*;q=0.5",
             "Accept-Encoding": "gzip, deflate",
         }
-        # No proxy and no cookies of ours, and no name is resolved again: the connection goes to the address we checked.
+        # No proxy, no cookies, and no second DNS lookup: the connection goes to the address we checked.
         async with httpx2.AsyncClient(
             verify=self._ssl_context, trust_env=False, timeout=FETCH_TIMEOUT_MS / 1000
         ) as client:
@@ -279,7 +279,7 @@ def _host(url: "httpx2.URL") -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong in the words of whoever knows best: a refused certificate is told at the bottom only."""
+    """Return the most telling message of an error and its causes: only the innermost names a refused certificate."""
     reason, cause = str(error), error.__cause__ or error.__context__
     while cause is not None and (not reason or isinstance(cause, ssl.SSLError)):
         reason, cause = str(cause) or reason, cause.__cause__ or cause.__context__

@@ -1,4 +1,4 @@
-"""Files that a tool comes across and leaves out, because a rule about their paths says so."""
+"""Files that a tool comes across and skips because of a rule about their paths."""
 
 import posixpath
 from collections import Counter
@@ -19,12 +19,12 @@ _WHY: dict[WithholdReason, str] = {
 
 @attrs.frozen(kw_only=True)
 class WithheldFilter:
-    """Judges what lies beneath a folder, and counts what must not be shown.
+    """Decides which files beneath a folder must not be shown, and counts them.
 
     Attributes:
         workspace: Where the folder is.
-        names: The folder as it is written, and as it is behind links.
-        withheld: What the rules say.
+        names: The folder as written, and with links resolved.
+        withheld: The rules.
     """
 
     workspace: Workspace
@@ -34,16 +34,16 @@ class WithheldFilter:
 
     @classmethod
     def for_folder(cls, workspace: Workspace, path: str, withheld: WithholdRule) -> "WithheldFilter":
-        """Judge what lies beneath this folder."""
+        """Create the filter for this folder."""
         names = () if withheld is withhold_nothing else named_paths(workspace, path)
         return cls(workspace=workspace, names=names, withheld=withheld)
 
     def is_withheld(self, inside: str, entry: FolderEntry) -> bool:
-        """Tell whether this must be left out, and count it; the path is relative to the folder."""
+        """Return whether an entry must be left out, and count it if so; the path is relative to the folder."""
         if self.withheld is withhold_nothing:
             return False
         paths = [posixpath.normpath(posixpath.join(name, inside)) for name in self.names]
-        if entry.kind == "link":  # its target is what somebody might have made a rule about
+        if entry.kind == "link":  # a rule may be about its target
             with suppress(ToolFailed):
                 paths += named_paths(self.workspace, paths[0])
         why = self.withheld(tuple(dict.fromkeys(paths)))
@@ -53,5 +53,5 @@ class WithheldFilter:
         return True
 
     def remarks(self, noun: str = "file") -> list[str]:
-        """Tell how many were left out, and why."""
+        """Describe how many files were left out, and why."""
         return [f"{format_count(self._counts[why], noun)} not shown: {_WHY[why]}" for why in _WHY if self._counts[why]]

@@ -1,4 +1,4 @@
-"""Making a file, or replacing all of it; and how every change of a file is shown and carried out."""
+"""The tool that creates or replaces a file; and how every file change is previewed and carried out."""
 
 from hashlib import sha256
 from typing import Final
@@ -29,16 +29,16 @@ _DETAILS_DIFF_CHARS: Final = 32_000
 
 @attrs.frozen(kw_only=True)
 class FileChange:
-    """A change of one file that has been thought through and not yet made.
+    """A planned change of one file.
 
     Attributes:
         path: As the workspace names it.
         data: The whole new content.
-        place: Where that is behind all links.
-        version: The state of the file it was made for; None if there was no file.
-        state: The same by its content, for `CallPreview.state`.
-        difference: For people.
-        done: What the model is told once it is made.
+        place: The real path, with all links resolved.
+        version: The version of the file that the change is based on; None if there was no file.
+        state: The same by content, for `CallPreview.state`.
+        difference: The diff for people.
+        done: The message to the model after the change.
     """
 
     path: str
@@ -51,14 +51,14 @@ class FileChange:
 
 
 def preview_change(change: FileChange, workspace: Workspace, verb: str) -> CallPreview:
-    """Show a change to those who have to agree to it."""
+    """Return the preview of a change for its approval."""
     with explain_errors(change.path, "write"):
         protected = workspace.is_protected(change.path)
         elsewhere = workspace.find_link_target(change.path)
     name = plain_name(change.path)
     new = "new file, " if change.version is None else ""
     lines = [change.difference.text or (f"{name} stays as it is" if change.version else f"{name} is made, empty")]
-    # A yes is bound to what is shown, so all that could be swapped before it is given has to be in there.
+    # An approval is bound to the preview, so the preview must contain everything that could be swapped before it.
     lines += [f"[through links, this is {plain_name(elsewhere)}]"] if elsewhere is not None else []
     lines += [f"[{name} is a protected file]"] if protected else []
     return CallPreview(
@@ -71,11 +71,11 @@ def preview_change(change: FileChange, workspace: Workspace, verb: str) -> CallP
 
 
 def describe_file_state(place: str, content: FileContent | None) -> str:
-    """Return what stands for a file as it is now, or for its being missing, at this place."""
+    """Return an identifier of the file's current state at this place, or of its absence."""
     digest = sha256(place.encode("utf-8", "surrogateescape") + b"\0")
     if content is not None:
         digest.update(b"%d\0" % content.size + content.data)
-        if content.truncated:  # then the time has to stand for what was not read
+        if content.truncated:  # then the time has to identify the part that was not read
             digest.update(b"\0%d" % content.mtime_ns)
     return f"{'missing' if content is None else 'there'} {digest.hexdigest()}"
 
@@ -84,10 +84,10 @@ async def apply_change(change: FileChange, context: ToolContext) -> ToolOutput:
     """Carry out a change.
 
     Raises:
-        ToolFailed: The file is not the one that the change was made for, or not the one that a person was shown when
-            they agreed; nothing was done.
+        ToolFailed: The file is not in the state that the change is based on, or that a person approved; nothing was
+            changed.
 
-    Cancellation: takes effect before the file is written or after it.
+    Cancellation: takes effect before or after the file is written.
     """
     if context.approved_state is not None and context.approved_state != change.state:
         raise ToolFailed(
@@ -140,13 +140,13 @@ class WriteTool:
     effects = WRITES
 
     async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Show what would be in the file and what was there."""
+        """Show the new content of the file and the old one."""
         path, content = self._read_arguments(arguments)
         workspace = context.workspace
         return await run_in_thread(lambda: preview_change(_plan(workspace, path, content), workspace, "write"))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Write it; a stop comes before or after, never in between."""
+        """Write the file; a stop takes effect before or after, never in between."""
         path, content = self._read_arguments(arguments)
         workspace = context.workspace
         return await apply_change(await run_in_thread(lambda: _plan(workspace, path, content)), context)
@@ -187,7 +187,7 @@ def _plan(workspace: Workspace, path: str, content: str) -> FileChange:
 
 
 def _read_existing(workspace: Workspace, path: str) -> FileContent | None:
-    """The present content, if there is any."""
+    """Return the current content, if the file exists."""
     try:
         with explain_errors(path, "write"):
             return workspace.read(path, max_bytes=MAX_FILE_BYTES)
@@ -198,7 +198,7 @@ def _read_existing(workspace: Workspace, path: str) -> FileContent | None:
 
 
 def _text_of(content: FileContent | None) -> str | None:
-    """The text, if it is text of moderate size."""
+    """Return the text, if it is text of moderate size."""
     if content is None or content.truncated or b"\0" in content.data:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which messages an event adds to the conversation: one answer for the fold and for stores that keep messages apart."""
+"""Which messages an event adds to the conversation; shared by the fold and by stores that keep messages separately."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ MESSAGE_EVENTS = (
     ev.ToolCallFinished,
     ev.ToolResultsCommitted,
 )
-"""The only events that the functions below do anything with."""
+"""The only events that the functions below handle."""
 
 
 def collect_added_messages(
@@ -24,7 +24,7 @@ def collect_added_messages(
 ) -> tuple[Message, ...]:
     """Return the messages that an event recorded at `at` adds to the tree, in order; most events add none.
 
-    `results` are those that wait to be committed, as `collect_results` gathers them.
+    `results` are the uncommitted tool results, as `collect_results` gathers them.
     """
     match event:
         case (
@@ -60,7 +60,7 @@ def _build_results_message(
 def collect_results(results: dict[CallId, ToolResultPart], event: ev.Event) -> None:
     """Note the result of a tool call until it is committed.
 
-    The first result of a call counts, whatever comes later. Committed ones are forgotten: a call id may come again.
+    Only the first result of a call counts. Committed results are forgotten, because a call id may be reused.
     """
     match event:
         case ev.ToolCallFinished(result=result):

@@ -1,7 +1,7 @@
-"""Type checks for values that callers hand in, so that a wrong type is an `InvalidInput` that names the field.
+"""Type checks for values from callers: a wrong type raises an `InvalidInput` that names the field.
 
 Commands are built by programs that may not be type-checked. Each command class gets a validator per field, derived
-from its annotations; events and snapshots are built by us alone and skip this cost.
+from its annotations; only we build events and snapshots, so they skip this cost.
 """
 
 import types
@@ -23,7 +23,7 @@ _PLAIN_NAMES = {str: "text", int: "a whole number", bool: "true or false", float
 
 
 def describe(hint: Any) -> str:
-    """Say in words what a type hint accepts."""
+    """Describe in words what a type hint accepts."""
     if hint == JsonValue:
         return "JSON"
     hint = getattr(hint, "__supertype__", hint)
@@ -43,9 +43,9 @@ def _with_article(name: str) -> str:
 
 @cache
 def build_check(hint: Any) -> Check:
-    """Return a function that tells whether a value fits the hint, without coercing anything."""
+    """Return a function that checks whether a value fits the hint, without coercing anything."""
     if hint == JsonValue:
-        return lambda given: isinstance(given, _JSON_TYPES)  # what is inside is looked at when it is recorded
+        return lambda given: isinstance(given, _JSON_TYPES)  # the content is checked when it is recorded
     hint = getattr(hint, "__supertype__", hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
@@ -73,7 +73,7 @@ def _build_class_check(cls: type) -> Check:
 
 
 def is_base64(data: str) -> bool:
-    """Tell whether a text is base64."""
+    """Return whether a text is base64."""
     try:
         a2b_base64(data, strict_mode=True)
     except ValueError:
@@ -92,7 +92,7 @@ def _validator(hint: Any) -> Callable[[object, "attrs.Attribute[Any]", object], 
 
 
 def _build_error(path: str, hint: Any, given: object) -> InvalidInput:
-    """Say what is wrong, as far inside the value as it can be pinned down."""
+    """Describe the fault, located as deep inside the value as possible."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for option in options:
         if get_origin(option) is tuple and isinstance(given, tuple):

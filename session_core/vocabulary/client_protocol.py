@@ -1,7 +1,8 @@
-"""What a frontend in another process and a server say to each other, beside commands, replies, snapshots and events.
+"""What a frontend in another process and a server exchange besides commands, replies, snapshots and events.
 
-A client greets with `Hello` and is welcomed. It then sends `Execute` for each command, and `Follow` to read: the answer
-says whether the feed goes on where the client left off, or begins with a snapshot. What is read comes in `FeedBatch`es.
+A client sends `Hello` and receives `Welcome`. It then sends `Execute` for each command, and `Follow` to read a feed.
+The answer says whether the feed resumes where the client left off or begins with a snapshot. Events arrive in
+`FeedBatch`es.
 """
 
 from typing import Any, Final, Literal
@@ -18,27 +19,27 @@ from session_core.vocabulary.sessions import ClientKind, ClientRole
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
 CONTRACT: Final = 1
-"""The version of this contract; a server refuses a client of another one."""
+"""The version of this contract; a server refuses clients of any other version."""
 
 ResyncReason = Literal["initial", "lagged", "gap", "expired", "foreign_epoch", "future"]
-"""Why a reader gets a snapshot: it is its first, it fell behind, events were missing, or its cursor is of no use."""
+"""Why a reader gets a snapshot: it just started, it fell behind, events were missing, or its cursor is unusable."""
 FeedAnswer = Literal["replaying", "snapshot"]
 FeedEnd = Literal["deleted", "closing", "left", "token_ended"]
 
 
 @checked_value
 class Hello:
-    """The first thing a client says.
+    """The first message of a client.
 
     Attributes:
-        contract: The version of the contract that it speaks.
-        client_id: What it is called in events; empty lets the server choose.
-        name: What people call it, such as the name of a machine.
-        kind: What sort of frontend it is.
-        role: Whether it acts, or only watches.
-        ui: What it can show and ask for extensions.
-        instance: A secret of this one program run. A client that comes back with the same one takes the place of its
-            own lost connection; another client of the same name is refused.
+        contract: The contract version that the client speaks.
+        client_id: Its id in events; if empty, the server chooses one.
+        name: Its name for people, such as the name of a machine.
+        kind: The kind of frontend.
+        role: Whether it acts or only watches.
+        ui: What it can display and ask on behalf of extensions.
+        instance: A secret of this program run. A client that reconnects with the same secret replaces its own lost
+            connection; another client of the same name is refused.
     """
 
     contract: int = CONTRACT
@@ -55,13 +56,13 @@ class Welcome:
     """The answer to a `Hello`.
 
     Attributes:
-        contract: The version that is spoken from now on.
-        version: The version of the server's program.
-        epoch: The run of the service; cursors of another one are of no use.
-        client_id: What the client is called here.
-        role: What it may do.
-        heartbeat_ms: How often the server says that it lives; a client that hears nothing for twice as long should
-            connect again.
+        contract: The contract version used from now on.
+        version: The program version of the server.
+        epoch: The run of the service; cursors of other runs are unusable.
+        client_id: The id of the client on this server.
+        role: What the client may do.
+        heartbeat_ms: How often the server sends a heartbeat; a client that hears nothing for twice as long should
+            reconnect.
     """
 
     contract: int
@@ -74,7 +75,7 @@ class Welcome:
 
 @checked_value
 class Execute:
-    """Run a command; the same key makes sending it twice safe, also after a reconnect."""
+    """Run a command; with the same key it is safe to send twice, even after a reconnect."""
 
     command: Command[Any]
     idempotency_key: str | None = None
@@ -90,14 +91,14 @@ class Follow:
 
 @checked_value
 class Unfollow:
-    """Read no more of this."""
+    """Stop following this feed."""
 
     feed: int
 
 
 @attrs.frozen(kw_only=True)
 class Followed:
-    """How a feed begins: it goes on right after the client's cursor, or with a snapshot, and why with that."""
+    """How a feed begins: right after the client's cursor, or with a snapshot and the reason for it."""
 
     feed: int
     answer: FeedAnswer
@@ -112,9 +113,9 @@ class FeedBatch:
     Attributes:
         feed: The number of the feed.
         items: Events, with a snapshot before them if there was a resync.
-        cursor: Where to go on after a reconnect: everything up to here has been sent.
+        cursor: Where to resume after a reconnect: everything up to here has been sent.
         resync: Why there is a snapshot.
-        missed: How many events were gone before they could be sent, where that is known.
+        missed: How many events were lost before they could be sent, if known.
     """
 
     feed: int
@@ -126,7 +127,7 @@ class FeedBatch:
 
 @attrs.frozen(kw_only=True)
 class FeedEnded:
-    """Nothing more comes: the session was deleted, the service closes, the client has left, or its token has ended."""
+    """The feed is over: the session was deleted, the service closes, the client has left, or its token has expired."""
 
     feed: int
     reason: FeedEnd
@@ -134,7 +135,7 @@ class FeedEnded:
 
 @attrs.frozen(kw_only=True)
 class FeedPlace:
-    """Where a feed stands, although nothing happened in it."""
+    """The current position of a feed in which nothing happened."""
 
     feed: int
     cursor: Cursor
@@ -142,7 +143,7 @@ class FeedPlace:
 
 @attrs.frozen(kw_only=True)
 class Heartbeat:
-    """The server lives; feeds that stand at their end may be resumed from here."""
+    """The server is alive; feeds that are up to date may be resumed from here."""
 
     at: int
     feeds: tuple[FeedPlace, ...] = ()
@@ -150,7 +151,7 @@ class Heartbeat:
 
 @attrs.frozen(kw_only=True)
 class Goodbye:
-    """The server ends the connection, and says why; `retry` tells whether connecting again makes sense."""
+    """The server ends the connection and says why; `retry` says whether reconnecting makes sense."""
 
     reason: str
     retry: bool = True
@@ -160,8 +161,8 @@ class Goodbye:
 class ErrorInfo:
     """A typed error as it travels.
 
-    `code` is stable, `kinds` are the codes of more general errors that it is one of, the nearest first, for those who
-    do not know it. `message` is for people, `details` depend on the code.
+    `code` is stable. `kinds` are the codes of the more general errors it belongs to, nearest first, for clients that do
+    not know the code. `message` is for people, `details` depend on the code.
     """
 
     code: str
@@ -173,18 +174,18 @@ class ErrorInfo:
 
 @attrs.frozen(kw_only=True)
 class ServiceStatus:
-    """What a server is doing.
+    """The status of a server.
 
     Attributes:
         version, pid, epoch: Which server this is.
-        started_at: When it began.
-        home: The directory that it serves.
-        sessions, running: How many sessions there are, and how many of them work right now.
+        started_at: When it started.
+        home: The home directory it serves.
+        sessions, running: How many sessions there are, and how many of them are working right now.
         clients: How many clients are attached.
-        address: Where it listens for HTTP, if it does, for programs of its machine.
-        open_to_others: The same for other machines, if it listens for them; 0.0.0.0 and [::] are all of its addresses.
-        ends_at: When it ends itself if nothing happens until then; nothing while somebody is connected or works.
-        idle_ms: How long it stays with nobody and nothing to do; nothing is for ever.
+        address: Where it listens for HTTP from its own machine, if it does.
+        open_to_others: The same for other machines; 0.0.0.0 and [::] mean all of its addresses.
+        ends_at: When it will exit if nothing happens until then; None while a client is connected or a session works.
+        idle_ms: How long it keeps running while idle; None means for ever.
         read_only: Why nothing can be changed any more.
     """
 

@@ -1,7 +1,7 @@
 """Commands: what a client may ask for, in the imperative, each bound to the type of its reply.
 
-`lane` says how a command runs: `mailbox` in order with all others; `beside` at once, ahead of whatever waits (stop and
-answers, law 6). `reads_only` commands change nothing, so observers may send them too.
+`lane` says how a command runs: `mailbox` in order with all others; `beside` at once, ahead of waiting commands (stop
+and answers, law 6). `reads_only` commands change nothing, so observers may send them too.
 """
 
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
@@ -45,9 +45,9 @@ class Command(Generic[R_co]):
 
 @checked_value
 class CreateSession(Command[replies.CreateSessionReply]):
-    """Make a session; what is left out comes from the service's defaults, or from the session it works for.
+    """Create a session; omitted fields come from the service's defaults, or from the parent session.
 
-    `protocol` is how its model acts in a turn, for all of its life. `options` are those of the protocol, by its name:
+    `protocol` is how its model acts in a turn; it never changes. `options` are the protocol's options under its name:
     `{"code": {"cell_seconds": 60}}`.
     """
 
@@ -84,7 +84,7 @@ class LoadService(Command[ServiceSnapshot]):
 
 @checked_value
 class LoadSession(Command[SessionSnapshot]):
-    """Take a snapshot of one session; takes nothing away from anybody."""
+    """Take a snapshot of one session; other readers are not affected."""
 
     reads_only: ClassVar[bool] = True
     session_id: SessionId
@@ -92,10 +92,10 @@ class LoadSession(Command[SessionSnapshot]):
 
 @checked_value
 class LoadMessages(Command[replies.MessagesReply]):
-    """Read older messages: up to `limit` that came right before message number `before` of the session.
+    """Read older messages: up to `limit` messages right before message number `before` of the session.
 
-    A snapshot holds the newest messages and says with `earlier` how many came before those; ask with that number to go
-    on backwards. Left out, `before` is the end of the conversation.
+    A snapshot holds the newest messages, and its `earlier` says how many came before them; pass that number to page
+    backwards. `before` defaults to the end of the conversation.
     """
 
     reads_only: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class LoadMessages(Command[replies.MessagesReply]):
 
 @checked_value
 class SearchMessages(Command[replies.SearchReply]):
-    """Find messages of all sessions that hold all these words."""
+    """Find messages in all sessions that contain all these words."""
 
     reads_only: ClassVar[bool] = True
     text: str
@@ -115,9 +115,9 @@ class SearchMessages(Command[replies.SearchReply]):
 
 @checked_value
 class ListModels(Command[replies.ListModelsReply]):
-    """List the models: those that `SwitchModel` takes now, and those that something keeps away.
+    """List the models: those that `SwitchModel` accepts now, and those that are unavailable for some reason.
 
-    Ask for a session or for a folder, or for neither; nobody is asked over the network.
+    Ask for a session, for a folder, or for neither; makes no network requests.
     """
 
     reads_only: ClassVar[bool] = True
@@ -127,11 +127,11 @@ class ListModels(Command[replies.ListModelsReply]):
 
 @checked_value
 class FindFiles(Command[replies.FindFilesReply]):
-    """Find files and folders beneath a session's working directory whose paths hold these letters in this order.
+    """Find files and folders beneath a session's working directory whose paths contain these letters in this order.
 
-    Ask for a session, or for the folder of one that is yet to begin; for neither, it is the service's own. What the
-    project ignores is left out, and so are places that tools do not touch by themselves. A query with capitals is about
-    capitals too. Names are a few seconds old at the most.
+    Ask for a session, or for the folder of a session that does not exist yet; the default is the service's own folder.
+    Files that the project ignores are left out, and so are places that tools do not touch unasked. A query with
+    capitals is case-sensitive. The names are at most a few seconds old.
     """
 
     reads_only: ClassVar[bool] = True
@@ -143,7 +143,7 @@ class FindFiles(Command[replies.FindFilesReply]):
 
 @checked_value
 class RenameSession(Command[replies.Acknowledged]):
-    """Give a session another name."""
+    """Rename a session."""
 
     session_id: SessionId
     name: str
@@ -151,30 +151,30 @@ class RenameSession(Command[replies.Acknowledged]):
 
 @checked_value
 class ArchiveSession(Command[replies.Acknowledged]):
-    """Put a session away; it must be at rest."""
+    """Archive a session; it must be at rest."""
 
     session_id: SessionId
 
 
 @checked_value
 class RestoreSession(Command[replies.Acknowledged]):
-    """Bring an archived session back."""
+    """Restore an archived session."""
 
     session_id: SessionId
 
 
 @checked_value
 class DeleteSession(Command[replies.Acknowledged]):
-    """Stop whatever runs in a session and its child sessions, and remove it for good; the children stay."""
+    """Stop all work in a session and its child sessions, and delete the session for good; the children stay."""
 
     session_id: SessionId
 
 
 @checked_value
 class ForkSession(Command[replies.CreateSessionReply]):
-    """Make a new session that continues from a message of this one (its head if none is named).
+    """Create a session that continues from a message of this one (by default its head).
 
-    It has the same protocol, with the same options but for those that `options` names.
+    It has the same protocol and the same options, except for those given in `options`.
     """
 
     session_id: SessionId
@@ -185,11 +185,11 @@ class ForkSession(Command[replies.CreateSessionReply]):
 
 @checked_value
 class RunShellLine(Command[replies.ShellLineReply]):
-    """Run a command that a person has typed (`!line`), in a session at rest; the next turn's model sees what it did.
+    """Run a command that a person has typed (`!line`) in a session at rest; the model of the next turn sees the result.
 
-    It runs as the shell tool runs commands: in the sandbox, kept for an undo, shown while it runs, ended by a stop.
-    That a person typed it is the yes that a mode would ask for. Rules that deny it count, a read-only session refuses
-    it, and what must always be asked for is.
+    It runs like a command of the shell tool: in the sandbox, saved for an undo, shown while it runs, ended by a stop.
+    Typing it counts as the approval that a permission mode would ask for. Deny rules still apply, a read-only session
+    refuses it, and commands that always need an approval still ask for one.
     """
 
     session_id: SessionId
@@ -197,16 +197,15 @@ class RunShellLine(Command[replies.ShellLineReply]):
 
 
 # --- the conversation and its turns -----------------------------------------------------------------------------------
-# `commands` collects them all.
 @checked_value
 class SendUserMessage(Command[replies.SendUserMessageReply]):
-    """Say something to the agent: starts a turn when the session is at rest, else waits as `deliver_as` says.
+    """Send a message to the agent: starts a turn if the session is at rest, otherwise queues it as `deliver_as` says.
 
-    `steer` is read between two steps of the running turn, `follow_up` when it would otherwise end, `next_turn` at the
-    start of the next turn (and starts none by itself). What still waits when a turn is stopped or fails stays in the
-    queue, for people to see, and goes out with the next turn. With `output_schema` the turn's answer is JSON of that
-    shape (the outcome's `output`); such a message needs a session at rest. So does one with an `extension`: anything
-    that the session's protocol takes with a turn.
+    `steer` is read between two steps of the running turn, `follow_up` when the turn would otherwise end, `next_turn` at
+    the start of the next turn (without starting one). Messages still queued when a turn is stopped or fails stay in the
+    queue, visible to people, and are sent with the next turn. With `output_schema` the turn's answer is JSON of that
+    shape (the outcome's `output`); such a message needs a session at rest. So does one with an `extension`: any data
+    that the session's protocol accepts with a turn.
     """
 
     session_id: SessionId
@@ -220,7 +219,7 @@ class SendUserMessage(Command[replies.SendUserMessageReply]):
 
 @checked_value
 class StartTurnIfIdle(Command[replies.StartTurnReply]):
-    """Start a turn with this message if the session is at rest; otherwise do nothing and say so."""
+    """Start a turn with this message if the session is at rest; otherwise do nothing and report that."""
 
     session_id: SessionId
     text: str
@@ -230,7 +229,7 @@ class StartTurnIfIdle(Command[replies.StartTurnReply]):
 
 @checked_value
 class EditMessage(Command[replies.SendUserMessageReply]):
-    """Say an earlier user message differently: the new one becomes a sibling branch and starts a turn."""
+    """Edit an earlier user message: the new version becomes a sibling branch and starts a turn."""
 
     session_id: SessionId
     message_id: MessageId
@@ -249,7 +248,7 @@ class SwitchBranch(Command[replies.Acknowledged]):
 
 @checked_value
 class ResumeSession(Command[replies.StartTurnReply]):
-    """Go on where a stopped, failed or interrupted turn left off, without a new message."""
+    """Resume where a stopped, failed or interrupted turn left off, without a new message."""
 
     session_id: SessionId
 
@@ -272,25 +271,25 @@ class WaitForTurn(Command[replies.WaitForTurnReply]):
 
 @checked_value
 class ClearContext(Command[replies.Acknowledged]):
-    """Start the conversation afresh; the old one stays reachable as a branch. What code had left behind is gone."""
+    """Start a new conversation; the old one stays reachable as a branch. State left behind by code is gone."""
 
     session_id: SessionId
 
 
 @checked_value
 class CompactContext(Command[replies.Acknowledged]):
-    """Replace the conversation by a summary of it; replies when that has begun."""
+    """Compact the conversation into a summary; replies when the compaction has started."""
 
     session_id: SessionId
 
 
 @checked_value
 class RestoreToMessage(Command[replies.RestoreReply]):
-    """Go back to the moment before a message was said: the conversation, and the files that were changed since.
+    """Go back to the moment before a message was sent: the conversation, and the files changed since.
 
-    The message is one the user said; left out, the newest one. Nothing is lost: what came after stays in the tree as
-    another branch. If somebody else has changed one of the files meanwhile, nothing is done at all, unless `force` says
-    otherwise; what is overwritten then is saved first. `TakeBackUndo` takes all of it back.
+    The message must be one of the user's; the default is the newest. Nothing is lost: later messages stay in the tree
+    as another branch. If somebody else has changed one of the files meanwhile, nothing is done at all unless `force` is
+    set; overwritten content is then saved first. `TakeBackUndo` reverts all of it.
     """
 
     session_id: SessionId
@@ -302,10 +301,10 @@ class RestoreToMessage(Command[replies.RestoreReply]):
 
 @checked_value
 class TakeBackUndo(Command[replies.RestoreReply]):
-    """Take back what a `RestoreToMessage` has done: its files, and the conversation if that had gone back.
+    """Revert a `RestoreToMessage`: its files, and the conversation if that was restored too.
 
-    Left out, the newest one that was not taken back yet. The same rules hold for files that somebody else has changed
-    since; when the conversation has gone on since, that needs `force` too.
+    The default is the newest one that was not reverted yet. The same rules apply to files that somebody else has
+    changed since; if the conversation has continued since, that needs `force` too.
     """
 
     session_id: SessionId
@@ -314,21 +313,20 @@ class TakeBackUndo(Command[replies.RestoreReply]):
 
 
 # --- extensions -------------------------------------------------------------------------------------------------------
-# `commands` collects them all.
 
 
 @checked_value
 class ListExtensions(Command[replies.ListExtensionsReply]):
-    """List the extensions, with how they are and what they bring."""
+    """List the extensions with their state and what they provide."""
 
     reads_only: ClassVar[bool] = True
 
 
 @checked_value
 class ListCommands(Command[replies.ListCommandsReply]):
-    """List what people can have extensions do now: in a session or a folder, or, when none is named, everywhere.
+    """List the extension commands available now: in a session or a folder, or, if neither is given, everywhere.
 
-    Extensions of the project in that folder are started before, if they may run.
+    Project extensions of that folder are started first, if they may run.
     """
 
     reads_only: ClassVar[bool] = True
@@ -338,10 +336,10 @@ class ListCommands(Command[replies.ListCommandsReply]):
 
 @checked_value
 class RunCommand(Command[replies.RunCommandReply]):
-    """Have an extension do something in a session; replies when it is done.
+    """Run an extension command in a session; replies when it is done.
 
-    It runs beside turns: the session is not busy with it, so that it may send messages and start turns there. A stop of
-    the session ends it. Of several extensions with a command of this name, the first one does it, or the named one.
+    It runs beside turns and does not make the session busy, so it may send messages and start turns there. Stopping the
+    session ends it. If several extensions have a command of this name, the named one runs it, or else the first.
     """
 
     session_id: SessionId
@@ -352,7 +350,7 @@ class RunCommand(Command[replies.RunCommandReply]):
 
 @checked_value
 class CompleteCommand(Command[replies.CompleteCommandReply]):
-    """Ask how the arguments of a command could go on; an extension that fails to answer knows none."""
+    """Complete the arguments of an extension command; an extension that fails to answer offers no completions."""
 
     reads_only: ClassVar[bool] = True
     session_id: SessionId
@@ -363,9 +361,9 @@ class CompleteCommand(Command[replies.CompleteCommandReply]):
 
 @checked_value
 class ReloadExtension(Command[replies.Acknowledged]):
-    """Let a new process of an extension take over from the old one; if it fails to start, the old one stays.
+    """Replace the process of an extension by a new one; if that fails to start, the old one stays.
 
-    `folder` tells which one is meant, where several folders have one of this name (see `ExtensionInfo`).
+    `folder` selects the extension if several folders have one of this name (see `ExtensionInfo`).
     """
 
     name: str
@@ -374,7 +372,7 @@ class ReloadExtension(Command[replies.Acknowledged]):
 
 @checked_value
 class EnableExtension(Command[replies.Acknowledged]):
-    """Use an extension again that was disabled, from now on and after every restart; `folder` as in a reload."""
+    """Enable a disabled extension, from now on and after every restart; `folder` as in `ReloadExtension`."""
 
     name: str
     folder: str | None = None
@@ -382,7 +380,7 @@ class EnableExtension(Command[replies.Acknowledged]):
 
 @checked_value
 class DisableExtension(Command[replies.Acknowledged]):
-    """Use an extension no longer, from now on and after every restart; `folder` as in a reload."""
+    """Disable an extension, from now on and after every restart; `folder` as in `ReloadExtension`."""
 
     name: str
     folder: str | None = None
@@ -390,7 +388,7 @@ class DisableExtension(Command[replies.Acknowledged]):
 
 @checked_value
 class PressWidgetKey(Command[replies.Acknowledged]):
-    """Tell an extension that a key was pressed in a widget it shows; a command may be waiting for just that."""
+    """Tell an extension that a key was pressed in its widget; one of its commands may be waiting for that."""
 
     lane: ClassVar[Lane] = "beside"
     session_id: SessionId
@@ -406,8 +404,8 @@ class PressWidgetKey(Command[replies.Acknowledged]):
 class PostMessage(Command[replies.PostMessageReply]):
     """Put a message into the conversation without asking the model for anything.
 
-    While a turn runs it waits like a follow-up, and joins the conversation when the turn would end; unlike a follow-up
-    it does not make the turn go on.
+    While a turn runs it waits like a follow-up and joins the conversation when the turn would end; unlike a follow-up,
+    it does not continue the turn.
     """
 
     session_id: SessionId
@@ -417,7 +415,7 @@ class PostMessage(Command[replies.PostMessageReply]):
 
 @checked_value
 class AppendEntry(Command[replies.Acknowledged]):
-    """Keep something with the session that no model is ever shown."""
+    """Store an entry with the session that is never shown to a model."""
 
     session_id: SessionId
     entry: JsonObject
@@ -425,10 +423,10 @@ class AppendEntry(Command[replies.Acknowledged]):
 
 @checked_value
 class ShowDisplay(Command[replies.Acknowledged]):
-    """Show something beside the conversation, until something else is shown.
+    """Display something beside the conversation until it is replaced.
 
-    What is left out stays as it was; an empty text or object takes it away. When all three are left out, nothing of
-    the caller is shown any more.
+    Omitted fields stay as they were; an empty text or object removes that part. If all three are omitted, everything
+    that the caller displays is removed.
     """
 
     session_id: SessionId
@@ -439,7 +437,7 @@ class ShowDisplay(Command[replies.Acknowledged]):
 
 @checked_value
 class ShowNotice(Command[replies.Acknowledged]):
-    """Tell whoever watches the session something, once."""
+    """Show a one-time notice to everyone who watches the session."""
 
     session_id: SessionId
     message: str
@@ -448,9 +446,9 @@ class ShowNotice(Command[replies.Acknowledged]):
 
 @checked_value
 class LoginToProvider(Command[replies.Acknowledged]):
-    """Log in to a provider of models that an extension brings; its questions are asked in the session.
+    """Log in to a model provider of an extension; its questions are asked in the session.
 
-    Replies when it is done. A stop of the session ends it.
+    Replies when it is done. Stopping the session ends it.
     """
 
     session_id: SessionId
@@ -458,21 +456,20 @@ class LoginToProvider(Command[replies.Acknowledged]):
 
 
 # --- protocols --------------------------------------------------------------------------------------------------------
-# `commands` collects them all.
 @checked_value
 class ListProtocols(Command[replies.ListProtocolsReply]):
-    """List the ways in which models can act in a turn; a session has one for all of its life."""
+    """List the protocols, the ways a model can act in a turn; a session keeps the same one for life."""
 
     reads_only: ClassVar[bool] = True
 
 
 @checked_value
 class AppendMessages(Command[replies.AppendReply]):
-    """Put messages at the end of a conversation at rest, without asking any model; all of them or none.
+    """Append messages to a conversation at rest without asking a model; all of them or none.
 
-    `operation_id` makes it safe to send again, by whomever: the same messages are not added twice, and other messages
-    under the same id are refused. With `after`, they are only added if that message is on the way to the present end.
-    The session's protocol is told when they are durable.
+    `operation_id` makes retries safe, from any client: the same messages are not added twice, and different messages
+    under the same id are refused. With `after`, they are added only if that message is on the path to the current head.
+    The session's protocol is notified when they are durable.
     """
 
     session_id: SessionId
@@ -483,7 +480,7 @@ class AppendMessages(Command[replies.AppendReply]):
 
 @checked_value
 class ApplyExtension(Command[replies.Acknowledged]):
-    """Give the protocol of a session at rest something beside the conversation; most protocols take nothing."""
+    """Pass data to the protocol of a session at rest, outside the conversation; most protocols accept none."""
 
     session_id: SessionId
     extension: JsonObject
@@ -494,7 +491,7 @@ class ApplyExtension(Command[replies.Acknowledged]):
 
 @checked_value
 class ListQueue(Command[replies.QueueReply]):
-    """List the messages that wait."""
+    """List the queued messages."""
 
     reads_only: ClassVar[bool] = True
     session_id: SessionId
@@ -502,7 +499,7 @@ class ListQueue(Command[replies.QueueReply]):
 
 @checked_value
 class EditQueueItem(Command[replies.Acknowledged]):
-    """Rewrite a waiting message."""
+    """Edit a queued message."""
 
     session_id: SessionId
     item_id: QueueItemId
@@ -512,7 +509,7 @@ class EditQueueItem(Command[replies.Acknowledged]):
 
 @checked_value
 class ReorderQueue(Command[replies.Acknowledged]):
-    """Put the waiting messages into this order; every one must be named once."""
+    """Reorder the queued messages; each must be named exactly once."""
 
     session_id: SessionId
     item_ids: tuple[QueueItemId, ...]
@@ -520,7 +517,7 @@ class ReorderQueue(Command[replies.Acknowledged]):
 
 @checked_value
 class RemoveQueueItem(Command[replies.Acknowledged]):
-    """Throw a waiting message away."""
+    """Remove a queued message."""
 
     session_id: SessionId
     item_id: QueueItemId
@@ -528,7 +525,7 @@ class RemoveQueueItem(Command[replies.Acknowledged]):
 
 @checked_value
 class TakeQueue(Command[replies.QueueReply]):
-    """Take waiting messages back, to edit them again: the named one, or all."""
+    """Take queued messages out to edit them again: the named one, or all."""
 
     session_id: SessionId
     item_id: QueueItemId | None = None
@@ -539,7 +536,7 @@ class TakeQueue(Command[replies.QueueReply]):
 
 @checked_value
 class SwitchModel(Command[replies.SwitchModelReply]):
-    """Let another model answer, or have it reason more or less."""
+    """Switch to another model, or change how much it reasons."""
 
     session_id: SessionId
     model: str
@@ -548,7 +545,7 @@ class SwitchModel(Command[replies.SwitchModelReply]):
 
 @checked_value
 class ChangePermissionMode(Command[replies.Acknowledged]):
-    """Change which tools need a person's yes, from the next tool call on."""
+    """Change which tools need a person's approval, from the next tool call on."""
 
     session_id: SessionId
     mode: PermissionMode
@@ -564,7 +561,7 @@ class ChangeSandboxPolicy(Command[replies.Acknowledged]):
 
 @checked_value
 class ChangeWorkingDirectory(Command[replies.Acknowledged]):
-    """Change where tools work, from the next tool call on."""
+    """Change the directory in which tools work, from the next tool call on."""
 
     session_id: SessionId
     cwd: str
@@ -572,9 +569,9 @@ class ChangeWorkingDirectory(Command[replies.Acknowledged]):
 
 @checked_value
 class ChangeTurnLimits(Command[replies.Acknowledged]):
-    """Change what one turn may use, for the running turn too; limits that are left out no longer hold.
+    """Change what one turn may use, including the running turn; omitted limits no longer apply.
 
-    While a session works as another one's helper, it shares the tokens and the money of that one's turn.
+    While a session works as a subagent of another one, it shares the tokens and the money of that session's turn.
     """
 
     session_id: SessionId
@@ -586,10 +583,10 @@ class ChangeTurnLimits(Command[replies.Acknowledged]):
 
 @checked_value
 class OpenDialog(Command[replies.DialogReply]):
-    """Ask whoever watches the session; replies when somebody has answered or time is up.
+    """Ask the people who watch the session; replies when somebody has answered or time is up.
 
-    `default` is what an input starts with. `extension` is on whose behalf somebody is asked. `to` is the one client
-    that is asked; by default everybody is. `turn_id` is the turn that waits for the answer, if it runs.
+    `default` is the initial value of an input. `extension` is the extension on whose behalf the question is asked. `to`
+    is the one client to ask; the default is all. `turn_id` is the turn that waits for the answer, if it runs.
     """
 
     session_id: SessionId
@@ -616,10 +613,10 @@ class AnswerDialog(Command[replies.AnswerReply]):
 
 @checked_value
 class AnswerApproval(Command[replies.AnswerReply]):
-    """Say yes or no to a tool call; the first answer wins.
+    """Allow or deny a tool call; the first answer wins.
 
-    `fingerprint` is that of the approval which was shown: an answer to anything else is refused. `message` tells the
-    model why not, or what to do instead.
+    `fingerprint` must be that of the approval that was shown: an answer to anything else is refused. `message` tells
+    the model why the call was denied, or what to do instead.
     """
 
     lane: ClassVar[Lane] = "beside"
@@ -632,7 +629,7 @@ class AnswerApproval(Command[replies.AnswerReply]):
 
 @checked_value
 class ScheduleWakeup(Command[replies.ScheduleWakeupReply]):
-    """Deliver a message by itself after a while."""
+    """Schedule a message to be delivered after a delay."""
 
     session_id: SessionId
     delay_ms: int
@@ -641,7 +638,7 @@ class ScheduleWakeup(Command[replies.ScheduleWakeupReply]):
 
 @checked_value
 class CancelWakeup(Command[replies.Acknowledged]):
-    """Do not deliver a scheduled message after all."""
+    """Cancel a scheduled message."""
 
     session_id: SessionId
     wakeup_id: WakeupId
@@ -649,7 +646,7 @@ class CancelWakeup(Command[replies.Acknowledged]):
 
 @checked_value
 class RequestStop(Command[replies.StopOutcome]):
-    """Stop a session's turn now (`turn`), also those of its child sessions (`subtree`), or all it has (`session`)."""
+    """Stop a session's turn now (`turn`), its child sessions' turns too (`subtree`), or all it has (`session`)."""
 
     lane: ClassVar[Lane] = "beside"
     session_id: SessionId
@@ -727,7 +724,7 @@ def reply_type(command: type[Command[Any]]) -> type:
 
 @checked_value
 class CommandRequest:
-    """A command on its way, with who sends it and the key that makes a retry safe."""
+    """A command in transit, with its sender and the key that makes a retry safe."""
 
     command: Command[Any]
     client_id: ClientId = LOCAL_CLIENT

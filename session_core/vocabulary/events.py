@@ -1,9 +1,9 @@
 """Events: what has happened, in the past participle. `Event` is the closed union of them all.
 
 Start and end come in pairs (`TurnStarted`/`TurnEnded`, `MessageStarted`/`MessageCompleted` or `MessageDiscarded`,
-`ToolCallStarted`/`ToolCallFinished`, `ApprovalRequested`/`ApprovalResolved`, ...). Four events are passing details
-of something whose end repeats them in full (`TRANSIENT_EVENTS`): they are streamed and folded, but not journalled one
-by one.
+`ToolCallStarted`/`ToolCallFinished`, `ApprovalRequested`/`ApprovalResolved`, ...). Four events are transient details
+that the matching end event repeats in full (`TRANSIENT_EVENTS`): they are streamed and folded, but not journalled
+individually.
 """
 
 from typing import Literal
@@ -44,7 +44,7 @@ from session_core.vocabulary.sessions import (
 
 @attrs.frozen(kw_only=True)
 class SessionCreated:
-    """A session came into being."""
+    """A session was created."""
 
     name: str
     settings: Settings
@@ -62,17 +62,17 @@ class SessionRenamed:
 
 @attrs.frozen(kw_only=True)
 class SessionArchived:
-    """A session was put away; it can still be read and restored."""
+    """A session was archived; it can still be read and restored."""
 
 
 @attrs.frozen(kw_only=True)
 class SessionRestored:
-    """An archived session came back."""
+    """An archived session was restored."""
 
 
 @attrs.frozen(kw_only=True)
 class SessionDeleted:
-    """A session is gone; this is the last event it ever has."""
+    """A session was deleted; this is its last event."""
 
 
 @attrs.frozen(kw_only=True)
@@ -85,28 +85,28 @@ class ModelSwitched:
 
 @attrs.frozen(kw_only=True)
 class PermissionModeChanged:
-    """Another rule decides from now on which tools need a yes."""
+    """The permission mode changed: from now on it decides which tools need an approval."""
 
     mode: PermissionMode
 
 
 @attrs.frozen(kw_only=True)
 class SandboxPolicyChanged:
-    """Another confinement holds for tools started from now on."""
+    """The sandbox policy changed for tools started from now on."""
 
     policy: SandboxPolicy
 
 
 @attrs.frozen(kw_only=True)
 class WorkingDirectoryChanged:
-    """Tools started from now on work in another directory."""
+    """The working directory changed for tools started from now on."""
 
     cwd: str
 
 
 @attrs.frozen(kw_only=True)
 class TurnLimitsChanged:
-    """Turns may use more or less from now on, the running one included."""
+    """The turn limits changed, for the running turn too."""
 
     limits: TurnLimits
 
@@ -118,8 +118,8 @@ class TurnLimitsChanged:
 class MessageAdded:
     """A finished message joined the tree and became its head; `queue_item_id` leaves the queue in the same step.
 
-    `ended_call_id` is the command of a person (`RunShellLine`), or the cell of code, that the message tells of: it is
-    not live any more, nor are `ended_calls`, which the cell has made.
+    `ended_call_id` is the person's command (`RunShellLine`) or the cell of code that the message reports on. It is no
+    longer live, nor are `ended_calls`, the calls made by the cell.
     """
 
     message: Message
@@ -145,12 +145,12 @@ class BranchSwitched:
 
 @attrs.frozen(kw_only=True)
 class ContextCleared:
-    """The conversation starts afresh; the old one stays in the tree as another branch."""
+    """A new conversation starts; the old one stays in the tree as another branch."""
 
 
 @attrs.frozen(kw_only=True)
 class MessageStarted:
-    """The model was asked and its answer has begun to be awaited."""
+    """The model was called; its answer is pending."""
 
     message_id: MessageId
     parent_id: MessageId | None
@@ -160,7 +160,7 @@ class MessageStarted:
 
 @attrs.frozen(kw_only=True)
 class PartStarted:
-    """The answer goes on with a new part; it is the last part until the next one starts."""
+    """The answer continues with a new part, which is the last part until the next one starts."""
 
     message_id: MessageId
     kind: PartKind
@@ -177,14 +177,14 @@ class PartDelta:
 
 @attrs.frozen(kw_only=True)
 class MessageCompleted:
-    """The answer is whole, or was cut short and says so; it replaces the half-finished one in the same step."""
+    """The answer is complete, or marked as cut short; it replaces the half-finished one in the same step."""
 
     message: Message
 
 
 @attrs.frozen(kw_only=True)
 class MessageDiscarded:
-    """A half-finished answer was withdrawn: the model call is tried again, or it ended before anything was said."""
+    """A half-finished answer was discarded: the model call is retried, or it ended before producing anything."""
 
     message_id: MessageId
     reason: str
@@ -192,9 +192,9 @@ class MessageDiscarded:
 
 @attrs.frozen(kw_only=True)
 class FilesRestored:
-    """Files are again what they were before some turns; `kept` ones could not be brought back and were left alone.
+    """Files were restored to their content before some turns; `kept` files could not be restored and were left alone.
 
-    `undo_turn_id` is what `TakeBackUndo` takes back; when an undo is taken back, that undo is in `turn_ids`.
+    `undo_turn_id` is what `TakeBackUndo` reverts; when an undo is reverted, that undo is in `turn_ids`.
     """
 
     turn_ids: tuple[TurnId, ...]
@@ -226,7 +226,7 @@ class TaskStarted:
 
 @attrs.frozen(kw_only=True)
 class ToolOutputDelta:
-    """A running tool has said something."""
+    """A running tool has produced output."""
 
     call_id: CallId
     text: str
@@ -249,15 +249,14 @@ class ToolResultsCommitted:
     call_ids: tuple[CallId, ...]
 
 
-# `events` collects them all.
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
 class TurnStarted:
-    """The agent began to work; with `output_schema` its answer must be JSON of that shape.
+    """A turn started; with `output_schema` its answer must be JSON of that shape.
 
-    `extension` is what came with the message for the protocol.
+    `extension` is the data for the protocol that came with the message.
     """
 
     turn_id: TurnId
@@ -267,14 +266,14 @@ class TurnStarted:
 
 @attrs.frozen(kw_only=True)
 class TurnEnded:
-    """The agent is done, one way or another."""
+    """A turn ended, with any outcome."""
 
     outcome: TurnOutcome
 
 
 @attrs.frozen(kw_only=True)
 class ModelCallFailed:
-    """A model call failed; with `retry_at` it is tried again then."""
+    """A model call failed; if `retry_at` is set, it is retried then."""
 
     kind: str
     message: str
@@ -291,24 +290,24 @@ class StopRequested:
 
 @attrs.frozen(kw_only=True)
 class ActivityChanged:
-    """The session does something else now."""
+    """The activity of the session changed."""
 
     activity: Activity
 
 
 @attrs.frozen(kw_only=True)
 class OutcomeDismissed:
-    """Somebody has seen that the last turn failed or was stopped; the session is simply idle again."""
+    """Somebody acknowledged that the last turn failed or was stopped; the session is plain idle again."""
 
 
 @attrs.frozen(kw_only=True)
 class CompactionStarted:
-    """The conversation is being summarised."""
+    """A compaction of the conversation started."""
 
 
 @attrs.frozen(kw_only=True)
 class CompactionFinished:
-    """The summary has taken the place of the conversation, or `status` and `error` say why not."""
+    """The summary replaced the conversation, or `status` and `error` say why not."""
 
     status: TurnStatus
     summary: Message | None = None
@@ -326,7 +325,7 @@ class UsageRecorded:
 
 @attrs.frozen(kw_only=True)
 class PlanChanged:
-    """The agent means to do this."""
+    """The agent changed its plan."""
 
     plan: tuple[PlanItem, ...]
 
@@ -336,14 +335,14 @@ class PlanChanged:
 
 @attrs.frozen(kw_only=True)
 class MessageQueued:
-    """A message waits for its moment."""
+    """A message was queued."""
 
     item: QueueItem
 
 
 @attrs.frozen(kw_only=True)
 class QueueItemEdited:
-    """A waiting message was rewritten."""
+    """A queued message was edited."""
 
     item_id: QueueItemId
     parts: tuple[UserPart, ...]
@@ -351,14 +350,14 @@ class QueueItemEdited:
 
 @attrs.frozen(kw_only=True)
 class QueueReordered:
-    """Waiting messages stand in another order."""
+    """The queued messages were reordered."""
 
     item_ids: tuple[QueueItemId, ...]
 
 
 @attrs.frozen(kw_only=True)
 class QueueItemRemoved:
-    """A waiting message was thrown away, or taken back by its author."""
+    """A queued message was removed, or taken back by its author."""
 
     item_id: QueueItemId
     because: Literal["removed", "taken", "returned"]
@@ -366,14 +365,14 @@ class QueueItemRemoved:
 
 @attrs.frozen(kw_only=True)
 class ApprovalRequested:
-    """A tool call needs a person's yes."""
+    """A tool call needs a person's approval."""
 
     approval: Approval
 
 
 @attrs.frozen(kw_only=True)
 class ApprovalResolved:
-    """A tool call got its yes or no; `message` is what the person wants the model to know."""
+    """A tool call was allowed or denied; `message` is the person's message to the model."""
 
     request_id: RequestId
     tool_name: str
@@ -399,7 +398,7 @@ class DialogClosed:
 
 @attrs.frozen(kw_only=True)
 class WakeupScheduled:
-    """A message will be delivered later by itself."""
+    """A message was scheduled for later delivery."""
 
     wakeup: Wakeup
 
@@ -423,7 +422,7 @@ class WakeupFired:
 
 @attrs.frozen(kw_only=True)
 class ClientAttached:
-    """A frontend came; see `ClientPresence`."""
+    """A frontend attached; see `ClientPresence`."""
 
     client_id: ClientId
     role: ClientRole
@@ -434,7 +433,7 @@ class ClientAttached:
 
 @attrs.frozen(kw_only=True)
 class ClientDetached:
-    """A frontend went."""
+    """A frontend detached."""
 
     client_id: ClientId
 
@@ -444,11 +443,11 @@ class ConfigurationChanged:
     """Somebody changed the configuration.
 
     Attributes:
-        changed: The settings that differ from before and are in force now, by their keys.
-        needs_restart: Those of them that count only when the program starts again.
-        problems: Why a changed file is not used, as sentences; then everything stays as it was.
-        warnings: What is passed over in it, as sentences.
-        folder: Whose sessions it is about; all of them if there is none.
+        changed: The keys of the settings that changed and are in force now.
+        needs_restart: Those of them that take effect only after a restart of the program.
+        problems: Why a changed file is not used, as sentences; everything then stays as it was.
+        warnings: What was ignored in it, as sentences.
+        folder: The folder whose sessions are affected; None means all sessions.
     """
 
     changed: tuple[str, ...] = ()
@@ -463,25 +462,24 @@ class ConfigurationChanged:
 
 @attrs.frozen(kw_only=True)
 class StorageStopped:
-    """Nothing is saved any more, for this reason: the service is read-only, and what runs is interrupted."""
+    """Nothing is saved any more, for this reason: the service is read-only, and running work is interrupted."""
 
     reason: str
 
 
-# `events` collects them all.
 # --- extensions of the service (no session) ---------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
 class ExtensionChanged:
-    """An extension came, or is in another state, or brings something else."""
+    """An extension was added, changed its state, or changed what it provides."""
 
     extension: ExtensionInfo
 
 
 @attrs.frozen(kw_only=True)
 class ExtensionRemoved:
-    """An extension is gone, with everything it brought; `folder` is that of `ExtensionInfo`."""
+    """An extension was removed with everything it provided; `folder` is that of `ExtensionInfo`."""
 
     name: str
     folder: str | None = None
@@ -492,10 +490,10 @@ class ExtensionRemoved:
 
 @attrs.frozen(kw_only=True)
 class ExtensionDisplayed:
-    """An extension shows something else from now on.
+    """An extension changed what it displays.
 
-    What is left out stays as it was; an empty text or object takes it away. When all three are left out, nothing of
-    this extension is shown any more.
+    Omitted fields stay as they were; an empty text or object removes that part. If all three are omitted, everything
+    that this extension displays is removed.
     """
 
     extension: str
@@ -506,14 +504,14 @@ class ExtensionDisplayed:
 
 @attrs.frozen(kw_only=True)
 class EntryAppended:
-    """An extension keeps something with the session."""
+    """An extension stored an entry with the session."""
 
     entry: ExtensionEntry
 
 
 @attrs.frozen(kw_only=True)
 class NoticeShown:
-    """An extension tells people something, once."""
+    """An extension showed people a one-time notice."""
 
     extension: str
     message: str
@@ -522,7 +520,7 @@ class NoticeShown:
 
 @attrs.frozen(kw_only=True)
 class ToolProgressed:
-    """A running tool tells how far it is, from 0 to 1; what is left out stays as it was."""
+    """A running tool reported its progress, from 0 to 1; omitted fields stay as they were."""
 
     call_id: CallId
     message: str | None = None
@@ -533,16 +531,16 @@ class ToolProgressed:
 # --- protocols: options, frames, and what executors save --------------------------------------------------------------
 @attrs.frozen(kw_only=True)
 class ProtocolConfigured:
-    """The protocol of a session goes on with other options: supplied anew at an opening, or in a newer form."""
+    """The protocol of a session continues with other options: given again at opening, or migrated to a newer form."""
 
     protocol: ProtocolRecord
 
 
 @attrs.frozen(kw_only=True)
 class FrameOpened:
-    """The conversation begins anew for the model, with this message; what came before stays in the tree.
+    """The model starts a new conversation with this message; earlier messages stay in the tree.
 
-    `left` is the frame before, and where it was left. Whatever an executor had kept there is gone.
+    `left` is the previous frame and where it was left. The state that an executor had kept there is gone.
     """
 
     frame: Frame
@@ -552,7 +550,7 @@ class FrameOpened:
 
 @attrs.frozen(kw_only=True)
 class FrameEntered:
-    """The conversation goes on in an earlier frame, with this message after where that was left; see `FrameOpened`."""
+    """The conversation resumes in an earlier frame, with this message after its last one; see `FrameOpened`."""
 
     frame_id: str
     message: Message
@@ -561,12 +559,12 @@ class FrameEntered:
 
 @attrs.frozen(kw_only=True)
 class ExecutorStateSaved:
-    """What an executor has is kept, to go on from after a restart; None when there is nothing.
+    """The state of an executor was saved, to resume from after a restart; None if there is no state.
 
     Attributes:
-        earlier: How many of the states that were kept before stay, the newest of them: people may go back there.
-        earlier_leaves: The leaves that stay for those, and that this state does not name, by their digests.
-        lost: The conversation has code in it whose work is not in this state.
+        earlier: How many earlier states are retained, the newest ones: people may go back there.
+        earlier_leaves: The digests of the leaves that only those earlier states need.
+        lost: The conversation contains code whose results are not in this state.
     """
 
     state: ExecutorState | None
@@ -577,8 +575,7 @@ class ExecutorStateSaved:
 
 @attrs.frozen(kw_only=True)
 class ProtocolFailed:
-    """Code of a protocol has failed outside of a turn; what it was told of stands, and it is restored before its next
-    use."""
+    """Protocol code failed outside a turn; what it was notified of stands, and it is restored before its next use."""
 
     protocol: str
     callback: str
@@ -660,8 +657,8 @@ Event = (
 class SessionEvent:
     """An event with its place in the order: the envelope that readers receive.
 
-    `seq` counts all events of this run of the service, `sseq` those of this session (0 for app-wide events, which
-    have no session). A reader far behind may get `merged` adjacent deltas as one; `seq` and `sseq` are then the last.
+    `seq` counts all events of this run of the service, `sseq` those of this session (0 for app-wide events, which have
+    no session). A reader that is far behind may get `merged` adjacent deltas as one event, with the last one's numbers.
     """
 
     seq: int
@@ -672,4 +669,4 @@ class SessionEvent:
     by: ClientId | None = None
     merged: int = 1
     raw: bytes | None = attrs.field(default=None, init=False, eq=False, repr=False)
-    """The encoded form, filled at its first use by `wire.codec` and shared by all network readers."""
+    """The encoded form, filled in on first use by `wire.codec` and shared by all network readers."""

@@ -1,4 +1,4 @@
-"""What people and frontends get to know of extensions: which there are, what they bring, and what they show."""
+"""Extensions as people and frontends see them: which exist, what they provide, and what they display."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ import attrs
 from session_core.vocabulary.frozen import JsonObject
 
 UiKind = Literal["select", "confirm", "input", "notify", "set_status", "set_widget", "set_title"]
-"""What an extension may ask of a frontend: three kinds of questions, and four that only show something."""
+"""What an extension may ask of a frontend: three kinds of questions, and four kinds of display."""
 ExtensionScope = Literal["user", "project"]
 ExtensionState = Literal["starting", "ready", "restarting", "reloading", "failed", "stopped", "disabled"]
 NoticeLevel = Literal["info", "warn", "error"]
@@ -15,7 +15,7 @@ NoticeLevel = Literal["info", "warn", "error"]
 
 @attrs.frozen(kw_only=True)
 class ExtensionCommand:
-    """Something that people can have an extension do, as `/name`; `/extension.name` tells two of one name apart."""
+    """An extension command that people run as `/name`, or as `/extension.name` if the name is ambiguous."""
 
     extension: str
     name: str
@@ -24,7 +24,7 @@ class ExtensionCommand:
 
 @attrs.frozen(kw_only=True)
 class Shortcut:
-    """A key that stands for a command of the same extension, such as `ctrl+p`."""
+    """A key, such as `ctrl+p`, that runs a command of the same extension."""
 
     key: str
     command: str
@@ -33,7 +33,7 @@ class Shortcut:
 
 @attrs.frozen(kw_only=True)
 class MessageRenderer:
-    """How entries with a tag are to be shown: blocks with `{{path}}` where something of the entry goes."""
+    """How to show entries with a tag: blocks with `{{path}}` placeholders for values of the entry."""
 
     tag: str
     template: JsonObject
@@ -41,17 +41,17 @@ class MessageRenderer:
 
 @attrs.frozen(kw_only=True)
 class ExtensionInfo:
-    """An extension, how it is, and what it brings.
+    """An extension, its state, and what it provides.
 
     Attributes:
-        scope: Whether it is the person's own, or belongs to the project.
+        scope: Whether it belongs to the person or to the project.
         problem: Why it is not ready, as a sentence.
-        generation: Counts its processes: another number is another process.
+        generation: Counts its processes: a new number means a new process.
         tools: Names of its tools as a model sees them.
-        renderers: How its entries are to be shown.
-        providers: Names of its providers of models.
-        folder: The folder whose sessions alone it serves; None when it serves all. Two folders may each have one of the
-            same name.
+        renderers: How to show its entries.
+        providers: Names of its model providers.
+        folder: The folder whose sessions it serves; None if it serves all. Two folders may each have an extension of
+            the same name.
     """
 
     name: str
@@ -70,7 +70,7 @@ class ExtensionInfo:
 
 @attrs.frozen(kw_only=True)
 class ExtensionDisplay:
-    """What an extension shows beside a conversation, until it shows something else."""
+    """What an extension displays beside a conversation until it replaces it."""
 
     extension: str
     status: str | None = None
@@ -80,7 +80,7 @@ class ExtensionDisplay:
 
 @attrs.frozen(kw_only=True)
 class ExtensionEntry:
-    """Something an extension keeps with a session; no model is ever shown it."""
+    """An entry that an extension stores with a session; it is never shown to a model."""
 
     extension: str
     entry: JsonObject
@@ -89,7 +89,7 @@ class ExtensionEntry:
 
 @attrs.frozen(kw_only=True)
 class Completion:
-    """One way to go on with the arguments of a command."""
+    """One completion of the arguments of a command."""
 
     value: str
     description: str = ""

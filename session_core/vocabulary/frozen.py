@@ -1,6 +1,6 @@
 """Three containers that keep vocabulary values frozen all the way down: `Vector`, `Rope` and `JsonObject`.
 
-`Vector` and `Rope` are persistent: growing one leaves every older view as it was and shares its memory, so taking a
+`Vector` and `Rope` are persistent: appending leaves all older views unchanged and shares their memory, so taking a
 snapshot costs the same for ten messages as for a hundred thousand.
 """
 
@@ -116,9 +116,9 @@ class JsonObject(Mapping[str, "JsonValue"]):
     """A JSON object that cannot change: tool arguments and other data whose shape we do not know.
 
     Attributes:
-        strict_depth: How many levels of objects and lists there are, known once `rpc.plain` has looked through it all
-            and found no key, number or value without a form in strict JSON; so that is done once, however often it is
-            written. Texts are not part of it: whoever writes them sees whether they are whole.
+        strict_depth: The nesting depth of objects and lists, set once `rpc.fast_json` has checked that every key,
+            number and value can be written as strict JSON; the check runs once, however often the object is written.
+            Texts are not covered: the encoder detects broken ones.
     """
 
     __slots__ = ("_hash", "_items", "strict_depth")
@@ -142,11 +142,11 @@ class JsonObject(Mapping[str, "JsonValue"]):
         return len(self._items)
 
     def items(self) -> ItemsView[str, "JsonValue"]:
-        """Return keys with their values, without looking each of them up."""
+        """Return the keys with their values, without a lookup per key."""
         return self._items.items()
 
     def as_dict(self) -> "dict[str, JsonValue]":
-        """Return the dict within, for writers that need a real one; it must not be changed."""
+        """Return the inner dict, for writers that need a real one; callers must not change it."""
         return self._items
 
     def __hash__(self) -> int:

@@ -1,7 +1,7 @@
-"""Messages and their parts: what people, models and tools have said, as pure values.
+"""Messages of people, models and tools, and their parts, as pure values.
 
 A message knows its parent, so the messages of a session form a tree; the session's `head` names the leaf being shown.
-An assistant message that was cut short ends with an `InterruptedPart`, which people and the model both get to see.
+An assistant message that was cut short ends with an `InterruptedPart`, which both people and the model see.
 """
 
 from typing import Literal
@@ -13,7 +13,7 @@ from session_core.vocabulary.frozen import JsonObject, JsonValue, Rope
 
 Role = Literal["user", "assistant", "tool", "summary"]
 PostedRole = Literal["user", "assistant"]
-"""Whose words a message can be that nobody typed and no model wrote."""
+"""The possible roles of a message that no person typed and no model wrote."""
 InterruptReason = Literal["stopped", "failed", "interrupted", "max_tokens"]
 ToolStatus = Literal["success", "error", "denied", "cancelled", "interrupted"]
 
@@ -27,7 +27,7 @@ class TextPart:
 
 @attrs.frozen(kw_only=True)
 class CodePart:
-    """Text of the model that only its protocol reads, such as a cell of code with its marks."""
+    """Model text that only its protocol reads, such as a cell of code with its delimiters."""
 
     text: str
 
@@ -50,7 +50,7 @@ class ImagePart:
 
 @attrs.frozen(kw_only=True)
 class FilePart:
-    """A text file that was attached to a message, as it was then."""
+    """A text file attached to a message, with its content at that time."""
 
     name: str
     text: str
@@ -67,7 +67,7 @@ class ToolCallPart:
 
 @attrs.frozen(kw_only=True)
 class ToolResultPart:
-    """What became of a tool call; every call gets exactly one of these."""
+    """The result of a tool call; every call gets exactly one."""
 
     call_id: CallId
     name: str
@@ -91,7 +91,7 @@ Part = TextPart | CodePart | ThinkingPart | ImagePart | FilePart | ToolCallPart 
 class Usage:
     """Tokens used, and what they cost in millionths of a US dollar where the price is known.
 
-    `estimated` says that some of it was guessed from the length of texts, as the provider told nothing.
+    `estimated` means that some counts were estimated from text lengths because the provider reported none.
     """
 
     input_tokens: int = 0
@@ -103,7 +103,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """All tokens together, read and written: what the model's context had to hold."""
+        """The sum of all tokens, read and written: what the model's context had to hold."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def plus(self, other: "Usage") -> "Usage":
@@ -120,9 +120,9 @@ class Usage:
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """One finished entry of the conversation tree; `source` is the extension or protocol that has put it there.
+    """One finished entry of the conversation tree; `source` is the extension or protocol that added it.
 
-    `queue_item_id` is what it was called while it waited, if it did: so whoever sent it finds it again.
+    `queue_item_id` is its id in the queue, if it was queued, by which its sender can recognize it.
     """
 
     message_id: MessageId
@@ -143,7 +143,7 @@ class Message:
 
     @property
     def written_text(self) -> str:
-        """All that its author wrote, what only a protocol reads included."""
+        """All text by its author, including parts that only a protocol reads."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart | CodePart))
 
     @property
@@ -158,10 +158,10 @@ class Message:
 
 
 def count_message_chars(message: Message) -> int:
-    """Return how many characters (code points) the parts of a message hold together; at least 1.
+    """Return the total number of characters (code points) in the parts of a message; at least 1.
 
-    In JSON, texts and keys count with their length, and every value counts one more for its punctuation: numbers are
-    not counted by their digits, since those depend on who writes them.
+    In JSON, texts and keys count with their length, and every value counts one more for its punctuation. The digits of
+    numbers do not count, because they depend on the writer.
     """
     return max(1, sum(map(_size_of_part, message.parts)))
 
@@ -186,7 +186,7 @@ def _size_of_part(part: Part) -> int:
 
 
 def _size_of_json(item: JsonValue) -> int:
-    """Count without recursion: what is nested too deep for Python's stack must be counted too."""
+    """Count without recursion, because JSON may be nested too deep for Python's stack."""
     size, waiting = 0, [item]
     while waiting:
         each = waiting.pop()
@@ -227,7 +227,7 @@ class PartialMessage:
 
 @attrs.frozen(kw_only=True)
 class ToolProgress:
-    """How far a running tool is, from 0 to 1, as far as it tells."""
+    """The progress of a running tool, from 0 to 1, as far as it reports any."""
 
     message: str | None = None
     progress: float | None = None
@@ -238,7 +238,7 @@ class ToolProgress:
 class LiveTool:
     """A tool call that has started and whose result is not yet part of the conversation.
 
-    `child_id` is the session that does the work, when the tool handed it to one.
+    `child_id` is the child session that does the work, if the tool delegated it to one.
     """
 
     call_id: CallId

@@ -1,7 +1,7 @@
 """One async method per command: what the service, its clients and remote clients all offer.
 
-A method only builds the command and hands it to `execute`, so that every way in shares one catalogue and one contract.
-Use `execute` itself to add an idempotency key, which makes sending a command twice safe.
+A method only builds the command and passes it to `execute`, so all entry points share one catalogue and one contract.
+Call `execute` directly to add an idempotency key, which makes it safe to send a command twice.
 """
 
 from abc import ABC, abstractmethod
@@ -57,7 +57,7 @@ class SessionMethods(ABC):
         options: JsonObject | None = None,
         idempotency_key: str | None = None,
     ) -> r.CreateSessionReply:
-        """Make a session; what is left out comes from the service's defaults."""
+        """Create a session; omitted fields come from the service's defaults."""
         command = c.CreateSession(
             name=name,
             cwd=cwd,
@@ -97,15 +97,15 @@ class SessionMethods(ABC):
     async def load_messages(
         self, session_id: SessionId, *, before: int | None = None, limit: int = 100
     ) -> r.MessagesReply:
-        """Read older messages than a snapshot holds."""
+        """Read messages older than those in a snapshot."""
         return await self.execute(c.LoadMessages(session_id=session_id, before=before, limit=limit))
 
     async def search_messages(self, text: str, *, limit: int = 20) -> r.SearchReply:
-        """Find messages of all sessions."""
+        """Search the messages of all sessions."""
         return await self.execute(c.SearchMessages(text=text, limit=limit))
 
     async def list_models(self, *, session_id: SessionId | None = None, cwd: str | None = None) -> r.ListModelsReply:
-        """List the models that a session can be switched to, and what keeps the others away."""
+        """List the models that a session can switch to, and why the others are unavailable."""
         return await self.execute(c.ListModels(session_id=session_id, cwd=cwd))
 
     async def find_files(
@@ -115,19 +115,19 @@ class SessionMethods(ABC):
         return await self.execute(c.FindFiles(query=query, session_id=session_id, cwd=cwd, limit=limit))
 
     async def rename_session(self, session_id: SessionId, name: str) -> r.Acknowledged:
-        """Give a session another name."""
+        """Rename a session."""
         return await self.execute(c.RenameSession(session_id=session_id, name=name))
 
     async def archive_session(self, session_id: SessionId) -> r.Acknowledged:
-        """Put a session away."""
+        """Archive a session."""
         return await self.execute(c.ArchiveSession(session_id=session_id))
 
     async def restore_session(self, session_id: SessionId) -> r.Acknowledged:
-        """Bring an archived session back."""
+        """Restore an archived session."""
         return await self.execute(c.RestoreSession(session_id=session_id))
 
     async def delete_session(self, session_id: SessionId) -> r.Acknowledged:
-        """Stop whatever runs in a session and remove it for good."""
+        """Stop all work in a session and delete it for good."""
         return await self.execute(c.DeleteSession(session_id=session_id))
 
     async def fork_session(
@@ -138,7 +138,7 @@ class SessionMethods(ABC):
         name: str | None = None,
         options: JsonObject | None = None,
     ) -> r.CreateSessionReply:
-        """Make a new session that continues from a message of this one."""
+        """Create a session that continues from a message of this one."""
         return await self.execute(
             c.ForkSession(session_id=session_id, at_message_id=at_message_id, name=name, options=options)
         )
@@ -157,7 +157,7 @@ class SessionMethods(ABC):
         extension: JsonObject | None = None,
         idempotency_key: str | None = None,
     ) -> r.SendUserMessageReply:
-        """Say something to the agent."""
+        """Send a message to the agent."""
         command = c.SendUserMessage(
             session_id=session_id,
             text=text,
@@ -172,17 +172,17 @@ class SessionMethods(ABC):
     async def start_turn_if_idle(
         self, session_id: SessionId, text: str, *, images: Images = (), files: Files = ()
     ) -> r.StartTurnReply:
-        """Start a turn if the session is at rest, else do nothing and say so."""
+        """Start a turn if the session is at rest; otherwise do nothing and report that."""
         return await self.execute(c.StartTurnIfIdle(session_id=session_id, text=text, images=images, files=files))
 
     async def run_shell_line(self, session_id: SessionId, line: str) -> r.ShellLineReply:
-        """Run a command that a person has typed; the next turn's model sees what it did."""
+        """Run a command that a person has typed; the model of the next turn sees the result."""
         return await self.execute(c.RunShellLine(session_id=session_id, line=line))
 
     async def edit_message(
         self, session_id: SessionId, message_id: MessageId, text: str, *, images: Images = (), files: Files = ()
     ) -> r.SendUserMessageReply:
-        """Say an earlier message differently, in a new branch."""
+        """Edit an earlier message, on a new branch."""
         return await self.execute(
             c.EditMessage(session_id=session_id, message_id=message_id, text=text, images=images, files=files)
         )
@@ -192,7 +192,7 @@ class SessionMethods(ABC):
         return await self.execute(c.SwitchBranch(session_id=session_id, message_id=message_id))
 
     async def resume_session(self, session_id: SessionId) -> r.StartTurnReply:
-        """Go on where a stopped, failed or interrupted turn left off."""
+        """Resume where a stopped, failed or interrupted turn left off."""
         return await self.execute(c.ResumeSession(session_id=session_id))
 
     async def dismiss_outcome(self, session_id: SessionId) -> r.Acknowledged:
@@ -204,11 +204,11 @@ class SessionMethods(ABC):
         return await self.execute(c.WaitForTurn(session_id=session_id, turn_id=turn_id))
 
     async def clear_context(self, session_id: SessionId) -> r.Acknowledged:
-        """Start the conversation afresh."""
+        """Start a new conversation."""
         return await self.execute(c.ClearContext(session_id=session_id))
 
     async def compact_context(self, session_id: SessionId) -> r.Acknowledged:
-        """Replace the conversation by a summary of it."""
+        """Compact the conversation into a summary."""
         return await self.execute(c.CompactContext(session_id=session_id))
 
     async def restore_to_message(
@@ -220,7 +220,7 @@ class SessionMethods(ABC):
         conversation: bool = True,
         force: bool = False,
     ) -> r.RestoreReply:
-        """Go back to the moment before a message of the user, with the files."""
+        """Restore the conversation and the files to the moment before a user message."""
         return await self.execute(
             c.RestoreToMessage(
                 session_id=session_id, message_id=message_id, files=files, conversation=conversation, force=force
@@ -230,31 +230,31 @@ class SessionMethods(ABC):
     async def take_back_undo(
         self, session_id: SessionId, undo_turn_id: TurnId | None = None, *, force: bool = False
     ) -> r.RestoreReply:
-        """Take back what going back to a message has done."""
+        """Revert a `restore_to_message`."""
         return await self.execute(c.TakeBackUndo(session_id=session_id, undo_turn_id=undo_turn_id, force=force))
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
     async def list_queue(self, session_id: SessionId) -> r.QueueReply:
-        """List the messages that wait."""
+        """List the queued messages."""
         return await self.execute(c.ListQueue(session_id=session_id))
 
     async def edit_queue_item(
         self, session_id: SessionId, item_id: QueueItemId, text: str, *, images: Images = ()
     ) -> r.Acknowledged:
-        """Rewrite a waiting message."""
+        """Edit a queued message."""
         return await self.execute(c.EditQueueItem(session_id=session_id, item_id=item_id, text=text, images=images))
 
     async def reorder_queue(self, session_id: SessionId, item_ids: tuple[QueueItemId, ...]) -> r.Acknowledged:
-        """Put the waiting messages into this order."""
+        """Reorder the queued messages."""
         return await self.execute(c.ReorderQueue(session_id=session_id, item_ids=item_ids))
 
     async def remove_queue_item(self, session_id: SessionId, item_id: QueueItemId) -> r.Acknowledged:
-        """Throw a waiting message away."""
+        """Remove a queued message."""
         return await self.execute(c.RemoveQueueItem(session_id=session_id, item_id=item_id))
 
     async def take_queue(self, session_id: SessionId, item_id: QueueItemId | None = None) -> r.QueueReply:
-        """Take waiting messages back."""
+        """Take queued messages out to edit them again."""
         return await self.execute(c.TakeQueue(session_id=session_id, item_id=item_id))
 
     # --- settings -----------------------------------------------------------------------------------------------------
@@ -262,11 +262,11 @@ class SessionMethods(ABC):
     async def switch_model(
         self, session_id: SessionId, model: str, *, thinking: Thinking | None = None
     ) -> r.SwitchModelReply:
-        """Let another model answer, or have it reason more or less."""
+        """Switch to another model, or change how much it reasons."""
         return await self.execute(c.SwitchModel(session_id=session_id, model=model, thinking=thinking))
 
     async def change_permission_mode(self, session_id: SessionId, mode: PermissionMode) -> r.Acknowledged:
-        """Change which tools need a person's yes."""
+        """Change which tools need a person's approval."""
         return await self.execute(c.ChangePermissionMode(session_id=session_id, mode=mode))
 
     async def change_sandbox_policy(self, session_id: SessionId, policy: SandboxPolicy) -> r.Acknowledged:
@@ -274,7 +274,7 @@ class SessionMethods(ABC):
         return await self.execute(c.ChangeSandboxPolicy(session_id=session_id, policy=policy))
 
     async def change_working_directory(self, session_id: SessionId, cwd: str) -> r.Acknowledged:
-        """Change where tools work."""
+        """Change the directory in which tools work."""
         return await self.execute(c.ChangeWorkingDirectory(session_id=session_id, cwd=cwd))
 
     async def change_turn_limits(self, session_id: SessionId, limits: TurnLimits) -> r.Acknowledged:
@@ -297,7 +297,7 @@ class SessionMethods(ABC):
         to: ClientId | None = None,
         turn_id: TurnId | None = None,
     ) -> r.DialogReply:
-        """Ask whoever watches the session, or one client, and wait for the answer."""
+        """Ask the people who watch the session, or one client, and wait for the answer."""
         return await self.execute(
             c.OpenDialog(
                 session_id=session_id,
@@ -328,7 +328,7 @@ class SessionMethods(ABC):
         fingerprint: str | None = None,
         message: str = "",
     ) -> r.AnswerReply:
-        """Say yes or no to a tool call; the first answer wins."""
+        """Allow or deny a tool call; the first answer wins."""
         return await self.execute(
             c.AnswerApproval(
                 session_id=session_id,
@@ -340,17 +340,17 @@ class SessionMethods(ABC):
         )
 
     async def schedule_wakeup(self, session_id: SessionId, delay_ms: int, text: str) -> r.ScheduleWakeupReply:
-        """Deliver a message by itself after a while."""
+        """Schedule a message to be delivered after a delay."""
         return await self.execute(c.ScheduleWakeup(session_id=session_id, delay_ms=delay_ms, text=text))
 
     async def cancel_wakeup(self, session_id: SessionId, wakeup_id: WakeupId) -> r.Acknowledged:
-        """Do not deliver a scheduled message after all."""
+        """Cancel a scheduled message."""
         return await self.execute(c.CancelWakeup(session_id=session_id, wakeup_id=wakeup_id))
 
     async def request_stop(
         self, session_id: SessionId, *, scope: StopScope = "turn", queue: QueueOnStop = "keep"
     ) -> r.StopOutcome:
-        """Stop a session's work now, ahead of everything that waits, and tell what became of it."""
+        """Stop a session's work now, ahead of all waiting commands, and return what became of it."""
         return await self.execute(c.RequestStop(session_id=session_id, scope=scope, queue=queue))
 
     # --- extensions ---------------------------------------------------------------------------------------------------
@@ -362,13 +362,13 @@ class SessionMethods(ABC):
     async def list_commands(
         self, session_id: SessionId | None = None, *, cwd: str | None = None
     ) -> r.ListCommandsReply:
-        """List what people can have extensions do now, in a session, in a folder, or everywhere."""
+        """List the extension commands available now, in a session, in a folder, or everywhere."""
         return await self.execute(c.ListCommands(session_id=session_id, cwd=cwd))
 
     async def run_command(
         self, session_id: SessionId, name: str, arguments: str = "", *, extension: str | None = None
     ) -> r.RunCommandReply:
-        """Have an extension do something in a session, and wait until it is done."""
+        """Run an extension command in a session and wait until it is done."""
         return await self.execute(
             c.RunCommand(session_id=session_id, name=name, arguments=arguments, extension=extension)
         )
@@ -376,25 +376,25 @@ class SessionMethods(ABC):
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str = "", *, extension: str | None = None
     ) -> r.CompleteCommandReply:
-        """Ask how the arguments of a command could go on."""
+        """Complete the arguments of an extension command."""
         return await self.execute(
             c.CompleteCommand(session_id=session_id, name=name, partial=partial, extension=extension)
         )
 
     async def reload_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
-        """Let a new process of an extension take over."""
+        """Replace the process of an extension by a new one."""
         return await self.execute(c.ReloadExtension(name=name, folder=folder))
 
     async def enable_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
-        """Use an extension again."""
+        """Enable an extension."""
         return await self.execute(c.EnableExtension(name=name, folder=folder))
 
     async def disable_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
-        """Use an extension no longer."""
+        """Disable an extension."""
         return await self.execute(c.DisableExtension(name=name, folder=folder))
 
     async def press_widget_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> r.Acknowledged:
-        """Tell an extension that a key was pressed in a widget it shows."""
+        """Tell an extension that a key was pressed in its widget."""
         return await self.execute(
             c.PressWidgetKey(session_id=session_id, extension=extension, widget_id=widget_id, key=key)
         )
@@ -414,7 +414,7 @@ class SessionMethods(ABC):
     async def append_entry(
         self, session_id: SessionId, entry: JsonObject, *, idempotency_key: str | None = None
     ) -> r.Acknowledged:
-        """Keep something with the session that no model is ever shown."""
+        """Store an entry with the session that is never shown to a model."""
         command = c.AppendEntry(session_id=session_id, entry=entry)
         return await self.execute(command, idempotency_key=idempotency_key)
 
@@ -426,21 +426,21 @@ class SessionMethods(ABC):
         widget: JsonObject | None = None,
         title: str | None = None,
     ) -> r.Acknowledged:
-        """Show something beside the conversation."""
+        """Display something beside the conversation."""
         return await self.execute(c.ShowDisplay(session_id=session_id, status=status, widget=widget, title=title))
 
     async def show_notice(self, session_id: SessionId, message: str, *, level: NoticeLevel = "info") -> r.Acknowledged:
-        """Tell whoever watches the session something, once."""
+        """Show a one-time notice to everyone who watches the session."""
         return await self.execute(c.ShowNotice(session_id=session_id, message=message, level=level))
 
     async def login_to_provider(self, session_id: SessionId, provider: str) -> r.Acknowledged:
-        """Log in to a provider of models that an extension brings."""
+        """Log in to a model provider of an extension."""
         return await self.execute(c.LoginToProvider(session_id=session_id, provider=provider))
 
     # --- protocols ----------------------------------------------------------------------------------------------------
 
     async def list_protocols(self) -> r.ListProtocolsReply:
-        """List the ways in which models can act in a turn."""
+        """List the protocols, the ways a model can act in a turn."""
         return await self.execute(c.ListProtocols())
 
     async def append_messages(
@@ -451,11 +451,11 @@ class SessionMethods(ABC):
         *,
         after: MessageId | None = None,
     ) -> r.AppendReply:
-        """Put messages at the end of a conversation at rest, without asking any model."""
+        """Append messages to a conversation at rest without asking a model."""
         return await self.execute(
             c.AppendMessages(session_id=session_id, operation_id=operation_id, messages=tuple(messages), after=after)
         )
 
     async def apply_extension(self, session_id: SessionId, extension: JsonObject) -> r.Acknowledged:
-        """Give the protocol of a session something beside the conversation."""
+        """Pass data to the protocol of a session, outside the conversation."""
         return await self.execute(c.ApplyExtension(session_id=session_id, extension=extension))

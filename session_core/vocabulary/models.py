@@ -15,21 +15,21 @@ class ModelPrices:
 
 @attrs.frozen(kw_only=True)
 class ListedModel:
-    """A model that there is.
+    """A known model.
 
     Attributes:
-        name: What sessions call it.
-        provider: Who has it.
-        usable: Whether `SwitchModel` takes it and it has what it needs, such as a key.
-        why_not: If not, a sentence that says what to do.
-        title: What its provider shows people instead of the name; mostly nothing.
+        name: Its name in sessions.
+        provider: The provider that offers it.
+        usable: Whether `SwitchModel` accepts it and it has what it needs, such as a key.
+        why_not: If not usable, a sentence that says what to do.
+        title: A display name from its provider, shown instead of the name; usually empty.
         aliases: Shorter names that people know it by. Commands take the name.
-        context_tokens: How much it reads and writes in one call; none if nobody knows.
-        max_output_tokens: The longest answer, likewise.
-        can_think: Whether it can reason beforehand.
-        can_see: Whether it can look at pictures.
-        prices: None where nobody knows them.
-        retires: The day it is switched off, as in 2027-01-31, if that has been announced.
+        context_tokens: How much it reads and writes in one call; None if unknown.
+        max_output_tokens: The longest answer; None if unknown.
+        can_think: Whether it can reason before it answers.
+        can_see: Whether it accepts images.
+        prices: None if unknown.
+        retires: The announced shutdown day, such as 2027-01-31, if there is one.
     """
 
     name: str

@@ -25,7 +25,7 @@ class TypedShellLine:
 
 @attrs.frozen(kw_only=True)
 class TypedMessage:
-    """Anything else: what is said to the agent."""
+    """Anything else: a message to the agent."""
 
     text: str
 
@@ -34,10 +34,10 @@ TypedInput = TypedCommand | TypedShellLine | TypedMessage
 
 
 def parse_typed_input(text: str, commands: Sequence[ExtensionCommand]) -> TypedInput:
-    """Tell what a person means by a text, given the commands there are, in order: the first of a name counts.
+    """Return what a person means by a text, given the existing commands in order: the first of a name counts.
 
-    A slash followed by no command's name, such as a path, is a message. To say a message that would be a command or a
-    shell line, the first character is typed twice; one of the two is dropped then.
+    A slash that no command name follows, such as in a path, is a message. To send a message that looks like a command
+    or a shell line, type the first character twice; one of the two is then dropped.
     """
     if text.startswith("!"):
         return _parse_shell_line(text)

@@ -1,4 +1,4 @@
-"""What a session knows of its protocol: which one it is, its frames, and what its executor has kept."""
+"""What a session knows about its protocol: which one it is, its frames, and the saved state of its executor."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import PostedRole
 
 STANDARD: Final = "standard"
-"""The protocol of sessions that name none: native tool calling."""
+"""The default protocol: native tool calling."""
 _NO_OPTIONS: Final = JsonObject()
 
 
 @attrs.frozen(kw_only=True)
 class NewMessage:
-    """A message that is put into a conversation from outside."""
+    """A message that is added to a conversation from outside."""
 
     role: PostedRole
     text: str
@@ -23,12 +23,12 @@ class NewMessage:
 
 @attrs.frozen(kw_only=True)
 class ProtocolRecord:
-    """The protocol of a session, as it was decided when the session came into being.
+    """The protocol of a session, fixed when the session was created.
 
     Attributes:
-        name: Which one; it never changes.
-        version: In which form its options are written.
-        options: All of them, decided.
+        name: The protocol's name; it never changes.
+        version: The format version of its options.
+        options: All options, with defaults filled in.
     """
 
     name: str = STANDARD
@@ -38,14 +38,14 @@ class ProtocolRecord:
 
 @attrs.frozen(kw_only=True)
 class Frame:
-    """A part of a conversation that a model sees by itself: what came before it is out of sight, and stays in the tree.
+    """A part of a conversation that a model sees on its own; earlier messages are hidden from it but stay in the tree.
 
     Attributes:
-        frame_id: Made of the session and the key, so that the same step leads to the same frame again.
-        key: What the protocol calls it.
+        frame_id: Derived from the session and the key, so repeating a step leads to the same frame.
+        key: The protocol's name for it.
         reason: Why it was opened, such as `initial` or `continue_as`.
         first_message_id: The message it begins with; None for the first frame of a session.
-        last_message_id: Where it was left, while another one is open.
+        last_message_id: Where it was left, while another frame is open.
     """
 
     frame_id: str
@@ -58,7 +58,7 @@ class Frame:
 
 @attrs.frozen(kw_only=True)
 class StateLeaf:
-    """One part of an executor's state, kept once by what it holds (its SHA-256)."""
+    """One part of an executor's state, stored once by the SHA-256 of its content."""
 
     name: str
     digest: str
@@ -67,13 +67,13 @@ class StateLeaf:
 
 @attrs.frozen(kw_only=True)
 class ExecutorState:
-    """What an executor had when its turn was committed.
+    """The state of an executor when its turn was committed.
 
     Attributes:
-        engine: Whose state it is.
-        version: In which form it is written.
-        root: The small parts of it.
-        leaves: The large ones, each kept by itself.
+        engine: The executor that owns the state.
+        version: The format version of the state.
+        root: The small parts.
+        leaves: The large parts, each stored separately.
     """
 
     engine: str
@@ -84,11 +84,11 @@ class ExecutorState:
 
 @attrs.frozen(kw_only=True)
 class ExecutorPoint:
-    """What an executor had at a point of the conversation, to go on from when people go back there.
+    """The state of an executor at a point of the conversation, to resume from when people go back there.
 
     Attributes:
-        message_id: The end of the conversation when it was kept.
-        turn_id: The turn that it was kept by.
+        message_id: The head of the conversation when the state was saved.
+        turn_id: The turn that saved it.
     """
 
     message_id: MessageId | None

@@ -1,4 +1,4 @@
-"""Replies: what each command answers. Every reply carries the cursor of the state it speaks of."""
+"""Replies: the answer to each command. Every reply carries the cursor of the state it describes."""
 
 from typing import Literal
 
@@ -61,7 +61,7 @@ class SearchHit:
 
 @attrs.frozen(kw_only=True)
 class SearchReply:
-    """What was found, best first."""
+    """The messages found, best match first."""
 
     hits: tuple[SearchHit, ...]
     cursor: Cursor
@@ -69,7 +69,7 @@ class SearchReply:
 
 @attrs.frozen(kw_only=True)
 class ListModelsReply:
-    """The models, in the order of the catalogue, and the one of new sessions that name none."""
+    """The models, in the order of the catalogue, and the default model of new sessions."""
 
     models: tuple[ListedModel, ...]
     default: str
@@ -78,9 +78,9 @@ class ListModelsReply:
 
 @attrs.frozen(kw_only=True)
 class FindFilesReply:
-    """What was found, best first, relative to the working directory; folders end with a slash.
+    """The paths found, best match first, relative to the working directory; folders end with a slash.
 
-    `truncated` says that more would fit, or that there was more to look at than is ever looked at.
+    `truncated` means that there are more matches, or that the folder has more files than are ever searched.
     """
 
     paths: tuple[str, ...]
@@ -101,7 +101,7 @@ class SendUserMessageReply:
 
 @attrs.frozen(kw_only=True)
 class StartTurnReply:
-    """Either the turn that was started, or word that the session is busy and nothing was done."""
+    """The turn that was started, or the information that the session is busy and nothing was done."""
 
     started: bool
     cursor: Cursor
@@ -111,7 +111,7 @@ class StartTurnReply:
 
 @attrs.frozen(kw_only=True)
 class ShellLineReply:
-    """The command runs: its end is that of the turn, and its output is that of the call."""
+    """The command is running: it ends with the turn, and its output is the output of the call."""
 
     turn_id: TurnId
     call_id: CallId
@@ -128,7 +128,7 @@ class WaitForTurnReply:
 
 @attrs.frozen(kw_only=True)
 class RestoredFile:
-    """What was done with one file: its old content is back, it was made anew, it went, or it was left alone and why."""
+    """What was done with one file: restored, created again, removed, or left alone with the reason."""
 
     path: str
     done: Literal["restored", "recreated", "removed", "skipped"]
@@ -137,12 +137,12 @@ class RestoredFile:
 
 @attrs.frozen(kw_only=True)
 class RestoreReply:
-    """What was brought back, file by file; files that are as they should be are not named.
+    """What was restored, file by file; files that needed no change are not listed.
 
     Attributes:
-        remarks: What people should know beside that, such as that a command's changes may not all be known.
-        undo_turn_id: What `TakeBackUndo` takes back; none in a service without checkpoints.
-        text: What the user had said there, to be said differently.
+        remarks: Remarks for people, such as that not all changes of a command may be known.
+        undo_turn_id: What `TakeBackUndo` reverts; None in a service without checkpoints.
+        text: The user's message at that point, to be edited.
     """
 
     files: tuple[RestoredFile, ...]
@@ -162,7 +162,7 @@ class QueueReply:
 
 @attrs.frozen(kw_only=True)
 class SwitchModelReply:
-    """Since when the new model answers: at once, or from the next model call of the running turn on."""
+    """When the new model takes over: at once, or with the next model call of the running turn."""
 
     effective: Literal["now", "next_model_call"]
     cursor: Cursor
@@ -179,7 +179,7 @@ class ScheduleWakeupReply:
 
 @attrs.frozen(kw_only=True)
 class AnswerReply:
-    """Whether this answer won; if not, `decision` or `value` and `by` tell which answer did."""
+    """Whether this answer won; if not, `decision` or `value` and `by` describe the answer that did."""
 
     request_id: RequestId
     accepted: bool
@@ -191,7 +191,7 @@ class AnswerReply:
 
 @attrs.frozen(kw_only=True)
 class DialogReply:
-    """What the person said; `value` is empty when the dialog was dismissed or timed out."""
+    """The person's answer; `value` is empty when the dialog was dismissed or timed out."""
 
     request_id: RequestId
     answered: bool
@@ -202,12 +202,12 @@ class DialogReply:
 
 @attrs.frozen(kw_only=True)
 class StopOutcome:
-    """The truth about a stop.
+    """The actual outcome of a stop.
 
     `result` is `stopped` when running work was ended, `nothing_running` when there was none, and `still_stopping`
-    when something has not let go within the time the stop waits; it goes on being cancelled. `withheld` counts
-    commands that were already on their way when the stop came and would have started something: messages wait in the
-    queue instead, other commands are refused.
+    when some work did not end within the time the stop waits; its cancellation continues. `withheld` counts commands
+    that were already in transit when the stop came and would have started work: messages wait in the queue instead,
+    other commands are refused.
     """
 
     session_id: SessionId
@@ -223,7 +223,7 @@ class StopOutcome:
 
 @attrs.frozen(kw_only=True)
 class ListExtensionsReply:
-    """The extensions, in the order in which they are asked."""
+    """The extensions, in the order in which they are called."""
 
     extensions: tuple[ExtensionInfo, ...]
     cursor: Cursor
@@ -231,7 +231,7 @@ class ListExtensionsReply:
 
 @attrs.frozen(kw_only=True)
 class ListCommandsReply:
-    """The commands of all extensions that are there now; the first of a name is the one that is meant by it."""
+    """The commands of all extensions available now; a name refers to the first command that has it."""
 
     commands: tuple[ExtensionCommand, ...]
     cursor: Cursor
@@ -239,7 +239,7 @@ class ListCommandsReply:
 
 @attrs.frozen(kw_only=True)
 class RunCommandReply:
-    """The command is done; `content` is what the extension has to say."""
+    """The command is done; `content` is the extension's result."""
 
     content: str
     cursor: Cursor
@@ -247,7 +247,7 @@ class RunCommandReply:
 
 @attrs.frozen(kw_only=True)
 class CompleteCommandReply:
-    """How the arguments could go on."""
+    """The possible completions of the arguments."""
 
     completions: tuple[Completion, ...]
     cursor: Cursor
@@ -265,7 +265,7 @@ class PostMessageReply:
 
 @attrs.frozen(kw_only=True)
 class ErrorReply:
-    """A command that was not carried out; `code` is stable, `message` is for people."""
+    """A command that was not executed; `code` is stable, `message` is for people."""
 
     code: str
     message: str
@@ -274,7 +274,7 @@ class ErrorReply:
 
 @attrs.frozen(kw_only=True)
 class ListProtocolsReply:
-    """The protocols by name, and the one of sessions that name none."""
+    """The names of the protocols, and the default one."""
 
     protocols: tuple[str, ...]
     default: str
@@ -283,10 +283,10 @@ class ListProtocolsReply:
 
 @attrs.frozen(kw_only=True)
 class AppendReply:
-    """What became of messages that were to be put into a conversation.
+    """What became of messages to be appended to a conversation.
 
-    `replayed` means that this operation had done it before; `stale_branch` that nothing was done, as the message they
-    were to follow is not on the way to the present end.
+    `replayed` means that this operation was already done before; `stale_branch` that nothing was done, because the
+    message they were to follow is not on the path to the current head.
     """
 
     outcome: Literal["appended", "replayed", "stale_branch"]

@@ -24,17 +24,17 @@ ActivityName = Literal[
     "interrupted",
 ]
 PermissionMode = Literal["read_only", "ask_all", "ask_writes", "auto_edit", "full"]
-"""Which tool calls need a yes, from the strictest to none; `read_only` asks for nothing and refuses all but reading."""
+"""Which tool calls need approval, strictest first; `read_only` never asks and refuses everything but reading."""
 DeliverAs = Literal["steer", "follow_up", "next_turn"]
 StopScope = Literal["turn", "subtree", "session"]
 QueueOnStop = Literal["keep", "return"]
 TurnStatus = Literal["completed", "stopped", "failed", "interrupted", "limit_reached"]
 Decision = Literal["allow_once", "allow_session", "allow_always", "deny"]
-"""`allow_session` covers what the approval names as its `grant`, `allow_always` this exact call, in every session."""
+"""`allow_session` covers the approval's `grant`, `allow_always` exactly this call in every session."""
 Thinking = Literal["off", "low", "medium", "high"]
-"""How much a model reasons before it answers, if it can."""
+"""How much a model reasons before it answers, if it supports that."""
 UsageSource = str
-"""What model calls are for: `turn`, `compaction`, `task`, or what a protocol calls its own questions."""
+"""The purpose of model calls: `turn`, `compaction`, `task`, or a protocol's name for its own calls."""
 ResolvedBecause = Literal["answered", "stopped", "timed_out", "restarted", "turn_ended"]
 DialogKind = Literal["confirm", "select", "input", "notify"]
 ClientRole = Literal["controller", "observer"]
@@ -43,7 +43,7 @@ ClientKind = Literal["terminal", "web", "editor", "cli", "script", "other"]
 
 @attrs.frozen(kw_only=True)
 class Activity:
-    """What a session is doing right now; the rules of change are a table in `session.activity`."""
+    """What a session is doing right now; a table in `session.activity` has the transitions."""
 
     name: ActivityName
     retry_at: int | None = None
@@ -51,7 +51,7 @@ class Activity:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no turn is running, so that a new one may start."""
+        """Whether no turn is running and a new one may start."""
         return self.name in AT_REST
 
 
@@ -70,7 +70,7 @@ class SandboxPolicy:
 
 @attrs.frozen(kw_only=True)
 class TurnLimits:
-    """What one turn may use before it is ended; left out, only the service's own bounds hold."""
+    """What one turn may use before it is ended; without them only the service's own bounds apply."""
 
     steps: int | None = None
     tokens: int | None = None
@@ -80,7 +80,7 @@ class TurnLimits:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What people can change about a session while it lives."""
+    """The settings of a session that people can change at any time."""
 
     model: str
     cwd: str
@@ -95,7 +95,7 @@ PlanStatus = Literal["pending", "in_progress", "done"]
 
 @attrs.frozen(kw_only=True)
 class PlanItem:
-    """One step of what the agent means to do."""
+    """One step of the agent's plan."""
 
     text: str
     status: PlanStatus = "pending"
@@ -111,12 +111,12 @@ class ForkOrigin:
 
 @attrs.frozen(kw_only=True)
 class QueueItem:
-    """A message that waits for its moment.
+    """A queued message.
 
     Attributes:
-        role: As whose words it joins the conversation.
-        source: The extension that has sent it, if one has.
-        quiet: It starts no turn and makes none go on; with it the model is not asked for anything.
+        role: The role with which it joins the conversation.
+        source: The extension that sent it, if any.
+        quiet: It neither starts nor continues a turn; the model is not asked to respond to it.
     """
 
     item_id: QueueItemId
@@ -131,15 +131,15 @@ class QueueItem:
 
 @attrs.frozen(kw_only=True)
 class Approval:
-    """A tool call that waits for a person's yes.
+    """A tool call that waits for a person's approval.
 
     Attributes:
         summary: What it would do, in one line.
         shown: Exactly what would happen: the command and its folder, the change of a file.
-        fingerprint: Binds an answer to all that is shown here; an answer that names another one is refused.
-        reason: Why somebody has to be asked.
-        grant: What a yes for the whole session would cover.
-        session_id: The child session that asks, when it is not the one whose state this is in.
+        fingerprint: Binds an answer to everything shown here; an answer with another fingerprint is refused.
+        reason: Why a person has to be asked.
+        grant: What an approval for the whole session would cover.
+        session_id: The child session that asks, if it is not the session whose state contains this.
     """
 
     request_id: RequestId
@@ -160,8 +160,8 @@ class Approval:
 class Dialog:
     """A question that any capable frontend may answer, or only one of them (`to`).
 
-    `extension` is who asks, `default` what an input starts with. `turn_id` is the turn that waits for the answer; what
-    somebody asks beside a turn has none.
+    `extension` is the one that asks, `default` the initial value of an input. `turn_id` is the turn that waits for the
+    answer; a question asked outside a turn has none.
     """
 
     request_id: RequestId
@@ -189,7 +189,7 @@ class DialogAnswer:
 
 @attrs.frozen(kw_only=True)
 class Wakeup:
-    """A message that will be delivered by itself later."""
+    """A message that is scheduled for later delivery."""
 
     wakeup_id: WakeupId
     text: str
@@ -211,7 +211,7 @@ class TurnOutcome:
     usage: Usage = Usage()
     duration_ms: int = 0
     output: JsonValue = None
-    """What the answer says, when the turn was asked for JSON of a given shape."""
+    """The parsed answer, if the turn was asked for JSON of a given shape."""
 
 
 @attrs.frozen(kw_only=True)
@@ -226,7 +226,7 @@ class RunningTurn:
     usage: Usage = Usage()
     output_schema: JsonObject | None = None
     extension: JsonObject | None = None
-    """What came with the message for the protocol."""
+    """The data for the protocol that came with the message."""
 
 
 @attrs.frozen(kw_only=True)
@@ -241,7 +241,7 @@ class UsageLine:
 
 @attrs.frozen(kw_only=True)
 class StopRequest:
-    """A stop that was asked for and has not taken full effect yet."""
+    """A requested stop that has not taken full effect yet."""
 
     scope: StopScope
     by: ClientId | None
@@ -252,7 +252,7 @@ class StopRequest:
 class ClientPresence:
     """A frontend that is attached right now.
 
-    `name` is what people call it, `kind` what sort of frontend it is, `ui` what it can show and ask for extensions.
+    `name` is for people, `kind` is the kind of frontend, `ui` is what it can display and ask on behalf of extensions.
     """
 
     client_id: ClientId

@@ -1,4 +1,4 @@
-"""Snapshots: the whole state at a cursor. Once taken, a snapshot never changes, and taking one takes nothing away."""
+"""Snapshots: the whole state at a cursor. A snapshot never changes, and taking one affects no other reader."""
 
 import attrs
 
@@ -26,16 +26,16 @@ from session_core.vocabulary.sessions import (
 
 @attrs.frozen(kw_only=True)
 class SessionSnapshot:
-    """Everything a frontend needs to show one session, half-finished message included.
+    """Everything a frontend needs to show one session, including the half-finished message.
 
-    `messages` is the end of the tree in order of creation (a parent always comes before its children): `earlier` older
-    ones are not in it and are had by `load_messages`. `head` is the leaf being shown, which may be one of the older
-    ones after a switch to an old branch; `transcript` follows it towards the root. `usage_by` splits `usage` by model
-    and purpose; `context_tokens` is how much the model had before it at its newest answer. `displays` is what
-    extensions show, one of each; `entries` are the newest ones that they keep with the session. `frames` are those that
-    the protocol has opened, and `frame_id` is the one that is open; None is the one that every session begins with.
-    `executor` is what code has left behind here, `executor_points` what it had at earlier points, as far as that is
-    kept; `executor_lost` says that code has run here whose work is not kept.
+    `messages` are the newest messages of the tree in order of creation (a parent always precedes its children);
+    `load_messages` reads the `earlier` older ones. `head` is the leaf being shown, which may be an older message after
+    a switch to an old branch; `transcript` follows it towards the root. `usage_by` splits `usage` by model and purpose;
+    `context_tokens` is the size of the model's context at its newest answer. `displays` is what extensions display, one
+    each; `entries` are the newest ones they store with the session. `frames` are those that the protocol has opened,
+    and `frame_id` is the open one; None is the frame that every session begins with. `executor` is the state that code
+    has left behind, `executor_points` its state at earlier points, as far as retained; `executor_lost` means that code
+    has run here whose results are not retained.
     """
 
     session_id: SessionId
@@ -78,9 +78,9 @@ class SessionSnapshot:
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """The messages on the way from the root to the head, oldest first, as far back as `messages` reaches.
+        """The messages from the root to the head, oldest first, as far back as `messages` reaches.
 
-        Earlier ones are had by `load_messages`. Empty if the head itself is one of them.
+        Use `load_messages` for earlier ones. Empty if the head itself is one of them.
         """
         return path_to(self.messages, self.head)
 
@@ -108,8 +108,8 @@ class ServiceSnapshot:
     """All sessions with their activity, oldest first, the clients that are attached, and the extensions.
 
     `read_only` says why nothing can be changed any more, when the disk has failed. `earlier` counts sessions at rest
-    that were left out, as nobody has used them for longest and no line of the contract could hold all; `ListSessions`
-    has them too. Nothing of them is folded.
+    that were omitted: the least recently used ones, if one line of the contract could not hold all. `ListSessions`
+    includes them; their events are not folded.
     """
 
     cursor: Cursor
@@ -122,15 +122,15 @@ class ServiceSnapshot:
 
 @attrs.frozen(kw_only=True)
 class Bookmark:
-    """Nothing happened for this reader, but the stream went on: it may resume after this cursor."""
+    """Nothing happened for this reader, but the stream advanced: it may resume after this cursor."""
 
     cursor: Cursor
 
 
 def path_to(messages: Vector[Message], head: MessageId | None) -> tuple[Message, ...]:
-    """Return the messages on the way to `head`, from the root or from the first whose parent is not among `messages`.
+    """Return the messages on the path to `head`, from the root or from the first whose parent is not in `messages`.
 
-    One walk backwards finds them, as parents precede children.
+    One backward pass finds them, because parents precede their children.
     """
     wanted, found = head, []
     for message in reversed(messages):

@@ -7,7 +7,7 @@ import attrs
 from session_core.vocabulary.frozen import JsonObject
 
 Effect = Literal["read", "write", "execute", "network"]
-"""What running a tool can do to the world; the permission mode decides by it."""
+"""What running a tool can affect; the permission mode decides by it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,7 +1,7 @@
-"""Which vocabulary classes travel, what they are called there, and how their type hints are told apart.
+"""Which vocabulary classes are on the wire, their tags, and how to tell their type hints apart.
 
-Every class carries its tag, `"type": "part_delta"`, wherever it stands. So a reader can tell what it has before it,
-and a field can come to hold one of several classes later without changing how the first is written.
+Every object carries its tag, `"type": "part_delta"`, everywhere. So a reader always knows the class, and a field can
+later become a union without changing how its first class is written.
 """
 
 import re
@@ -47,7 +47,7 @@ _MODULES = (
 
 @cache
 def wire_classes() -> tuple[type, ...]:
-    """Return every vocabulary class that has a form on the wire, in order of definition."""
+    """Return all vocabulary classes that are on the wire, in order of definition."""
     return tuple(
         cls
         for module in _MODULES
@@ -63,38 +63,38 @@ def wire_tag(cls: type) -> str:
 
 
 def is_value_class(hint: Any) -> bool:
-    """Tell whether the hint is one vocabulary class."""
+    """Return whether the hint is one vocabulary class."""
     return isinstance(hint, type) and attrs.has(hint) and not is_any_command(hint)
 
 
 def is_any_command(hint: Any) -> bool:
-    """Tell whether the hint stands for all commands: `Command` or `Command[Any]`."""
+    """Return whether the hint stands for all commands: `Command` or `Command[Any]`."""
     return (get_origin(hint) or hint) is commands.Command
 
 
 def is_list(hint: Any) -> bool:
-    """Tell whether the hint is a sequence of one kind of thing: `tuple[X, ...]` or `Vector[X]`."""
+    """Return whether the hint is a homogeneous sequence: `tuple[X, ...]` or `Vector[X]`."""
     return get_origin(hint) in (tuple, Vector)
 
 
 def is_literal(hint: Any) -> bool:
-    """Tell whether the hint lists the words it allows."""
+    """Return whether the hint is a `Literal`."""
     origin: Any = get_origin(hint)
     return origin is Literal
 
 
 def is_optional(hint: Any) -> bool:
-    """Tell whether the hint is a union with None; open JSON is not, although it may be null."""
+    """Return whether the hint is a union with None; open JSON is not, although it may be null."""
     return _is_union(hint) and hint != JsonValue and type(None) in get_args(hint)
 
 
 def without_none(hint: Any) -> Any:
-    """Return what an optional hint stands for when there is something."""
+    """Return an optional hint without its None."""
     return Union[tuple(each for each in get_args(hint) if each is not type(None))]  # noqa: UP007 - made while running
 
 
 def alternatives(hint: Any) -> tuple[type, ...]:
-    """Return the classes among which the tag decides; none if the hint is not such a union."""
+    """Return the classes of a tagged union; empty if the hint is not such a union."""
     if is_any_command(hint):
         return commands.COMMANDS
     members: tuple[Any, ...] = get_args(hint) if _is_union(hint) else ()
@@ -106,6 +106,6 @@ def _is_union(hint: Any) -> bool:
 
 
 def wire_fields(cls: type) -> tuple["attrs.Attribute[Any]", ...]:
-    """Return the fields of a class that travel; those which no caller may set stay at home."""
+    """Return the fields of a class that are on the wire; fields that callers cannot set are not."""
     fields: tuple[attrs.Attribute[Any], ...] = attrs.fields(cls)
     return tuple(field for field in fields if field.init)

@@ -2,8 +2,8 @@
 
     decode(encode(value), type(value)) == value
 
-holds for every value of the vocabulary, and whatever else comes in is a `ProtocolError` with the path of the fault.
-`reading` and `writing` do the work.
+holds for every value of the vocabulary; any other input raises a `ProtocolError` with the path of the fault.
+`reader` and `writer` do the work.
 """
 
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ def encode(value: object) -> bytes:
     """Write a value as one JSON document, without line breaks.
 
     Raises:
-        ProtocolError: Something in it has no form in JSON, such as half a character; the path says where.
+        ProtocolError: Something in it cannot be written as JSON, such as a lone surrogate; the path says where.
     """
     try:
         return _ENCODER.encode(writer.write(value))
@@ -36,7 +36,7 @@ def encode(value: object) -> bytes:
 
 
 def encode_event(event: SessionEvent) -> bytes:
-    """Write an event, once: all its readers get the same bytes."""
+    """Write an event once: all its readers get the same bytes."""
     if event.raw is None:
         object.__setattr__(event, "raw", encode(event))
     assert event.raw is not None
@@ -44,11 +44,11 @@ def encode_event(event: SessionEvent) -> bytes:
 
 
 def to_json(value: object) -> Any:
-    """Turn a value into plain dicts, lists and scalars, to be put into an envelope and encoded there.
+    """Turn a value into plain dicts, lists and scalars, to be encoded as part of an envelope.
 
     Raises:
-        ProtocolError: A number or some open JSON in it has no form in JSON. Half a character passes: whoever encodes
-            the envelope finds it at no further cost.
+        ProtocolError: A number or some open JSON in it cannot be written as JSON. A lone surrogate passes: encoding
+            the envelope detects it at no further cost.
     """
     try:
         return writer.write(value)
@@ -66,7 +66,7 @@ def decode(data: bytes | str, expected: TypeForm[T], *, max_bytes: int = limits.
 
 
 def from_json(plain: object, expected: TypeForm[T]) -> T:
-    """Read a value from what `strict_json.parse` gave; raises `ProtocolError` as `decode` does."""
+    """Read a value from the result of `strict_json.parse`; raise `ProtocolError` like `decode`."""
     try:
         value: T = reader.read(plain, expected)
     except reader.Misfit as misfit:

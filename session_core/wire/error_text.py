@@ -1,7 +1,7 @@
-"""How the wire speaks about faults: JSON paths, and JSON values in words that people understand.
+"""Texts about faults on the wire: JSON paths, and descriptions of JSON values for people.
 
-What is said here travels: an error goes back to the client as JSON and ends up on somebody's screen. So whatever is
-quoted from bad input is cut short and escaped, and the words themselves can always be encoded.
+These texts go back to the client as JSON and end up on somebody's screen. So quotes from bad input are truncated and
+escaped, and the texts can always be encoded.
 """
 
 import json
@@ -26,7 +26,7 @@ def child_path(path: str, step: str | int) -> str:
 
 
 def describe_json(plain: object) -> str:
-    """Say what a JSON value is."""
+    """Describe the kind of a JSON value."""
     match plain:
         case None:
             return "nothing"
@@ -47,5 +47,5 @@ def describe_json(plain: object) -> str:
 
 
 def mismatch(expected: str, got: object) -> str:
-    """Say that something else was expected."""
+    """Describe a mismatch between the expected and the actual value."""
     return f"expected {expected}, got {describe_json(got)}"

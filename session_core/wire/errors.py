@@ -1,4 +1,4 @@
-"""Typed errors on the wire: what is raised in the service is raised again in a client far away."""
+"""Typed errors on the wire: an error raised in the service is raised again in a remote client."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _BY_CODE = {cls.code: cls for cls in _all_below(SessionCoreError) if cls.__modul
 
 
 def error_info(error: SessionCoreError) -> ErrorInfo:
-    """Return an error in the form that travels."""
+    """Return an error in its wire form."""
     kinds = [cls.code for cls in type(error).__mro__[1:] if issubclass(cls, SessionCoreError)]
     others = tuple(dict.fromkeys(code for code in kinds if code not in {error.code, SessionCoreError.code}))
     return ErrorInfo(code=error.code, message=error.message, field=error.field, details=_details(error), kinds=others)
@@ -38,7 +38,7 @@ def _details(error: SessionCoreError) -> JsonObject | None:
 
 
 def error_from_info(info: ErrorInfo) -> SessionCoreError:
-    """Make the error again; one of a code that is not known here is of the nearest kind that is, with its own code."""
+    """Rebuild an error; one with an unknown code gets the nearest known class and keeps its own code."""
     cls = next((_BY_CODE[code] for code in (info.code, *info.kinds) if code in _BY_CODE), SessionCoreError)
     error = cls.__new__(cls)
     SessionCoreError.__init__(error, info.message, field=info.field)

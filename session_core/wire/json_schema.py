@@ -1,4 +1,4 @@
-"""Checking a value against a JSON schema that came from outside: offline, bounded, and in plain words."""
+"""Check a value against a foreign JSON schema: offline, bounded, with readable messages."""
 
 import json
 from functools import lru_cache
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 MAX_FAULT_CHARS = 300
-"""Length of a fault in the words of the validator, which quotes the value."""
+"""Length of a validator message, which quotes the value."""
 
 
 def find_value_fault(schema: JsonObject, value: JsonValue) -> str | None:
-    """Say in a sentence how a value does not fit, or that the schema cannot be used; None when it fits."""
+    """Describe in a sentence why a value does not fit, or that the schema is unusable; None if it fits."""
     fault, validator = compile_validator(schema)
     if validator is None:
         return f"The schema cannot be used: {fault}."
@@ -22,19 +22,19 @@ def find_value_fault(schema: JsonObject, value: JsonValue) -> str | None:
         for error in validator.iter_errors(thaw_json(value)):
             place = "/".join(map(str, error.instance_path)) or "the whole"
             return f"At {shorten_text(place)}: {shorten_text(error.message)}."
-    except ValueError as error:  # half a character, or a number that the validator cannot hold
+    except ValueError as error:  # a lone surrogate, or a number that the validator cannot represent
         return f"It cannot be checked: {shorten_text(str(error))}."
     return None
 
 
 def find_schema_fault(schema: JsonObject) -> str | None:
-    """Say what is wrong with a schema; None when it can be used."""
+    """Describe what is wrong with a schema; None if it is usable."""
     return compile_validator(schema)[0]
 
 
 def compile_validator(schema: JsonObject) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
     """Return the compiled schema, or why it cannot be compiled."""
-    # As text, because 1, 1.0 and True are the same key otherwise, and mean different things in a schema.
+    # As text, because 1, 1.0 and True would be the same key, but mean different things in a schema.
     return _compile_schema_text(json.dumps(thaw_json(schema)))
 
 
@@ -52,5 +52,5 @@ def _compile_schema_text(schema: str) -> tuple[str | None, "jsonschema_rs.Valida
 
 
 def shorten_text(text: str) -> str:
-    """Cut a text that quotes foreign values."""
+    """Truncate a text that quotes foreign values."""
     return text if len(text) <= MAX_FAULT_CHARS else f"{text[:MAX_FAULT_CHARS]}..."

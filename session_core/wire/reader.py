@@ -1,7 +1,7 @@
-"""From parsed JSON to vocabulary values: nothing is coerced, every key is known, and a misfit says where it stands.
+"""From parsed JSON to vocabulary values: nothing is coerced, unknown keys are refused, and a `Misfit` says where it is.
 
-It rests on one private cattrs converter with a reader of our own for every kind of type hint the vocabulary uses.
-Other hints have none, so that a new kind is noticed when it is first read.
+It uses one private cattrs converter with our own reader for every kind of type hint in the vocabulary. Other hints have
+none, so a new kind is noticed when it is first read.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _LISTED_TAGS = 8
 
 
 class Misfit(Exception):
-    """Something is not what was expected; `path` leads there from where the reader stood."""
+    """Something is not what was expected; `path` is relative to the position of the reader."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)
@@ -54,7 +54,7 @@ def read(plain: object, expected: Any) -> Any:
 
 
 def _explain_error(error: Exception) -> Misfit:
-    """Find the first fault behind an error, and the way there."""
+    """Find the first fault behind an error, and the path to it."""
     match error:
         case Misfit():
             return error
@@ -73,7 +73,7 @@ def _explain_error(error: Exception) -> Misfit:
 
 
 def _step_to(error: BaseException) -> str:
-    """Return the field during whose reading the error came up; a class as a whole is no step."""
+    """Return the field that was being read when the error occurred; a class as a whole is not a step."""
     notes = getattr(error, "__notes__", ())
     return "".join(child_path("", note.name) for note in notes if isinstance(note, AttributeValidationNote))
 
@@ -154,7 +154,7 @@ def _list_reader(hint: Any) -> Reader:
         items: list[Any] = []
         try:
             for each in plain:
-                items.append(read_item(each, item_hint))  # noqa: PERF401 - its length tells which item is the misfit
+                items.append(read_item(each, item_hint))  # noqa: PERF401 - its length is the index of the misfit
         except (Misfit, ClassValidationError) as error:
             inner = _explain_error(error)
             raise Misfit(inner.reason, child_path("", len(items)) + inner.path) from None
@@ -180,7 +180,7 @@ def _class_reader(cls: type) -> Reader:
 
 
 def _tagged_reader(hint: Any) -> Reader:
-    """Make a reader of a union; the readers of its classes are made when they are first needed, as they are many."""
+    """Make a reader of a union; the many readers of its classes are made when first needed."""
     classes = {wire_tag(cls): cls for cls in alternatives(hint)}
     readers: dict[str, Reader] = {}
     expected = _names_of(hint)
@@ -208,7 +208,7 @@ def _optional_reader(hint: Any) -> Reader:
 
 
 def _names_of(hint: Any) -> str:
-    """Say which classes a union may hold."""
+    """Describe which classes a union may hold."""
     if is_any_command(hint):
         return "a command"
     if hint == Event:

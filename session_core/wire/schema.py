@@ -1,11 +1,11 @@
-"""The JSON schema of the vocabulary, for people who write clients in other languages.
+"""The JSON schema of the vocabulary, for authors of clients in other languages.
 
-It is made from the same classes that the codec reads and writes, and kept in `vocabulary.schema.json` next to this
-module so that a change of the wire shows in a review. `python -m session_core.wire.schema` writes the file;
-with `--check` it only tells whether the file is up to date.
+It is generated from the same classes that the codec reads and writes, and kept in `vocabulary.schema.json` next to this
+module, so a change of the wire shows in a review. `python -m session_core.wire.schema` writes the file; with `--check`
+it only reports whether the file is up to date.
 
-The schema is a little more lenient than the codec: it cannot forbid `1.0` where a whole number is expected, equal
-keys, or half characters.
+The schema is a little more lenient than the codec: it cannot forbid `1.0` where an integer is expected, equal keys, or
+lone surrogates.
 """
 
 import argparse
@@ -55,7 +55,7 @@ _PLAIN: dict[Any, Schema] = {
 
 
 def vocabulary_schema() -> Schema:
-    """Return one schema with a definition per class and per named union; as a whole it accepts any of the classes."""
+    """Return one schema with a definition per class and per named union; the schema itself accepts any class."""
     definitions = {cls.__name__: _schema_of_class(cls) for cls in wire_classes()}
     unions = {name: _schema_of_alternatives(union) for name, union in _NAMED_UNIONS.items()}
     return {
@@ -74,7 +74,7 @@ def schema_text() -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the schema file, or check it; the result is an exit code."""
+    """Write or check the schema file; return an exit code."""
     parser = argparse.ArgumentParser(prog="python -m session_core.wire.schema", description="Write the JSON schema.")
     parser.add_argument("--check", action="store_true", help="only tell whether the file is up to date")
     parser.add_argument("--file", type=Path, default=SCHEMA_FILE, help="write or check this file instead")

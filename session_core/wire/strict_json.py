@@ -1,11 +1,11 @@
-"""Parsing JSON that comes from outside, without the leniency of the usual parsers.
+"""Parse foreign JSON without the leniency of the usual parsers.
 
 Python's own parser takes the last of two equal keys (so a checked value can hide an unchecked one), accepts NaN and
-1e400, dies of deep nesting and of numbers with thousands of digits, and lets half a surrogate pair through that no
-one can encode again. Here each of these is a `ProtocolError` that says where.
+1e400, fails on deep nesting and on numbers with thousands of digits, and accepts a lone surrogate that cannot be
+encoded again. Here each of these is a `ProtocolError` that says where.
 
-The quick decoder raises at the first suspicion without knowing the place. Only then the document is decoded a second
-time, with a `_Flaw` left at each bad place, and searched.
+The fast decoder raises at the first suspicion without knowing the place. Only then is the document decoded a second
+time, with a `_Flaw` at each bad place, and searched.
 """
 
 import json
@@ -41,7 +41,7 @@ def parse(data: bytes | str, *, max_bytes: int = limits.MAX_FRAME_BYTES) -> Any:
     """
     text = _text_of(data, max_bytes)
     plain, suspicious = _decode(text)
-    # Both counts may be too high, as strings can hold brackets too; then the search finds nothing.
+    # Both counts may be too high, because strings can contain brackets too; then the search finds nothing.
     may_be_deep = text.count("[") + text.count("{") > limits.MAX_JSON_DEPTH
     may_hold_surrogates = "\\u" in text
     if suspicious or may_be_deep or may_hold_surrogates:
@@ -51,9 +51,9 @@ def parse(data: bytes | str, *, max_bytes: int = limits.MAX_FRAME_BYTES) -> Any:
 
 
 def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> JsonFault | None:
-    """Return the first thing that is not strict JSON, if there is any; its path starts at `plain`.
+    """Return the first thing that is not strict JSON, if any; its path starts at `plain`.
 
-    Looks into dicts and lists as well as into their immutable forms, at most `levels` containers deep.
+    Searches dicts and lists and their immutable forms, at most `levels` containers deep.
     """
     match plain:
         case None | bool():
@@ -77,7 +77,7 @@ def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> JsonFault 
 
 
 def is_encodable(text: str) -> bool:
-    """Tell whether the text can be encoded, which half a surrogate pair cannot."""
+    """Return whether the text can be encoded, which a lone surrogate cannot."""
     if text.isascii():
         return True
     try:
@@ -88,11 +88,11 @@ def is_encodable(text: str) -> bool:
 
 
 class _Suspicion(Exception):
-    """Something in the document is wrong; the quick decoder does not know where."""
+    """Something in the document is wrong; the fast decoder does not know where."""
 
 
 class _Flaw:
-    """Stands in a decoded document in the place of something that is wrong."""
+    """A placeholder for something wrong in a decoded document."""
 
     __slots__ = ("reason",)
 
@@ -137,7 +137,7 @@ def _text_of(data: bytes | str, max_bytes: int) -> str:
 
 
 def _decode(text: str) -> tuple[Any, bool]:
-    """Decode the text; the second value tells whether faults are known to be in the first."""
+    """Decode the text; the second value says whether the first is known to contain faults."""
     try:
         try:
             return _QUICK.decode(text), False

@@ -1,7 +1,7 @@
 """From vocabulary values to plain JSON, quickly: events are written for every network reader and for the journal.
 
-Writing does not keep track of the place. Only when something turns out to have no form in JSON, the value is walked
-through a second time to say where.
+Writing does not track the path. Only if something turns out not to be writable as JSON is the value walked a second
+time to find the place.
 """
 
 import math
@@ -33,7 +33,7 @@ Writer = Callable[[Any], Any]
 
 
 class Unwritable(Exception):
-    """Something in the value has no form in JSON."""
+    """Something in the value cannot be written as JSON."""
 
 
 def write(value: object) -> Any:
@@ -42,7 +42,7 @@ def write(value: object) -> Any:
 
 
 def locate_unwritable(value: object) -> ProtocolError:
-    """Say where in the value the first thing stands that has no form in JSON."""
+    """Return an error with the path of the first thing in the value that cannot be written as JSON."""
     for fault in _faults(value, ROOT):
         return ProtocolError(fault.reason, field=fault.path)
     return ProtocolError(f"{describe_json(value)} cannot be written as JSON")

@@ -15,13 +15,15 @@ TESTING = "testing"
 
 # From low to high. A part may import any part of a lower layer.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "foreign_faults", "own_errors", "ids", "limits", "http_body", "_version", "vocabulary"}),
+    frozenset(
+        {"errors", "foreign_faults", "own_errors", "ids", "limits", "http_body", "_version", "_door", "vocabulary"}
+    ),
     frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "sandbox"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
     frozenset({"agent", "storage.maintenance"}),
     frozenset({"service"}),
     frozenset({"assembly"}),
-    frozenset({DOOR}),
+    frozenset({DOOR, "extensions", "maintenance", "setup"}),
 )
 
 # A part may import a neighbour of its own layer only when this table says so, and why.
@@ -39,8 +41,39 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("stream", "wire"): "an event is encoded once and the bytes are shared by all who read it",
 }
 
+# Inside a part: what the modules of a sub-package may import of their own part, beside their own sub-package.
+INSIDE: dict[str, frozenset[str]] = {
+    "assembly": frozenset({"assembly.folders"}),
+    "assembly.folders": frozenset({"assembly"}),
+    "protocols": frozenset(),
+    "protocols.code": frozenset({"protocols"}),
+    "sep.protocol": frozenset(),
+    "sep.host": frozenset(
+        {"sep.protocol", *(f"sep.host.{n}" for n in ("calls", "catalogue", "models", "process", "tools"))}
+    ),
+    "sep.host.catalogue": frozenset({"sep.protocol"}),
+    "sep.host.process": frozenset({"sep.protocol", "sep.host", "sep.host.catalogue"}),
+    "sep.host.calls": frozenset({"sep.protocol", "sep.host", "sep.host.catalogue", "sep.host.process"}),
+    "sep.host.models": frozenset({"sep.protocol", "sep.host", "sep.host.catalogue", "sep.host.calls"}),
+    "sep.host.tools": frozenset({"sep.protocol", "sep.host", "sep.host.calls", "sep.host.process"}),
+    "sep.scaffold": frozenset({"sep.protocol"}),
+    "sep.conformance": frozenset(
+        {"sep.protocol", "sep.host", *(f"sep.host.{n}" for n in ("calls", "catalogue", "process"))}
+    ),
+    "sep.sdk": frozenset({"sep.protocol"}),
+    "service": frozenset({"service.handlers"}),
+    "service.handlers": frozenset({"service"}),
+    "service.extension_bridge": frozenset({"service"}),
+    "storage": frozenset(),
+    "storage.maintenance": frozenset({"storage", "storage.maintenance.forensics"}),
+    "storage.maintenance.forensics": frozenset({"storage", "storage.maintenance"}),
+}
+SDK_TESTS = "testing"  # modules of the SDK that are a host for the tests of an extension, and know the real one
+
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 PARTS = {*LEVEL, TESTING}
+DOORS = {f"session_core.{name}" for name in ("extensions", "maintenance", "protocols", "setup", "wire")}
+"""What frontends may import beside the root: modules whose stub lists public names."""
 
 
 def part_of(module: str) -> str:
@@ -93,6 +126,8 @@ def fault_in_frontend(found: Import, public_names: frozenset[str]) -> str | None
     if top != "session_core" or found.target == "session_core":
         return None
     name = part_of(found.target)
+    if found.module in DOORS or found.target in DOORS:
+        return None
     if found.module == "session_core" and (name in public_names or name not in PARTS):
         return None
     return "a frontend imports the package root only: `import session_core as sc`"
@@ -108,7 +143,7 @@ def faults(root: Path) -> Iterator[str]:
         for found in imports(parse(path), package_name(path, root)):
             if fault := fault_inside(part, found):
                 yield f"{place(path, found.line, root)}: imports {found.target}: {fault}"
-    public = public_names(root / "session_core" / "__init__.py")
+    public = public_names(root / "session_core" / "__init__.pyi")
     for path in python_files("frontends", root=root):
         for found in imports(parse(path), package_name(path, root)):
             if fault := fault_in_frontend(found, public):
@@ -116,19 +151,50 @@ def faults(root: Path) -> Iterator[str]:
 
 
 def public_names(door: Path) -> frozenset[str]:
-    """The names in `__all__` of the door, read without importing it."""
-    for node in parse(door).body if door.exists() else []:
-        match node:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
-                return frozenset(ast.literal_eval(value))
-            case _:
-                pass
-    return frozenset()
+    """The names that the stub of the door lists, read without importing it."""
+    lines = parse(door).body if door.exists() else []
+    return frozenset(alias.name for line in lines if isinstance(line, ast.ImportFrom) for alias in line.names)
 
 
 def test_imports_go_down_only() -> None:
     """No module of session_core or frontends imports a layer above its own, a neighbour unasked, or testing."""
     assert [] == list(faults(ROOT))
+
+
+def sub_package(module: str, root: Path) -> str:
+    """Return the innermost package of a module, without `session_core.`: that of `sep.host.host` is `sep.host`."""
+    parts = module.split(".")
+    while not root.joinpath(*parts, "__init__.py").exists() and len(parts) > 1:
+        parts.pop()
+    return ".".join(parts[1:])
+
+
+def faults_inside_parts(root: Path) -> Iterator[str]:
+    """Every import within a part that its sub-packages are not allowed, with its place."""
+    for path in python_files("session_core", root=root):
+        mine = sub_package(module_name(path, root), root)
+        if mine.startswith("sep.sdk") and path.stem.startswith(SDK_TESTS):
+            continue
+        for found in imports(parse(path), package_name(path, root)):
+            other = sub_package(found.target if found.target.startswith("session_core") else found.module, root)
+            same_part = other.split(".")[0] == mine.split(".")[0] and found.module.startswith("session_core.")
+            if same_part and other != mine and other not in INSIDE.get(mine, frozenset()):
+                yield f"{place(path, found.line, root)}: {mine} may not import {other}"
+
+
+def test_sub_packages_keep_to_their_layers() -> None:
+    """Inside a part, a sub-package imports only what the table allows it."""
+    assert [] == list(faults_inside_parts(ROOT))
+
+
+def test_a_wrong_import_between_sub_packages_is_found(tmp_path: Path) -> None:
+    """The SDK that authors load may not reach into the host; its test host may."""
+    for name in ("", "sep", "sep/sdk", "sep/host", "sep/protocol"):
+        plant(tmp_path, f"session_core/{name}/__init__.py", "")
+    plant(tmp_path, "session_core/sep/sdk/link.py", "from session_core.sep.host import host")
+    plant(tmp_path, "session_core/sep/sdk/testing.py", "from session_core.sep.host import host")
+
+    assert ["session_core/sep/sdk/link.py:1: sep.sdk may not import sep.host"] == list(faults_inside_parts(tmp_path))
 
 
 def test_neighbours_form_no_ring() -> None:
@@ -183,7 +249,6 @@ def test_a_wrong_import_is_found(tmp_path: Path, path: str, source: str, reason:
             "frontends/commands/run/app.py",
             "import session_core as sc\nfrom session_core import Cursor\nimport frontends.client",
         ),
-        ("session_core/__init__.py", "__all__ = ['ids']"),
     ],
 )
 def test_a_right_import_passes(tmp_path: Path, path: str, source: str) -> None:
@@ -195,7 +260,7 @@ def test_a_right_import_passes(tmp_path: Path, path: str, source: str) -> None:
 
 def test_a_frontend_may_take_what_the_door_offers(tmp_path: Path) -> None:
     """A frontend may take any name the door lists, even one that is also the name of a part."""
-    plant(tmp_path, "session_core/__init__.py", "__all__ = ['errors']")
+    plant(tmp_path, "session_core/__init__.pyi", "from session_core import errors as errors")
     plant(tmp_path, "frontends/commands/run/app.py", "from session_core import errors")
 
     assert [] == list(faults(tmp_path))

@@ -123,6 +123,7 @@ def test_what_is_not_drawn_is_told(
 # --- cases ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_start_is_measured(monkeypatch: pytest.MonkeyPatch, windows: list[terminal_window.Window]) -> None:
     """The case, in small, times all three programs, and neither they nor the service that was started are left."""
     services: list[int] = []
@@ -142,6 +143,7 @@ def test_a_start_is_measured(monkeypatch: pytest.MonkeyPatch, windows: list[term
     assert (3, [False]) == (len(windows), [runs(pid) for pid in services])
 
 
+@pytest.mark.slow
 def test_streaming_is_measured(windows: list[terminal_window.Window]) -> None:
     """The cases, in small, see the pictures of a session that streams, and time its words and no others."""
     watched = terminal_streaming.watch(2, 2, 1.0)
@@ -198,6 +200,7 @@ def test_a_word_is_timed_when_it_is_first_seen(monkeypatch: pytest.MonkeyPatch) 
     assert [2.0, 1.0] == waited.seconds
 
 
+@pytest.mark.slow
 def test_measuring_other_things_does_not_load_textual() -> None:
     """Whoever measures something else pays nothing for the terminal's toolkit."""
     code = "import sys, bench.__main__; sys.exit('textual' in sys.modules)"

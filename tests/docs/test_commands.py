@@ -3,6 +3,8 @@
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 
 import pytest
 
@@ -44,4 +46,29 @@ def test_shown_commands_are_found(text: str, commands: list[str]) -> None:
 
 def test_the_readme_shows_commands() -> None:
     """The first page shows how to use the program."""
-    assert len(list(shown_commands((ROOT / "README.md").read_text(encoding="utf-8")))) >= 10
+    assert len(list(shown_commands((ROOT / "README.md").read_text(encoding="utf-8")))) >= 5
+
+
+def test_the_tour_shows_every_command() -> None:
+    """The page about the command line has an example of every command, and of every task of those that have tasks."""
+    tour = shown_commands((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
+    shown = {tuple(shlex.split(command)[1:3]) for command in tour}
+    commands = subcommands(parser().format_help())
+    assert len(commands) > 20
+
+    wanted = [(command, *task) for command in commands for task in ways_to_use(command)]
+
+    assert [] == [words for words in wanted if not any(each[: len(words)] == words for each in shown)]
+
+
+def subcommands(help_text: str) -> list[str]:
+    """The names in the list of commands or tasks of a help text."""
+    listed = help_text.partition("positional arguments:\n")[2].partition("\n\n")[0]
+    return re.findall(r"^    (\w+)", listed, re.MULTILINE) if re.match(r"  (command|task)\n", listed) else []
+
+
+def ways_to_use(command: str) -> list[tuple[str, ...]]:
+    """The tasks of a command, each as a tuple; one empty tuple if it has none."""
+    with redirect_stdout(StringIO()) as printed, suppress(SystemExit):
+        parser().parse_args([command, "--help"])
+    return [(task,) for task in subcommands(printed.getvalue())] or [()]

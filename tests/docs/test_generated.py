@@ -98,7 +98,7 @@ def test_every_action_of_a_driver_is_described() -> None:
 
 
 def test_every_mode_is_explained_at_first_sight() -> None:
-    """The README names every permission mode."""
-    table = (HERE.parent / "README.md").read_text(encoding="utf-8").partition("| mode |")[2]
+    """The page about the command line names every permission mode."""
+    table = (HERE / "cli.md").read_text(encoding="utf-8").partition("| mode |")[2]
 
     assert list(get_args(PermissionMode)) == re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)[:5]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs._documents import ROOT, broken_links, documents
+from tests.docs._documents import ROOT, broken_links, documents, links
 
 PICTURES = sorted((ROOT / "docs" / "images").glob("*.svg"))
 
@@ -24,6 +24,21 @@ def test_no_document_is_out_of_reach() -> None:
     assert [] == [
         page.name for page in wanted if not any(page.name in text for other, text in texts.items() if other != page)
     ]
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    """Somebody who begins at the README reaches every page by following links."""
+    reached: set[Path] = set()
+    ahead = [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = [(page.parent / link.partition("#")[0]).resolve() for link in links(page.read_text(encoding="utf-8"))]
+        ahead.extend(target for target in targets if target.suffix == ".md" and target.is_file())
+
+    assert [] == [str(page.relative_to(ROOT)) for page in documents() if page not in reached]
 
 
 @pytest.mark.parametrize(

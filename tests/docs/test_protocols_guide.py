@@ -28,11 +28,11 @@ def test_every_block_is_run_below() -> None:
     heads = [code.partition("\n")[0] for code in PYTHON]
     assert [
         'await service.create_session(protocol="code", options=sc.JsonObject({"code": {"cell_seconds": 60}}))',
-        "class Doubting(sc.ProtocolSession):",
-        "class Adder(sc.CodeExecutor):",
-        "class ReviewDriver(sc.NativeToolDriver):",
+        "class Doubting(sc.protocols.ProtocolSession):",
+        "class Adder(sc.protocols.CodeExecutor):",
+        "class ReviewDriver(sc.protocols.NativeToolDriver):",
         "@attrs.frozen(kw_only=True)",
-        "class ReviewProtocol(sc.ProtocolFactory):",
+        "class ReviewProtocol(sc.protocols.ProtocolFactory):",
         "from session_core.testing.check_protocol import check_protocol",
         "from session_core.testing.check_protocol import CellSamples, check_protocol",
     ] == heads
@@ -74,11 +74,11 @@ async def test_asking_beside_the_conversation(doubt: str, said: str, tmp_path: P
     known: dict[str, Any] = {"sc": sc}
     exec(compile(PYTHON[1], "docs/protocols.md", "exec"), known)
 
-    class Doubt(sc.ProtocolFactory):
+    class Doubt(sc.protocols.ProtocolFactory):
         id = "doubt"
 
-        def build(self, context: sc.BuildContext) -> sc.ProtocolBundle:
-            return sc.ProtocolBundle(driver=sc.NativeToolDriver(), session=known["Doubting"]())
+        def build(self, context: sc.protocols.BuildContext) -> sc.protocols.ProtocolBundle:
+            return sc.protocols.ProtocolBundle(driver=sc.protocols.NativeToolDriver(), session=known["Doubting"]())
 
     model = ScriptedProvider(text(doubt), text("It is 42."))
     config = sc.ServiceConfig(

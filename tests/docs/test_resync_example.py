@@ -5,6 +5,7 @@ import json
 import pytest
 
 import session_core as sc
+from session_core.vocabulary.snapshots import Bookmark
 from session_core.wire.catalogue import wire_classes, wire_tag
 from tests.docs._documents import ROOT, blocks
 
@@ -14,14 +15,14 @@ CLASSES = {wire_tag(cls): cls for cls in wire_classes()}
 
 
 def read(line: str) -> object:
-    value: object = sc.decode(line, CLASSES[json.loads(line)["type"]])
+    value: object = sc.wire.decode(line, CLASSES[json.loads(line)["type"]])
     return value
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[:60])
 def test_example_lines_are_real(line: str) -> None:
     """Every JSON line of the example is byte by byte what the codec writes."""
-    assert sc.encode(read(line)).decode() == line
+    assert sc.wire.encode(read(line)).decode() == line
 
 
 def test_the_story_of_the_example() -> None:
@@ -36,7 +37,7 @@ def test_the_story_of_the_example() -> None:
                 passed = follower.on_snapshot(value)
             case sc.SessionEvent():
                 passed = [*follower.on_events([value], sc.Epoch("run_a"))]
-            case sc.Bookmark():
+            case Bookmark():
                 follower.on_bookmark(value)
             case sc.replies.ErrorReply(code="lagged", message=message):
                 follower = sc.Follower(sc.SessionId("ses_7"), after=follower.cursor)

@@ -42,8 +42,8 @@ async def test_json_lines() -> None:
     """With --json each line of stdout is a snapshot or an event, and folding them gives a completed turn."""
     ended = await program("run", "--json", "count to 3")
     first, *rest = ended.out.splitlines()
-    snapshot = sc.decode(first, sc.SessionSnapshot)
-    final = sc.fold(snapshot, [sc.decode(line, sc.SessionEvent) for line in rest])
+    snapshot = sc.wire.decode(first, sc.SessionSnapshot)
+    final = sc.fold(snapshot, [sc.wire.decode(line, sc.SessionEvent) for line in rest])
 
     assert 0 == ended.code
     assert final.last_outcome is not None

@@ -132,7 +132,7 @@ async def test_trusting_asks_on_a_terminal(home: Path, tmp_path: Path, typed: by
     assert code == ended
     assert "  AGENTS.md\n      instructions for the model, 1 line\n      | Be brief.\n" in screen
     assert f"? Trust {folder} with 1 file as listed? [y/N] " in screen
-    assert (sc.find_trusted_fingerprint(home, folder) is not None) == (code == 0)
+    assert (sc.setup.find_trusted_fingerprint(home, folder) is not None) == (code == 0)
 
 
 async def test_the_panel_of_the_tour() -> None:

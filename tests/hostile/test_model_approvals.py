@@ -65,9 +65,9 @@ async def test_a_yes_is_for_what_was_shown(arena: Arena) -> None:
 
 
 SWAPS = {
-    "folder becomes a link outside": ("dir/x", "rm -r dir; ln -s <OUTSIDE> dir"),
+    "folder becomes a link outside": ("dir/x", "rm -r dir; ln -s '<OUTSIDE>' dir"),
     "folder becomes a link to hooks": ("dir/x", "rm -r dir; ln -s .git/hooks dir"),
-    "file becomes a link outside": ("dir/y", "rm dir/y; ln -s <OUTSIDE>/private.txt dir/y"),
+    "file becomes a link outside": ("dir/y", "rm dir/y; ln -s '<OUTSIDE>/private.txt' dir/y"),
     "file becomes a link to a protected one": ("dir/y", "cp .envrc dir/y; rm dir/y; ln -s ../.envrc dir/y"),
     "file has another content": ("dir/y", "echo changed > dir/y"),
     "file is made meanwhile": ("dir/new", "echo changed > dir/new"),

@@ -35,7 +35,7 @@ OUTWARD = {
     "link to itself": "link-self/private.txt",
 }
 LINKS = (
-    "ln -s <OUTSIDE>/private.txt link-file; ln -s <OUTSIDE> link-folder; ln -s / link-disk;"
+    "ln -s '<OUTSIDE>/private.txt' link-file; ln -s '<OUTSIDE>' link-folder; ln -s / link-disk;"
     "ln -s link-folder link-link; ln -s /proc/self/root link-proc; ln -s ../../.. src/link-dots;"
     "ln -s link-self link-self; mkfifo pipe; ls | wc -l"
 )

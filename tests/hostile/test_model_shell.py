@@ -45,11 +45,11 @@ ATTEMPTS = {
     "by another user": "su nobody -s /bin/sh -c 'cat <HOME>/.netrc'; sudo -n cat <HOME>/.netrc",
     "by core dumps": "sh -c 'kill -SEGV $$'; ls core* /var/lib/systemd/coredump 2>/dev/null && echo " + _WORD,
     # files outside, and those that people trust
-    "outside": f"echo evil > <OUTSIDE>/new && echo {_WORD}",
+    "outside": f"echo evil > '<OUTSIDE>/new' && echo {_WORD}",
     "start file of shells": f"echo evil >> <HOME>/.bashrc && echo {_WORD}",
-    "own configuration": f"echo evil >> <SERVICE>/config.toml && echo {_WORD}",
-    "own trust": f"echo '{{}}' > <SERVICE>/trust.json && echo {_WORD}",
-    "own grants": f"echo '{{}}' > <SERVICE>/allowed.json && echo {_WORD}",
+    "own configuration": f"echo evil >> '<SERVICE>/config.toml' && echo {_WORD}",
+    "own trust": f"echo '{{}}' > '<SERVICE>/trust.json' && echo {_WORD}",
+    "own grants": f"echo '{{}}' > '<SERVICE>/allowed.json' && echo {_WORD}",
     "hooks": f"echo evil > .git/hooks/pre-commit && echo {_WORD}",
     "git config": f"git config core.fsmonitor evil && echo {_WORD}",
     "settings that are missing": f"mkdir -p .session-core && echo evil > .session-core/config.toml && echo {_WORD}",
@@ -57,7 +57,7 @@ ATTEMPTS = {
     "servers that are missing": f"echo evil > .mcp.json && echo {_WORD}",
     "missing, by renaming": f"mkdir work; mv work .vscode && mv -T .vscode other && echo {_WORD}",
     "the folder swapped": f"cd .. && mv project old && mkdir project && echo {_WORD}",
-    "hard links": f"ln <OUTSIDE>/private.txt h || ln .envrc h && echo {_WORD}",
+    "hard links": f"ln '<OUTSIDE>/private.txt' h || ln .envrc h && echo {_WORD}",
     "by a library": f"LD_PRELOAD=./x.so sh -c 'echo evil > .envrc' && echo {_WORD}",
     "through a link": f"ln -s ../../.bashrc src/l; echo evil > src/l && echo {_WORD}; rm -f src/l",
     "binaries of the system": f"cp /bin/true /usr/local/bin/git && echo {_WORD}",
@@ -100,7 +100,7 @@ async def test_attempts(arena: Arena) -> None:
 
 async def test_folder_to_run_in(arena: Arena) -> None:
     """A command runs in the folder of the session or beneath it, whatever links say."""
-    made = await arena.attack(shell("ln -s <OUTSIDE> out; ln -s / disk; echo made"))
+    made = await arena.attack(shell("ln -s '<OUTSIDE>' out; ln -s / disk; echo made"))
     places = (
         "..",
         "/",
@@ -228,7 +228,7 @@ async def test_disk_and_files(arena: Arena) -> None:
 async def test_it_cannot_see_the_service(arena: Arena) -> None:
     """Neither the process of the service nor its files are there for a command."""
     attacked = await arena.attack(
-        shell("ls -A <SERVICE>; ls /proc | grep -x <PID>; readlink /proc/<PID>/exe; echo end")
+        shell("ls -A '<SERVICE>'; ls /proc | grep -x <PID>; readlink /proc/<PID>/exe; echo end")
     )
     assert attacked.text.startswith("outputs\nend\n"), attacked.text
 

@@ -1,4 +1,4 @@
-"""`session-core demo`: a guided tour of the service, live, offline, and honest: it says only what it has checked.
+"""`session-core demo`: a guided tour of the service, live, offline, and honest: it claims only what it has checked.
 
 - `tour`: the program: opens the service, plays the scenes, gives the figures and the exit code
 - `scenes`: the steps of the tour, each of which really does what it says

@@ -1,4 +1,4 @@
-"""The steps of the tour. Each says what it does, does it through the public surface, and checks what it claims."""
+"""The steps of the tour. Each describes what it does, does it through the public API, and checks what it claims."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from frontends.shared.sanitise import one_line
 from frontends.shared.style import duration, format_count
 
 SESSION_CAPACITY = 64
-"""Events the service keeps for the readers of one session: tiny, so that falling behind takes seconds, not hours."""
+"""Events the service keeps for the readers of one session: tiny, so falling behind takes seconds, not hours."""
 
 WATCHED, BACKGROUND, STEERED = "counter", "endless", "helper"
 PROMPTS = {
@@ -26,14 +26,14 @@ PROMPTS = {
 
 @attrs.define
 class Claims:
-    """What the tour has said to be true, and whether all of it was."""
+    """The claims of the tour, and whether all of them held."""
 
     screen: TourScreen
     checked: int = 0
     broken: int = 0
 
     async def check(self, claim: str, *, holds: bool) -> None:
-        """Say a claim with a tick if it holds; remember it, and say so, if it does not."""
+        """Print a claim with a tick if it holds; otherwise report and remember the failure."""
         self.checked += 1
         self.broken += not holds
         style = self.screen.style
@@ -43,7 +43,7 @@ class Claims:
 
 @attrs.define
 class Tour:
-    """What the scenes share."""
+    """The state shared by the scenes."""
 
     service: sc.SessionService
     screen: TourScreen
@@ -69,7 +69,7 @@ class Tour:
         await self.screen.say(self.screen.style.bold(f"{self._step}. {self.screen.folded(sentence, indent=3)}"))
 
     async def breathe(self, seconds: float) -> None:
-        """Give people time to watch; tests have none."""
+        """Give viewers time to watch; tests skip it."""
         await trio.sleep(0 if self.fast else seconds)
 
     async def follow(self, label: str, name: str) -> Viewer:
@@ -79,7 +79,7 @@ class Tour:
         return viewer
 
     def state(self, name: str) -> sc.SessionState:
-        """What is known of a session."""
+        """Return the known state of a session."""
         state = self.viewers[name].state
         assert state is not None
         return state
@@ -192,7 +192,7 @@ async def steering(tour: Tour) -> None:
 
 
 async def all_done(tour: Tour) -> None:
-    """Everything comes to its end, and all pictures agree with the service."""
+    """Everything ends, and all viewers agree with the service."""
     await tour.begin("The rest comes to its end, and every follower is compared with the service.")
     for name, turn_id in tour.turns.items():
         await tour.service.wait_for_turn(tour.sessions[name], turn_id)

@@ -1,7 +1,7 @@
-"""The tour's screen: lines that stay, and on a terminal a panel beneath them that shows the sessions live.
+"""The tour's screen: permanent lines, and on a terminal a panel beneath them that shows the sessions live.
 
 The panel is plain ANSI: go up, draw over, clear the rest. Rows are cut to the width of the terminal and drawn with
-line wrapping off, so that resizing the window can make a mess of one picture only.
+line wrapping off, so resizing the window can spoil only one frame.
 """
 
 import shutil
@@ -22,7 +22,7 @@ Rows = Callable[[int], list[str]]
 
 
 class TourScreen:
-    """Says lines; with `rows` it keeps a panel up to date while `run` runs."""
+    """Prints lines; with `rows` it keeps a panel up to date while `run` runs."""
 
     def __init__(self, output: Output) -> None:
         self.style = output.style
@@ -37,18 +37,18 @@ class TourScreen:
         return self.style.colours
 
     def show_panel(self, rows: Rows) -> None:
-        """Draw this panel from now on, where that is possible."""
+        """Draw this panel from now on, where possible."""
         self._rows = rows if self.live else None
 
     def folded(self, text: str, *, indent: int) -> str:
-        """Break a text that begins `indent` cells into a line between words, where the terminal is too narrow."""
+        """Wrap a text that begins at column `indent` between words, where the terminal is too narrow."""
         if not self.live:
             return text
         width = max(20, shutil.get_terminal_size().columns - 1 - indent)
         return textwrap.fill(text, width).replace("\n", "\n" + " " * indent)
 
     async def say(self, text: str = "") -> None:
-        """Print a line that stays; `text` is ready to be printed."""
+        """Print a permanent line; `text` is safe to print."""
         async with self._lock:
             await self._output.write(f"{self._leave_panel()}{text}\n{self._panel()}")
 
@@ -61,7 +61,7 @@ class TourScreen:
                 await self._output.write(up + self._panel())
 
     async def end_panel(self) -> None:
-        """Let the last picture stand and draw no other."""
+        """Leave the last frame standing and draw no other."""
         async with self._lock:
             up = f"\r\x1b[{self._height}A" if self._height else ""
             last = self._panel()

@@ -1,4 +1,4 @@
-"""`session-core demo`: plays the scenes over a live service and ends with figures; exit code 0 only if all was true."""
+"""`session-core demo`: plays the scenes on a live service, then prints figures; exit code 0 only if all claims held."""
 
 import shutil
 import sys
@@ -57,12 +57,12 @@ async def play(screen: TourScreen, fast: bool) -> int:  # noqa: FBT001 - passed 
 
 
 def _program() -> str:
-    """How to call this program from here: by its name if the shell would find it."""
+    """Return how to call this program from here: by its name if the shell would find it."""
     return "session-core" if shutil.which("session-core") else sys.argv[0]
 
 
 async def figures(tour: Tour, seconds: float) -> None:
-    """Give the numbers, and check that they add up."""
+    """Print the figures, and check that they add up."""
     say, witness = tour.screen.say, tour.witness
     viewers = [*tour.viewers.values(), *tour.extra]
     published = tour.service.statistics().stream.published

@@ -1,4 +1,4 @@
-"""Followers of the tour: each folds what it receives into a state of its own, and counts."""
+"""Followers of the tour: each folds what it receives into its own state, and counts."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,13 @@ import session_core as sc
 
 
 class Stage:
-    """Where the tour waits for something to be seen."""
+    """Lets the tour wait for something to become visible."""
 
     def __init__(self) -> None:
         self._waiting = trio.lowlevel.ParkingLot()
 
     def changed(self) -> None:
-        """Let everyone who waits look again."""
+        """Make everyone who waits check again."""
         self._waiting.unpark_all()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
@@ -35,7 +35,7 @@ class Viewer:
         self.resyncs = 0
         self.retries = 0
         self.skipped = 0
-        """Events the newest snapshot took this viewer past, told missed or not."""
+        """Events that the newest snapshot skipped for this viewer, whether reported as missed or not."""
         self._feed = feed
         self._stage = stage
         self._reading = trio.Event()
@@ -48,24 +48,24 @@ class Viewer:
 
     @property
     def reading(self) -> bool:
-        """Whether it takes what comes."""
+        """Whether the viewer is reading."""
         return self._reading.is_set()
 
     def stop_reading(self) -> None:
-        """Leave everything where it is, as a browser tab in the background does."""
+        """Stop reading, as a browser tab in the background does."""
         self._reading = trio.Event()
 
     def read_again(self) -> None:
-        """Go on."""
+        """Continue reading."""
         self._reading.set()
 
     def picture(self) -> sc.SessionSnapshot:
-        """What this viewer believes the session to be; made to be compared with other pictures."""
+        """Return this viewer's view of the session, for comparison with others."""
         assert self.state is not None
         return self.state.snapshot(sc.Cursor(epoch=sc.Epoch("any"), seq=0))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow until the session or the service ends; started means that the first snapshot has come."""
+        """Follow until the session or the service ends; started means that the first snapshot has arrived."""
         while True:
             await self._reading.wait()
             try:
@@ -94,7 +94,7 @@ class Viewer:
 
 @attrs.define
 class Witness:
-    """Reads every event of every session, raw, and only counts."""
+    """Reads every raw event of every session, and only counts."""
 
     _stage: Stage
     delivered: int = 0
@@ -113,12 +113,12 @@ class Witness:
 
 
 def is_same_picture(picture: sc.SessionSnapshot, snapshot: sc.SessionSnapshot) -> bool:
-    """Whether a viewer's picture is exactly what a fresh snapshot shows, wherever in the stream it was taken."""
+    """Return whether a viewer's state equals a fresh snapshot, wherever in the stream it was taken."""
     return picture == attrs.evolve(snapshot, cursor=picture.cursor)
 
 
 def current_text(state: sc.SessionState) -> str:
-    """What a session has to say at the moment: the answer being written, or the last one."""
+    """Return the current text of a session: the answer being written, or the last one."""
     partial = state.build_partial()
     if partial is not None and partial.parts:
         return str(partial.parts[-1].text)

@@ -44,7 +44,7 @@ async def _doctor(chosen_home: str | None, cwd: Path, as_json: bool, streams: St
 
 
 async def examine(chosen_home: str | None, cwd: Path, streams: StandardStreams) -> AsyncIterator[DoctorFinding]:
-    """Make every check; one that fails itself is a problem, and the others are made all the same."""
+    """Run every check; one that fails itself is reported as a problem, and the others still run."""
     environ = os.environ
     home: Path | None = None
     try:
@@ -58,7 +58,7 @@ async def examine(chosen_home: str | None, cwd: Path, streams: StandardStreams) 
         for area, check in (("store", home_checks.check_store), ("server", home_checks.check_server)):
             try:
                 found: Sequence[DoctorFinding] = await check(there)
-            except Exception as error:  # noqa: BLE001 - what cannot be checked is told, like all else
+            except Exception as error:  # noqa: BLE001 - a failed check is a finding too
                 found = [_failed(area, error)]
             for each in found:
                 yield each
@@ -87,18 +87,18 @@ async def examine(chosen_home: str | None, cwd: Path, streams: StandardStreams) 
 
 
 def _sandbox_mode(home: Path | None, cwd: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the sandbox of new sessions; None if the configuration cannot be read, which another check tells."""
+    """Return the sandbox of new sessions; None if the configuration is unreadable, which another check reports."""
     if home is None:
         return None
     with suppress(sc.SessionCoreError):
-        return sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd)).sandbox.mode
+        return sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd)).sandbox.mode
     return None
 
 
 def _safely(area: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
     try:
         return list(check())
-    except Exception as error:  # noqa: BLE001 - what cannot be checked is told, like all else
+    except Exception as error:  # noqa: BLE001 - a failed check is a finding too
         return [_failed(area, error)]
 
 
@@ -108,7 +108,7 @@ def _failed(area: str, error: Exception) -> DoctorFinding:
 
 
 def finding_lines(style: Style, finding: DoctorFinding) -> list[str]:
-    """Return a finding as a line, and below it what to do."""
+    """Return a finding as a line, with what to do below it."""
     paint = {"ok": style.green, "warning": style.yellow, "problem": style.red}[finding.state]
     mark = paint(style.symbol(_SYMBOLS[finding.state]))
     state = "" if finding.state == "ok" else f"{finding.state}: "

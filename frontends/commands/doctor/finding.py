@@ -1,4 +1,4 @@
-"""What a check has to say."""
+"""The result of a check."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ State = Literal["ok", "warning", "problem"]
 
 @attrs.frozen(kw_only=True)
 class DoctorFinding:
-    """One line of the report: what was looked at, how it is, and what to do about it.
+    """One line of the report: the area, its state, and what to do about it.
 
     A `problem` keeps something from working; a `warning` is worth knowing.
     """
@@ -21,15 +21,15 @@ class DoctorFinding:
 
 
 def ok(area: str, what: str) -> DoctorFinding:
-    """Say that something is as it should be."""
+    """Return a finding that all is well."""
     return DoctorFinding(area=area, state="ok", what=what)
 
 
 def warning(area: str, what: str, hint: str = "") -> DoctorFinding:
-    """Say that something is worth knowing."""
+    """Return a finding that is worth knowing."""
     return DoctorFinding(area=area, state="warning", what=what, hint=hint)
 
 
 def problem(area: str, what: str, hint: str = "") -> DoctorFinding:
-    """Say that something does not work."""
+    """Return a finding that something does not work."""
     return DoctorFinding(area=area, state="problem", what=what, hint=hint)

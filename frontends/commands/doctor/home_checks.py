@@ -1,4 +1,4 @@
-"""The home: its place, its owner, the room that is left, its store, and the server that runs for it."""
+"""The home: its location, owner, free space and store, and the server that runs for it."""
 
 import os
 import shutil
@@ -17,17 +17,17 @@ from frontends.shared.style import format_count
 LITTLE_ROOM = 1_000_000_000
 NO_ROOM = 50_000_000
 READ_WHOLE = 8_000_000
-"""Of a store of this many bytes every record is checked: longer ones would take more than a moment."""
+"""In a store up to this many bytes every record is checked; larger ones would take too long."""
 ANSWER_S = 1.0
 
 
 def check_home(home: Path) -> Iterator[DoctorFinding]:
-    """Look at the directory itself."""
+    """Check the directory itself."""
     home_text = format_path(str(home))
     try:
         found = home.stat()
     except FileNotFoundError:
-        yield ok("home", f"{home_text} is not there yet; the first session makes it")
+        yield ok("home", f"{home_text} does not exist yet; the first session creates it")
         yield from _room(home)
         return
     except OSError as error:
@@ -63,14 +63,14 @@ def _room(home: Path) -> Iterator[DoctorFinding]:
 
 
 async def check_store(home: Path) -> list[DoctorFinding]:
-    """Look at the sessions that are kept; every record of a small store is read, and the list of a large one."""
+    """Check the stored sessions: every record of a small store, and the list of a large one."""
     if not has_store(home):
         return [ok("store", "no sessions are kept yet")]
     verify = format_command(home, "store verify", "")
     try:
         length = await trio.to_thread.run_sync(_length, home)
         if length <= READ_WHOLE:
-            report = await trio.to_thread.run_sync(sc.verify_store, home)
+            report = await trio.to_thread.run_sync(sc.maintenance.verify_store, home)
             errors = [each for each in report.findings if each.severity == "error"]
             if errors:
                 more = f", and {format_count(len(errors) - 1, 'more error')}" if len(errors) > 1 else ""
@@ -101,7 +101,7 @@ async def check_server(home: Path) -> list[DoctorFinding]:
 
     report = None
     try:
-        holder = await trio.to_thread.run_sync(sc.lock_holder, home)
+        holder = await trio.to_thread.run_sync(sc.setup.lock_holder, home)
         with trio.move_on_after(ANSWER_S) as patience:
             report = await request_report(home)
     except (sc.SessionCoreError, OSError) as error:

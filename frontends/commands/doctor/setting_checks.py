@@ -1,4 +1,4 @@
-"""What people have set: configuration, models and keys, extensions, MCP servers. Keys are never shown."""
+"""The user's settings: configuration, models and keys, extensions, MCP servers. Keys are never shown."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ _MOST_NAMES = 5
 
 
 def check_config(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Say what `config check` says."""
+    """Report what `config check` reports."""
     found = look_at_config(home, cwd, environ)
     see = format_command(home, "config check", "")
     for each in found.problems[:_MOST]:
@@ -34,22 +34,22 @@ def check_config(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
 
 
 def _files_with_settings(home: Path, cwd: Path, environ: Mapping[str, str]) -> list[str]:
-    """Return the files that set something, those of a trusted project too."""
-    config = sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd))
-    sources = [each.source for each in sc.describe_settings(config, environ)]
+    """Return the files that set something, including those of a trusted project."""
+    config = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+    sources = [each.source for each in sc.setup.describe_settings(config, environ)]
     files = [str(home / CONFIG_FILE)] if (home / CONFIG_FILE).exists() else []
     files += [str(each.place) for each in sources if each.layer in {"user", "project"}]
     return list(dict.fromkeys(map(format_path, files)))
 
 
 def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Say which models can be used and where their keys come from."""
+    """Report which models can be used and where their keys come from."""
     try:
-        config = sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd))
-    except sc.ConfigInvalid:
+        config = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+    except sc.setup.ConfigInvalid:
         yield warning("models", "they are not known while the configuration is wrong", "put that right first")
         return
-    choices = sc.available_models(config, environ)
+    choices = sc.setup.available_models(config, environ)
     usable = [each for each in choices if each.available]
     keys = [
         f"{each.name} (in the configuration)" if each.key is not None else f"{each.name} ({each.key_env})"
@@ -68,7 +68,7 @@ def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
 
 
 def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Say how many extensions there are, and which do not run."""
+    """Report how many extensions there are, and which do not run."""
     see = format_command(home, "ext list", "")
     found = look_for_extensions(home, cwd, environ).entries
     counts = {state: [each.name for each in found if each.state == state] for state in {each.state for each in found}}
@@ -81,14 +81,14 @@ def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Itera
 
 
 def check_servers(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Say which MCP servers are configured; none is started. What is wrong in the files, `config` has said."""
+    """Report the configured MCP servers without starting any; errors in the files are part of the `config` check."""
     try:
-        mcp_file = sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd)).mcp_file
-    except sc.ConfigInvalid:
+        mcp_file = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd)).mcp_file
+    except sc.setup.ConfigInvalid:
         mcp_file = None
-    loaded = sc.load_mcp_config(
+    loaded = sc.setup.load_mcp_config(
         folder=str(cwd),
-        trusted=sc.find_trusted_fingerprint(home, cwd),
+        trusted=sc.setup.find_trusted_fingerprint(home, cwd),
         environment=environ,
         user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
         project_file=cwd / MCP_FILE,

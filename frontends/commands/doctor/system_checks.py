@@ -1,4 +1,4 @@
-"""The machine: who runs this and where, the sandbox, the terminal, Python with its packages, and git."""
+"""The machine: user and container, sandbox, terminal, Python with its packages, and git."""
 
 import os
 import platform
@@ -38,7 +38,7 @@ NAMESPACE_SETTINGS = {
 
 
 def check_user(environ: Mapping[str, str], root: Path = Path("/")) -> Iterator[DoctorFinding]:
-    """Say who runs this, and whether it is in a container."""
+    """Report which user runs this, and whether in a container."""
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -74,7 +74,7 @@ def _has_sys_admin(root: Path) -> bool:
 
 
 def sandbox_remedy(environ: Mapping[str, str], root: Path = Path("/")) -> str:
-    """Say how to fix a bubblewrap that is installed but does not work."""
+    """Describe how to fix a bubblewrap that is installed but does not work."""
     if find_container(environ, root):
         return (
             "start the container with user namespaces allowed, "
@@ -88,11 +88,11 @@ def sandbox_remedy(environ: Mapping[str, str], root: Path = Path("/")) -> str:
 
 
 async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> list[DoctorFinding]:
-    """Try out whether commands can be confined; `mode` is the sandbox of new sessions."""
-    found = await sc.find_bubblewrap()
+    """Test whether commands can be sandboxed; `mode` is the sandbox of new sessions."""
+    found = await sc.setup.find_bubblewrap()
     if mode == "full_access":
         return [warning("sandbox", "sandbox.mode is full_access: commands run unconfined and unasked in new sessions")]
-    if isinstance(found, sc.NoBubblewrap):
+    if isinstance(found, sc.setup.NoBubblewrap):
         can_be_fixed = found.kind == "refused" and sys.platform == "linux"
         remedy = f"{sandbox_remedy(environ)}; until then" if can_be_fixed else "until then"
         hint = f"{remedy} every command needs your approval"
@@ -101,19 +101,19 @@ async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> 
     if not found.stops_namespaces:
         findings = [warning("sandbox", f"{found.path} is old: programs in it can make namespaces", "update bubblewrap")]
     machine = platform.machine()
-    if sc.filter_program(machine) is None:
+    if sc.setup.filter_program(machine) is None:
         findings.append(warning("sandbox", f"there is no filter of system calls for {machine}"))
     return findings
 
 
 def check_terminal(streams: StandardStreams, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Look at what this program writes to."""
+    """Check the streams this program writes to."""
     out = streams.out
     if not out.style.symbols:
         hint = "use a UTF-8 locale, as in: export LANG=C.UTF-8"
         yield warning("terminal", f"the encoding is {out.encoding}, so symbols are left out", hint)
     if not out.tty:
-        yield ok("terminal", f"the output is no terminal; encoding {out.encoding}")
+        yield ok("terminal", f"the output is not a terminal; encoding {out.encoding}")
         return
     width, height = shutil.get_terminal_size()
     why = " (NO_COLOR is set)" if environ.get("NO_COLOR") else f" (TERM={environ.get('TERM', '')})"
@@ -125,7 +125,7 @@ def check_terminal(streams: StandardStreams, environ: Mapping[str, str]) -> Iter
 
 
 def check_python() -> Iterator[DoctorFinding]:
-    """Look at the versions of Python and of what this program is made of."""
+    """Check the versions of Python and of this program's packages."""
     version = platform.python_version()
     if sys.version_info[:2] < OLDEST_PYTHON:
         yield problem("python", f"{version} is too old", f"use {'.'.join(map(str, OLDEST_PYTHON))} or newer")
@@ -148,7 +148,7 @@ def _version(package: str) -> str | None:
 
 
 def check_telemetry(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Look whether a service would send spans, and whether it could."""
+    """Check whether a service would send spans, and whether it could."""
     there = availability.is_installed()
     if availability.is_wanted(environ, asked=False):
         named = next(name for name in availability.ENDPOINTS if environ.get(name, "").strip())
@@ -162,6 +162,6 @@ def check_telemetry(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
 
 
 def check_git(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Look for git."""
+    """Check for git."""
     path = shutil.which("git", path=environ.get("PATH", os.defpath))
-    yield ok("git", path) if path else warning("git", "git is not there", "models like to use it: install git")
+    yield ok("git", path) if path else warning("git", "git is not installed", "models like to use it: install git")

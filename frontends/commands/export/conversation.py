@@ -1,4 +1,4 @@
-"""The conversation that a session shows, message by message out of the store, and where other branches leave it."""
+"""The conversation of a session, read message by message from the store, and where other branches leave it."""
 
 from collections.abc import AsyncGenerator, Mapping
 
@@ -7,18 +7,18 @@ import attrs
 import session_core as sc
 
 PAGE = 8
-"""Messages read at once: each may hold megabytes."""
+"""Messages read at once: each may be megabytes."""
 
 
 @attrs.frozen(kw_only=True)
 class MessageTree:
-    """How the messages of a session hang together.
+    """How the messages of a session are linked.
 
     Attributes:
         snapshot: The state of the session, which holds its newest messages.
-        shown: The numbers of the messages on the way to the head.
-        branches: How many messages hang on one of those without being shown, by its id.
-        elsewhere: How many belong to a conversation that was put aside from its very beginning.
+        shown_numbers: The numbers of the messages on the path to the head.
+        branches: How many hidden messages hang on a shown one, by its id.
+        elsewhere: How many belong to a conversation that was abandoned from its very beginning.
     """
 
     snapshot: sc.SessionSnapshot
@@ -28,19 +28,19 @@ class MessageTree:
 
     @property
     def total(self) -> int:
-        """How many messages there are, counted as the store does."""
+        """The number of messages, counted as the store does."""
         return self.snapshot.earlier + len(self.snapshot.messages)
 
 
 async def read_tree(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot) -> MessageTree:
-    """Find out which messages are shown; of each, only its id and that of its parent are kept."""
+    """Find out which messages are shown; keeps only the id and the parent id of each."""
     hung = [
         (message.message_id, message.parent_id)
         async for _, message in _read_numbered(reader, snapshot, range(snapshot.earlier + len(snapshot.messages)))
     ]
     shown_numbers: set[int] = set()
     wanted = snapshot.head
-    for number in range(len(hung) - 1, -1, -1):  # parents come before their children, however often one is repeated
+    for number in range(len(hung) - 1, -1, -1):  # parents come before their children, even if repeated
         if wanted is not None and hung[number][0] == wanted:
             shown_numbers.add(number)
             wanted = hung[number][1]
@@ -62,7 +62,7 @@ async def read_tree(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot) -> Me
 
 
 async def shown_messages(reader: sc.SqliteReader, tree: MessageTree) -> AsyncGenerator[sc.Message]:
-    """Give the messages of the conversation, oldest first.
+    """Yield the messages of the conversation, oldest first.
 
     Raises:
         NotFound: The session was deleted meanwhile.
@@ -75,7 +75,7 @@ async def shown_messages(reader: sc.SqliteReader, tree: MessageTree) -> AsyncGen
 async def _read_numbered(
     reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, numbers: range, only: frozenset[int] | None = None
 ) -> AsyncGenerator[tuple[int, sc.Message]]:
-    """Give messages with their numbers; pages of which none is wanted are not read."""
+    """Yield messages with their numbers; skips pages with no wanted message."""
     for first in range(numbers.start, snapshot.earlier, PAGE):
         end = min(first + PAGE, snapshot.earlier)
         if only is not None and only.isdisjoint(range(first, end)):

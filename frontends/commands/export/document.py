@@ -17,7 +17,7 @@ Kind = Literal["markdown", "html"]
 
 
 class Document(Protocol):
-    """What writes a session down, in this order; every piece may be written as it is."""
+    """Writes a session, in this order; every piece may be written as it is."""
 
     def head(self) -> Iterator[str]:
         """Begin."""
@@ -28,11 +28,11 @@ class Document(Protocol):
         ...
 
     def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
-        """Write the answer that is not whole."""
+        """Write the incomplete answer."""
         ...
 
     def render_running_tool(self, tool: sc.LiveTool) -> Iterator[str]:
-        """Write a call that has no place in the conversation yet."""
+        """Write a call that is not part of the conversation yet."""
         ...
 
     def end(self) -> Iterator[str]:
@@ -41,11 +41,11 @@ class Document(Protocol):
 
 
 async def document(stored_home: StoredHome, session_id: sc.SessionId, kind: Kind) -> AsyncGenerator[bytes]:
-    """Give a session as a document, piece by piece.
+    """Yield a session as a document, piece by piece.
 
     Raises:
-        NotFound: It was deleted meanwhile; what was given so far is not all of it.
-        StoreDamaged: Something of it cannot be read.
+        NotFound: It was deleted meanwhile; the pieces so far are incomplete.
+        StoreDamaged: Part of it cannot be read.
     """
     assert stored_home.reader is not None, "a home without a store has no sessions to find"
     snapshot = await stored_snapshot(stored_home.reader, session_id)

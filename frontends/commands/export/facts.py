@@ -23,7 +23,7 @@ _REASONS = {"max_tokens": "it had reached the longest answer allowed"}
 
 @attrs.frozen(kw_only=True)
 class SubSession:
-    """A session that did some of the work; `anchor` is its place in the document."""
+    """A session that did part of the work; `anchor` is its place in the document."""
 
     anchor: str
     name: str
@@ -32,14 +32,14 @@ class SubSession:
 
 @attrs.frozen(kw_only=True)
 class DocumentFacts:
-    """What a document says of its session; all of it may be written down once it is escaped.
+    """What a document says about its session; all of it may be written once it is escaped.
 
     Attributes:
-        facts: A word and what there is to say about it, in order.
+        facts: Pairs of a label and its text, in order.
         spent: The same for each model and purpose.
-        plan: Each step with a word for how far it is.
-        subsessions: By their ids.
-        is_over: Nobody works on it: an answer that is not whole will never be.
+        plan: Each step with a word for its progress.
+        subsessions: By id.
+        is_over: Nobody works on the session: an incomplete answer will stay so.
     """
 
     name: str
@@ -54,9 +54,9 @@ class DocumentFacts:
 def build_document_facts(
     tree: MessageTree, sessions: Sequence[sc.SessionSummary], cleaning: TextCleaner, *, abandoned: bool
 ) -> DocumentFacts:
-    """Gather what there is to say about a session."""
+    """Collect the facts about a session."""
     snapshot = tree.snapshot
-    helpers = [each for each in sessions if each.parent_id == snapshot.session_id]
+    subagents = [each for each in sessions if each.parent_id == snapshot.session_id]
     return DocumentFacts(
         name=cleaning.line(snapshot.name, _NAME_CHARS) or "a session",
         facts=tuple(_facts(snapshot, cleaning, abandoned=abandoned)),
@@ -71,9 +71,9 @@ def build_document_facts(
                 name=cleaning.line(each.name, _NAME_CHARS) or "a session",
                 session_id=cleaning.line(each.session_id),
             )
-            for number, each in enumerate(helpers[:MOST_SUBSESSIONS], start=1)
+            for number, each in enumerate(subagents[:MOST_SUBSESSIONS], start=1)
         },
-        remarks=tuple(_remarks(tree, len(helpers), cleaning)),
+        remarks=tuple(_remarks(tree, len(subagents), cleaning)),
         is_over=abandoned or snapshot.activity.is_at_rest,
     )
 
@@ -97,13 +97,13 @@ def _facts(snapshot: sc.SessionSnapshot, cleaning: TextCleaner, *, abandoned: bo
     return facts
 
 
-def _remarks(tree: MessageTree, helpers: int, cleaning: TextCleaner) -> list[str]:
+def _remarks(tree: MessageTree, subagents: int, cleaning: TextCleaner) -> list[str]:
     remarks = []
     if tree.elsewhere:
         many = format_count(tree.elsewhere, "message")
         remarks.append(f"{many} of conversations that were put aside before this one began: not shown.")
-    if helpers > MOST_SUBSESSIONS:
-        remarks.append(f"It has {helpers:,} sub-sessions, of which the first {MOST_SUBSESSIONS} are named.")
+    if subagents > MOST_SUBSESSIONS:
+        remarks.append(f"It has {subagents:,} sub-sessions, of which the first {MOST_SUBSESSIONS} are named.")
     remarks += (
         [f"{format_count(len(tree.snapshot.queue), 'message')} waited to be said."] if tree.snapshot.queue else []
     )
@@ -115,12 +115,12 @@ def _remarks(tree: MessageTree, helpers: int, cleaning: TextCleaner) -> list[str
 
 
 def spent(usage: sc.Usage) -> str:
-    """Say how many tokens were used, and what they cost."""
+    """Describe how many tokens were used, and their cost."""
     return ", ".join(usage_figures(usage)) or ("no tokens" if not usage.cost_micros else dollars(usage.cost_micros))
 
 
 def moment(time_ms: int) -> str:
-    """Return a time that reads the same everywhere; one that no calendar has is given as it is."""
+    """Format a time in a way that reads the same everywhere; one outside the calendar is printed as a number."""
     try:
         return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%Y-%m-%d %H:%M} UTC"
     except (OverflowError, ValueError, OSError):
@@ -131,7 +131,7 @@ def moment(time_ms: int) -> str:
 
 
 def speaker(message: sc.Message, cleaning: TextCleaner) -> str:
-    """Say whose words these are."""
+    """Return the speaker of a message."""
     by = f", put there by {cleaning.line(message.source)}" if message.source is not None else ""
     match message.role:
         case "user":
@@ -145,17 +145,17 @@ def speaker(message: sc.Message, cleaning: TextCleaner) -> str:
 
 
 def branch_remark(count: int) -> str:
-    """Say that the conversation has gone on in another way, too."""
+    """Return a remark that the conversation also continues on other branches."""
     return f"Another branch goes on from here, with {format_count(count, 'message')}: not shown."
 
 
 def cut_remark(cut: CutText) -> str:
-    """Say how much was left out."""
+    """Return a remark on how much was left out."""
     return f"Cut here: these are the first {len(cut.text):,} of {cut.whole:,} characters."
 
 
 def interruption_remark(part: sc.InterruptedPart, cleaning: TextCleaner) -> str:
-    """Say why an answer ends in the middle."""
+    """Return a remark on why an answer ends in the middle."""
     return f"Cut short: {_REASONS.get(part.reason) or cleaning.line(part.reason)}."
 
 
@@ -167,10 +167,10 @@ def call_line(part: sc.ToolCallPart, cleaning: TextCleaner) -> str:
 
 
 def plain_json(value: sc.JsonValue, cleaning: TextCleaner, *, indent: int | None = 2) -> str:
-    """Return a value as JSON that people can read; what is nested too deeply for that says so.
+    """Return a value as readable JSON, or a remark if it is nested too deeply.
 
-    Its texts are cleaned before: written as JSON, a control character in the middle of a key would be a harmless
-    escape, and the key would no longer be seen to be one.
+    Its texts are cleaned first: in JSON, a control character in the middle of a key would become a harmless escape, and
+    the key would no longer be recognised.
     """
     try:
         return json.dumps(_clean(value, cleaning), ensure_ascii=False, indent=indent)
@@ -191,7 +191,7 @@ def _clean(value: sc.JsonValue, cleaning: TextCleaner) -> object:
 
 
 def result_line(part: sc.ToolResultPart, cleaning: TextCleaner) -> str:
-    """Say in one line what became of a tool call."""
+    """Describe in one line the result of a tool call."""
     lines = part.text.count("\n") + 1 if part.text else 0
     much = format_count(lines, "line") if lines else "no text"
     code = part.details.get("exit_code") if part.details is not None else None
@@ -201,18 +201,18 @@ def result_line(part: sc.ToolResultPart, cleaning: TextCleaner) -> str:
 
 
 def find_diff(part: sc.ToolResultPart) -> str | None:
-    """Return what a tool has changed, if it tells."""
+    """Return the diff of a tool call, if it has one."""
     diff = part.details.get("diff") if part.details is not None else None
     return diff if isinstance(diff, str) and diff.strip() else None
 
 
 def find_subsession(part: sc.ToolResultPart, about_session: DocumentFacts) -> SubSession | None:
-    """Return the session that did the work of a call, if it is one of those that are named."""
+    """Return the session that did the work of a call, if it is one of those listed."""
     found = part.details.get("session_id") if part.details is not None else None
     return about_session.subsessions.get(found) if isinstance(found, str) else None
 
 
 def image_line(part: sc.ImagePart, cleaning: TextCleaner) -> str:
-    """Say that there is an image which is not shown."""
+    """Describe an image that is not shown."""
     kind = cleaning.line(part.media_type.removeprefix("image/").upper())
     return f"({kind} image, {format_size(len(part.data) * 3 // 4)})"

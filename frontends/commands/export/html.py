@@ -1,7 +1,7 @@
-"""A session as one HTML page that stands alone: no script, no address, and every foreign text escaped.
+"""A session as one standalone HTML page: no script, no address, and all foreign text escaped.
 
-Whatever stands in the page is made by `element`, which knows every element and attribute that there may be. Texts and
-attributes are escaped there and nowhere else; what is already part of a page has a type of its own.
+Everything in the page is made by `element`, which knows every allowed element and attribute. Texts and attributes are
+escaped there and nowhere else; finished markup has a type of its own.
 """
 
 import base64
@@ -20,7 +20,7 @@ from frontends.commands.export.clean_text import CutText, TextCleaner
 from frontends.commands.export.paragraphs import passages
 from frontends.commands.run.attachments import image_type
 
-# --- how the page looks, and the policy that lets a browser run nothing and load nothing ------------------------------
+# --- page style, and the policy that lets a browser run and load nothing ----------------------------------------------
 STYLE: Final = """
 :root { color-scheme: light dark; --back: #fff; --text: #1c1c1e; --dim: #6b6b70; --line: #d9d9de; --soft: #f5f5f7;
   --you: #0b62c4; --model: #1d7a3a; --bad: #b3261e; --add: #e3f6e6; --del: #fde7e5; }
@@ -59,7 +59,7 @@ _STYLE_HASH: Final = base64.b64encode(sha256(STYLE.encode()).digest()).decode()
 POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-"""No script, no frame, no address: of styles, ours alone, and of images, those that are in the page itself."""
+"""No script, no frame, no address: only our styles, and only images embedded in the page."""
 
 
 # --- html -------------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ ELEMENTS: Final[Mapping[str, frozenset[str]]] = {
     "a": frozenset({"href"}),
     "img": frozenset({"src", "alt"}),
 }
-"""Everything that a page may hold: each element with its attributes."""
+"""Everything a page may contain: each element with its attributes."""
 _VOID: Final = frozenset({"meta", "img"})
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _DIFF: Final = {"+": "add", "-": "del", "@": "place"}
@@ -104,7 +104,7 @@ _CODE_CHARS: Final = 200_000
 
 
 def element(name: str, /, *content: Markup, **attributes: str) -> Markup:
-    """Make an element of what is markup already; `class_` and `http_equiv` stand for names that Python has not."""
+    """Make an element from markup; `class_` and `http_equiv` stand for names that are not valid in Python."""
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
     assert given.keys() <= ELEMENTS[name], f"{name} has no {given.keys() - ELEMENTS[name]}"
     opened = "".join(f' {key}="{escape(value, quote=True)}"' for key, value in given.items())
@@ -125,7 +125,7 @@ class HtmlDocument:
     cleaning: TextCleaner
 
     def head(self) -> Iterator[str]:
-        """Begin the page, and say which session it is."""
+        """Begin the page, and identify the session."""
         name = self.about.name
         metas = (
             element("meta", charset="utf-8"),
@@ -147,7 +147,7 @@ class HtmlDocument:
         yield element("header", element("h1", plain(name)), *lists) + "\n<main>\n"
 
     def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
-        """Write a message; `branch` is how many messages go on from it that are not shown."""
+        """Write a message; `branch` is how many hidden messages continue from it."""
         used = facts.spent(message.usage) if message.usage is not None else ""
         heading = element(
             "h2",
@@ -163,7 +163,7 @@ class HtmlDocument:
         yield "</article>\n"
 
     def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
-        """Write an answer that is not whole."""
+        """Write an incomplete answer."""
         yield '<article class="assistant">' + element("h2", plain(self.cleaning.line(partial.model)))
         for part in partial.parts:
             text = str(part.text)
@@ -185,7 +185,7 @@ class HtmlDocument:
             yield _remark(f"{self.cleaning.line(tool.name)} had begun and had no result yet.")
 
     def end(self) -> Iterator[str]:
-        """Name the sessions that have helped, and end the page."""
+        """List the sessions that did part of the work, and end the page."""
         yield "</main>\n"
         if self.about.subsessions:
             listed = (
@@ -229,7 +229,7 @@ class HtmlDocument:
                 yield element("p", plain(passage.text.strip("\n")), class_="text") + "\n"
 
     def _long(self, kind: str, title: str, text: str) -> Markup:
-        """Fold a text; of thoughts, which are prose, the lines are as long as the page is wide."""
+        """Fold a text; thinking is prose, so its lines wrap at the page width."""
         cut = self.cleaning.bounded(text)
         if kind == "thinking":
             return _folded_section(title, element("p", plain(cut.text), class_="text"), _cut(cut), kind=kind)
@@ -238,9 +238,9 @@ class HtmlDocument:
     def _result(self, part: sc.ToolResultPart) -> Iterator[str]:
         kind = "result" if part.status == "success" else "failed"
         inner: list[Markup] = []
-        helper = facts.find_subsession(part, self.about)
-        if helper is not None:
-            inner.append(element("p", element("a", plain(helper.name), href=f"#{helper.anchor}"), class_="remark"))
+        subagent = facts.find_subsession(part, self.about)
+        if subagent is not None:
+            inner.append(element("p", element("a", plain(subagent.name), href=f"#{subagent.anchor}"), class_="remark"))
         diff = facts.find_diff(part)
         if diff is not None:
             inner.append(_diff(self.cleaning.bounded(diff)))
@@ -253,7 +253,7 @@ class HtmlDocument:
         return Markup(element("pre", plain(cut.text)) + _cut(cut))
 
     def _image(self, part: sc.ImagePart) -> Markup:
-        """Show an image whose bytes are what its type says; nothing else gets into an address."""
+        """Show an image whose bytes match its type; nothing else gets into an address."""
         if not _BASE64.fullmatch(part.data):
             return _remark("An image that cannot be read.")
         try:

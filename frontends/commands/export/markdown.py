@@ -1,11 +1,11 @@
-r"""A session as a Markdown text in which foreign text makes nothing but prose, lists and code.
+r"""A session as a Markdown text in which foreign text can form only prose, lists and code.
 
 Rules:
 1. Headings are ours alone. A heading in foreign text becomes bold.
-2. Long and literal texts stand in fences that are longer than any line of backticks within.
+2. Long and literal texts are fenced; a fence is longer than any line of backticks within.
 3. In prose `<`, `>` and `&` are entities, so there is no HTML, and brackets, bars, dollars, tildes and backslashes are
    escaped, so there is no link, image, table or formula. Emphasis stays, as does short code without any of these.
-4. A line that begins like a block is escaped there, unless it is an item of a list; how deep that may be, we say.
+4. A line that begins like a block is escaped there, unless it is a list item; we decide its depth.
 """
 
 import re
@@ -40,7 +40,7 @@ def inline(text: str) -> str:
 
 
 def prose(text: str) -> Iterator[str]:
-    """Give the lines of a text as they may stand in a document."""
+    """Yield the lines of a text as they may stand in a document."""
     depth = -1
     for line in text.split("\n"):
         stripped = line.strip()
@@ -58,7 +58,7 @@ def prose(text: str) -> Iterator[str]:
         if heading is not None and heading[1].strip():
             yield f"**{inline(heading[1].strip()).replace('*', '')}**  "
         else:
-            yield f"{_escape_line_start(stripped)}  "  # two blanks: the line ends where its author ended it
+            yield f"{_escape_line_start(stripped)}  "  # two spaces: keep the author's line break
 
 
 def _escape_line_start(text: str) -> str:
@@ -71,7 +71,7 @@ def _escape_line_start(text: str) -> str:
 
 
 def _escape_stars(text: str) -> str:
-    """Escape a line that begins with stars: it may be bold, but neither an item nor a rule."""
+    """Escape a line that begins with stars: it may be bold, but neither a list item nor a rule."""
     stars = len(text) - len(text.lstrip("*"))
     rest = text[stars:]
     if stars == 2 and rest and not rest[0].isspace() and not set(rest) <= set("* \t"):
@@ -93,7 +93,7 @@ class MarkdownDocument:
     cleaning: TextCleaner
 
     def head(self) -> Iterator[str]:
-        """Say which session it is."""
+        """Identify the session."""
         yield f"# {_title(self.about.name)}\n\n"
         yield (
             "".join(f"- {_title(word)}: {_title(said)}\n" for word, said in (*self.about.facts, *self.about.spent))
@@ -105,7 +105,7 @@ class MarkdownDocument:
             yield _remark(remark)
 
     def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
-        """Write a message; `branch` is how many messages go on from it that are not shown."""
+        """Write a message; `branch` is how many hidden messages continue from it."""
         who = _title(facts.speaker(message, self.cleaning))
         yield f"## {who}\n\n"
         used = f"; {facts.spent(message.usage)}" if message.usage is not None else ""
@@ -116,7 +116,7 @@ class MarkdownDocument:
             yield _remark(facts.branch_remark(branch))
 
     def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
-        """Write an answer that is not whole."""
+        """Write an incomplete answer."""
         yield f"## {_title(self.cleaning.line(partial.model))}\n\n"
         for part in partial.parts:
             if part.kind == "text":
@@ -134,7 +134,7 @@ class MarkdownDocument:
             yield _remark(f"{self.cleaning.line(tool.name)} had begun and had no result yet.")
 
     def end(self) -> Iterator[str]:
-        """Name the sessions that have helped."""
+        """List the sessions that did part of the work."""
         if self.about.subsessions:
             yield "## Sub-sessions\n\n"
             for each in self.about.subsessions.values():
@@ -178,9 +178,9 @@ class MarkdownDocument:
 
     def _result(self, part: sc.ToolResultPart) -> Iterator[str]:
         yield f"### {_title(facts.result_line(part, self.cleaning))}\n\n"
-        helper = facts.find_subsession(part, self.about)
-        if helper is not None:
-            yield _remark(f"Done by the sub-session {helper.name}.")
+        subagent = facts.find_subsession(part, self.about)
+        if subagent is not None:
+            yield _remark(f"Done by the sub-session {subagent.name}.")
         diff = facts.find_diff(part)
         if diff is not None:
             yield self._block(self.cleaning.bounded(diff), "diff")
@@ -194,7 +194,7 @@ class MarkdownDocument:
 
 
 def _title(text: str) -> str:
-    """Escape a line that goes behind a mark of ours, where even emphasis would be out of place."""
+    """Escape a line that follows a mark of ours, where even emphasis would be out of place."""
     return text.translate(_TITLE)
 
 

@@ -1,7 +1,7 @@
-"""Prose and blocks of code in a text: what stands between two lines of backticks or tildes is code.
+"""Splits a text into prose and code blocks: anything between two lines of backticks or tildes is code.
 
-The rules are simpler than those of any dialect of Markdown, and need not agree with one: what was found here is written
-anew, so that no reader of the document can find other blocks in it.
+The rules are simpler than those of any Markdown dialect and need not agree with one: the blocks found here are written
+again from scratch, so no reader of the document can find other blocks in it.
 """
 
 import re
@@ -16,7 +16,7 @@ _BACKTICKS = re.compile(r"`+")
 
 @attrs.frozen(kw_only=True)
 class DocumentPassage:
-    """Some lines of a text; of code, `language` is what its author called it, if that is a plain word."""
+    """Some lines of a text; for code, `language` is the author's name for it, if that is a plain word."""
 
     text: str
     code: bool = False
@@ -24,7 +24,7 @@ class DocumentPassage:
 
 
 def passages(text: str) -> Iterator[DocumentPassage]:
-    """Split a text; a block that is never closed goes to its end."""
+    """Split a text; an unclosed block extends to the end."""
     lines: list[str] = []
     fence = language = ""
     for line in text.split("\n"):

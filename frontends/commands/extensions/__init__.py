@@ -1,16 +1,16 @@
-"""`session-core ext ...`: the extensions there are, who has agreed to them, and how they are doing.
+"""`session-core ext ...`: the installed extensions, consent to them, and their state.
 
-- `lookup`: what was found, and the one that somebody means
+- `lookup`: finds all extensions, and the one that somebody named
 - `description`: what an extension would run and may do, in words
 - `list_and_info`: `ext list` and `ext info`
 - `trust`: `ext trust`, `ext enable`, `ext disable`
 - `logs`: `ext logs`
 - `login`: `ext login`; `logins`: `ext logout`
-- `new`: `ext new`: the folder of a new one
-- `check`: `ext check`: driving one, in any language, through the whole protocol
-- `doctor`: `ext doctor` and `ext reload`: starting one for real, and a report about it
-- `trial_run`: the way of one extension from its start to its end, with what was noticed and how long each step took
+- `new`: `ext new`: creates the folder of a new extension
+- `check`: `ext check`: drives an extension, in any language, through the whole protocol
+- `doctor`: `ext doctor` and `ext reload`: starts an extension for real, and reports on it
+- `trial_run`: one extension from start to end, with what was noticed and how long each step took
 
-What comes in: the home, the folder one works in, the environment. What goes out: lines for people, or JSON. No service
-is needed. Names, manifests and logs come from whoever wrote an extension: nothing of them is printed raw.
+In: the home, the working directory, the environment. Out: lines for people, or JSON. No service is needed. Names,
+manifests and logs come from the authors of extensions: nothing of them is printed raw.
 """

@@ -1,4 +1,4 @@
-"""`session-core ext check`: driving an extension in any language through the whole protocol, and a table about it."""
+"""`session-core ext check`: drives an extension in any language through the whole protocol, and prints a table."""
 
 import json
 import signal
@@ -33,15 +33,15 @@ _MARKS = {"passed": "✓", "failed": "✗", "warned": "●", "skipped": "·"}
 
 
 def check(words: Sequence[str], *, as_json: bool, seconds: float | None) -> int:
-    """Run `ext check` and return the exit code: 1 if the extension does not keep to the protocol."""
+    """Run `ext check` and return the exit code: 1 if the extension violates the protocol."""
     if not words or not words[0].strip():
         raise UsageError("there is nothing to check: name an extension, a folder with an extension.toml, or a command")
     return trio.run(_check, _resolve_words(words), as_json, seconds)
 
 
 def _resolve_words(words: Sequence[str]) -> Sequence[str]:
-    """Return the folder of a known extension in place of its name; whatever lies here under that name goes first."""
-    if len(words) != 1 or not sc.is_extension_name(words[0]) or Path(words[0]).exists():
+    """Replace the name of a known extension by its folder; a local path of that name takes precedence."""
+    if len(words) != 1 or not sc.extensions.is_extension_name(words[0]) or Path(words[0]).exists():
         return words
     looked = find_extensions(resolve_home(None), Path.cwd())
     if not looked.entries_named(words[0]):
@@ -53,17 +53,19 @@ def _resolve_words(words: Sequence[str]) -> Sequence[str]:
 
 
 async def _check(words: Sequence[str], as_json: bool, seconds: float | None) -> int:  # noqa: FBT001
-    reports: list[sc.ConformanceReport] = []
-    # An extension is a program: whoever ends this one early must not leave it behind.
+    reports: list[sc.extensions.ConformanceReport] = []
+    # An extension is a program: ending this one early must not leave it behind.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
                 doing("starting it")
 
-                def tell(step: sc.ConformanceStep) -> None:
+                def tell(step: sc.extensions.ConformanceStep) -> None:
                     doing(f"{one_line(step.name, _NAME)}: {step.outcome}")
 
-                reports.append(await sc.check_extension(words, on_step=tell, seconds=seconds, cwd=Path.cwd()))
+                reports.append(
+                    await sc.extensions.check_extension(words, on_step=tell, seconds=seconds, cwd=Path.cwd())
+                )
     if not reports:
         assert start.exit_code is not None, "only a signal ends a check without a report"
         return start.exit_code
@@ -76,8 +78,8 @@ async def _check(words: Sequence[str], as_json: bool, seconds: float | None) -> 
     return 0 if report.good else 1
 
 
-def report_lines(style: Style, report: sc.ConformanceReport, *, width: int) -> list[str]:
-    """Return a report for people: a table of all steps, then what has to be changed, whole, and what it said."""
+def report_lines(style: Style, report: sc.extensions.ConformanceReport, *, width: int) -> list[str]:
+    """Return a report for people: a table of all steps, then the necessary changes in full, and its output."""
     painted = {"passed": style.green, "failed": style.red, "warned": style.yellow, "skipped": style.dim}
     rows = [
         (
@@ -114,7 +116,7 @@ def report_lines(style: Style, report: sc.ConformanceReport, *, width: int) -> l
     return [*lines, "", _summary(style, report)]
 
 
-def _summary(style: Style, report: sc.ConformanceReport) -> str:
+def _summary(style: Style, report: sc.extensions.ConformanceReport) -> str:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in report.counts.items() if count)
     steps = format_count(len(report.steps), "step")
     verdict = style.green("It keeps to the protocol") if report.good else style.red("It does not keep to the protocol")

@@ -1,6 +1,6 @@
-"""What an extension would run and what it may do, in words for somebody who has to decide about it.
+"""What an extension would run and may do, in words for somebody who has to decide about it.
 
-Everything comes from whoever wrote the extension: each line is bounded and harmless to print.
+All content comes from the author of the extension: each line is bounded and safe to print.
 """
 
 import os
@@ -38,13 +38,13 @@ STATES = {
 }
 
 
-def command_line(manifest: sc.Manifest) -> str:
-    """Return what is started, as one would type it."""
+def command_line(manifest: sc.extensions.Manifest) -> str:
+    """Return the command that is started, as one would type it."""
     return one_line(shlex.join([manifest.run.command, *manifest.run.args]), _LINE_CHARS)
 
 
 def manifest_lines(style: Style, entry: ExtensionListEntry, *, everything: bool = False) -> list[str]:
-    """Return what matters for a decision, or everything that the manifest says; one fact per line."""
+    """Return what matters for a decision, or everything in the manifest; one fact per line."""
     manifest = entry.manifest
     assert manifest is not None, "it was read before"
     facts = [*_facts(entry, manifest), *(_details(manifest) if everything else ())]
@@ -52,7 +52,7 @@ def manifest_lines(style: Style, entry: ExtensionListEntry, *, everything: bool 
     return [f"{style.cyan(one_line(entry.name))} {one_line(manifest.version)}", *lines]
 
 
-def _facts(entry: ExtensionListEntry, manifest: sc.Manifest) -> Iterator[tuple[str, str]]:
+def _facts(entry: ExtensionListEntry, manifest: sc.extensions.Manifest) -> Iterator[tuple[str, str]]:
     yield "lies in", format_folder(entry.folder)
     yield "runs", command_line(manifest)
     yield "variables", ", ".join(variables(manifest)) or "none of its own"
@@ -69,10 +69,10 @@ def _facts(entry: ExtensionListEntry, manifest: sc.Manifest) -> Iterator[tuple[s
         yield "remark", remark
 
 
-def _details(manifest: sc.Manifest) -> Iterator[tuple[str, str]]:
+def _details(manifest: sc.extensions.Manifest) -> Iterator[tuple[str, str]]:
     declared = manifest.capabilities.events
-    hooks = [each for each in declared if each in sc.HOOKS]
-    events = [each for each in declared if each not in hooks or each == "message_end"]  # which is both
+    hooks = [each for each in declared if each in sc.extensions.HOOKS]
+    events = [each for each in declared if each not in hooks or each == "message_end"]  # it is both
     yield "is told of", ", ".join(events) or ("no event" if declared else "every event that it asks for")
     time = "" if manifest.hook_timeout_ms is None else f", each within {manifest.hook_timeout_ms} ms"
     yield "hooks", f"{', '.join(hooks) or 'those that it names when it starts'}{time}"
@@ -80,8 +80,8 @@ def _details(manifest: sc.Manifest) -> Iterator[tuple[str, str]]:
     yield "manifest", f"SHA-256 {manifest.digest}"
 
 
-def variables(manifest: sc.Manifest) -> list[str]:
-    """Return the names of the variables it is given, with those of ours that they are made of; no values."""
+def variables(manifest: sc.extensions.Manifest) -> list[str]:
+    """Return the names of the variables it is given, with those of ours they are made from; no values."""
     descriptions = []
     for name, value in manifest.run.env.items():
         sources = [f"${found}" for found in _REFERENCE.findall(value)]
@@ -89,11 +89,11 @@ def variables(manifest: sc.Manifest) -> list[str]:
     return descriptions
 
 
-def _capabilities(manifest: sc.Manifest) -> str:
+def _capabilities(manifest: sc.extensions.Manifest) -> str:
     return ", ".join(sorted(manifest.capabilities.enabled)) or "nothing but hooks and events"
 
 
-def _sandbox(manifest: sc.Manifest) -> str:
+def _sandbox(manifest: sc.extensions.Manifest) -> str:
     spec = manifest.sandbox
     if spec is None:
         return "none: it can do whatever you can do"
@@ -112,7 +112,7 @@ def _sandbox(manifest: sc.Manifest) -> str:
 
 
 def file_lines(style: Style, folder: Path) -> list[str]:
-    """Return what lies in the folder, a line each, with sizes; of folders in it the number of files in them."""
+    """Return the contents of the folder, one line each, with sizes; for subfolders, the number of files."""
     lines: list[str] = []
     try:
         with os.scandir(folder) as listing:

@@ -1,4 +1,4 @@
-"""`session-core ext doctor` and `session-core ext reload`: starting an extension for real, and a report about it."""
+"""`session-core ext doctor` and `session-core ext reload`: start an extension for real, and report on it."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from frontends.commands.extensions.lookup import (
 )
 from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.attach import connect_if_running
+from frontends.daemon.attached_client import connect_if_running
 from frontends.daemon.runtime_paths import service_process
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
@@ -46,9 +46,9 @@ def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
 
 
 def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
-    """Run `ext reload`: check the extension as it is now, and have the service that runs take it over if it is well."""
+    """Run `ext reload`: check the extension as it is now, and if it is healthy, reload it in the running service."""
     code = doctor(home, cwd, word, as_json=as_json)
-    holder = sc.lock_holder(home) if home.is_dir() else None
+    holder = sc.setup.lock_holder(home) if home.is_dir() else None
     if holder is None:
         remark("no service runs in this home, so there is nothing to reload; the next one uses it as it is now")
     elif service_process(home) is None:
@@ -64,7 +64,7 @@ def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
 
 
 async def _reload_in_service(home: Path, name: str, folder: str | None) -> str:
-    """Have the service that runs let a new process of an extension take over, and say what came of it."""
+    """Have the running service replace the process of an extension, and describe the result."""
     async with connect_if_running(home, name="ext reload") as client:
         if client is None:
             return "the service has ended just now; the next one uses the extension as it is"
@@ -79,15 +79,15 @@ async def _reload_in_service(home: Path, name: str, folder: str | None) -> str:
     return f"the service that runs uses {one_line(name)} as it is now"
 
 
-def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.DiscoveredExtension:
-    """Return an extension that somebody has agreed to, with the files it has now.
+def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.extensions.DiscoveredExtension:
+    """Return an extension that somebody has consented to, with its current files.
 
     Raises:
-        UsageError: Nobody has: it must not be started, not even to look at it.
+        UsageError: There is no consent: it must not be started, not even to look at it.
         ManifestInvalid, Conflict: It cannot be started as it is.
     """
     if entry.state == "invalid":
-        raise sc.ManifestInvalid(one_line(entry.reason, _LONGEST))
+        raise sc.extensions.ManifestInvalid(one_line(entry.reason, _LONGEST))
     if entry.state in {"no_consent", "elsewhere"}:
         advice = format_command(
             home, "ext trust", one_line(entry.name if entry.state == "no_consent" else str(entry.folder))
@@ -95,12 +95,12 @@ def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.DiscoveredExte
         raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}; to look at it: {advice}")
     if entry.manifest is None or entry.digest is None:
         raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}")
-    # One that is switched off or stands in another's shadow may be checked, if it was agreed to.
+    # A disabled or shadowed extension may be checked, if there is consent.
     standing = open_consents(home).find(entry.name, entry.folder)
     if standing is None or (standing.digest != entry.digest and entry.state != "watched"):
         advice = format_command(home, "ext trust", one_line(entry.name))
         raise UsageError(f"{one_line(entry.name)} is not started: nobody has agreed to it; to look at it: {advice}")
-    return sc.DiscoveredExtension(
+    return sc.extensions.DiscoveredExtension(
         name=entry.name,
         folder=entry.folder,
         scope="project" if entry.scope == "project" else "user",
@@ -110,10 +110,10 @@ def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.DiscoveredExte
 
 
 async def _examine(
-    found: sc.DiscoveredExtension, home: Path, cwd: Path, looked: ExtensionCatalogue, *, as_json: bool
+    found: sc.extensions.DiscoveredExtension, home: Path, cwd: Path, looked: ExtensionCatalogue, *, as_json: bool
 ) -> int:
     reports: list[ExtensionCheckReport] = []
-    # An extension is a program: whoever ends this one early must not leave it behind.
+    # An extension is a program: ending this one early must not leave it behind.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
@@ -137,7 +137,7 @@ async def _examine(
 
 
 def report_lines(style: Style, report: ExtensionCheckReport) -> list[str]:
-    """Return a report for people, a line for each fact."""
+    """Return a report for people, one line per fact."""
     lines = [f"{style.cyan(one_line(report.name))} {one_line(report.version)}"]
     for step in report.steps:
         mark = style.green(style.symbol("✓")) if step.good else style.red(style.symbol("✗"))

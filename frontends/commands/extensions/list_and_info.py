@@ -1,4 +1,4 @@
-"""`session-core ext list` and `session-core ext info`: what there is, whether it runs, and if not, why."""
+"""`session-core ext list` and `session-core ext info`: the extensions, whether they run, and if not, why."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
-_LONGEST = 4_096  # a remark may name two long paths, to be typed as they stand
+_LONGEST = 4_096  # a remark may contain two long paths to be typed verbatim
 _HEADS = (
     Column(title=""),
     Column(title="NAME", share=2, least=8),
@@ -89,14 +89,14 @@ def _state(entry: ExtensionListEntry) -> str:
 
 
 def note(entry: ExtensionListEntry) -> str:
-    """Say what an extension runs, or why it does not."""
+    """Describe what an extension runs, or why it does not run."""
     if entry.state == "ready" and entry.manifest is not None:
         return command_line(entry.manifest)
     return one_line(entry.reason, _LONGEST)
 
 
 def _advice(home: Path, cwd: Path, looked: ExtensionCatalogue) -> str | None:
-    """Say what to do about the first thing that keeps extensions from running."""
+    """Describe what to do about the first problem that keeps extensions from running."""
     if looked.remark is not None:
         return looked.remark
     if not _are_extensions_enabled(home, cwd):
@@ -112,13 +112,13 @@ def _advice(home: Path, cwd: Path, looked: ExtensionCatalogue) -> str | None:
 
 def _are_extensions_enabled(home: Path, cwd: Path) -> bool:
     try:
-        return sc.load_config(home, cwd, trust=sc.find_trusted_fingerprint(home, cwd)).extensions
-    except sc.ConfigInvalid:  # which is told by every command that needs it
+        return sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd)).extensions
+    except sc.setup.ConfigInvalid:  # reported by every command that needs it
         return True
 
 
 def info(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
-    """Run `ext info`: everything that is known without starting it. Return 1 if its manifest cannot be used."""
+    """Run `ext info`: print everything known without starting it. Return 1 if its manifest cannot be used."""
     looked = find_extensions(home, cwd)
     entry = pick(looked, word)
     if entry.manifest is None or entry.digest is None:
@@ -145,7 +145,7 @@ def _logins(home: Path, entry: ExtensionListEntry) -> str:
 
 
 def state_sentence(entry: ExtensionListEntry) -> str:
-    """Say whether an extension runs, whose it is, and why it does not."""
+    """Describe whether an extension runs, whose it is, and if it does not run, why."""
     said = f"{_state(entry)}, {SCOPES[entry.scope]}"
     return f"{said}: {one_line(entry.reason, _LONGEST)}" if entry.reason else said
 
@@ -167,7 +167,7 @@ def as_object(entry: ExtensionListEntry) -> dict[str, Any]:
 
 
 def _whole(entry: ExtensionListEntry) -> dict[str, Any]:
-    """Return the rest of the manifest; the values of variables may be keys, so their names have to do."""
+    """Return the rest of the manifest; of variables only the names, as their values may be keys."""
     manifest = entry.manifest
     assert manifest is not None, "it was read before"
     return {
@@ -185,7 +185,7 @@ def _whole(entry: ExtensionListEntry) -> dict[str, Any]:
 
 
 def remark(sentence: str | None) -> None:
-    """Tell people something beside the output."""
+    """Print a remark beside the output."""
     if sentence is not None:
         style = stream_style(sys.stderr)
         print(f"{style.yellow(style.symbol('●'))} {one_line(sentence, _LONGEST)}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""`session-core ext login`: an extension logs somebody in to a provider of its own, and asks on this terminal.
+"""`session-core ext login`: an extension logs the user in to one of its providers, and asks on this terminal.
 
-The extensions of this folder are started as `run` starts them, with a session that is gone afterwards.
+The extensions of this folder are started as `run` starts them, with a temporary session.
 """
 
 import signal
@@ -20,18 +20,18 @@ from frontends.shared.sanitise import one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.streams import StandardStreams
 
-_NO_MODEL = "demo"  # no model is asked, so none has to be set up
+_NO_MODEL = "demo"  # no model is called, so none has to be set up
 
 
 def login(home: Path, cwd: Path, word: str) -> int:
     """Run `ext login` and return the exit code; `word` is the name of an extension, or `name/provider`.
 
     Raises:
-        UsageError: There is no such extension that runs here, or no provider of it that people log in to.
-        LoginFailed: The extension could not do it.
+        UsageError: No such extension runs here, or it has no such provider with a login.
+        LoginFailed: The extension could not log in.
     """
     name, slash, provider = word.partition("/")
-    if not sc.is_extension_name(name) or (slash and not provider):
+    if not sc.extensions.is_extension_name(name) or (slash and not provider):
         raise UsageError(f"{one_line(word)!r} is neither NAME nor NAME/PROVIDER of an extension")
     entry = pick(find_extensions(home, cwd), name)
     if entry.state not in {"ready", "watched"}:
@@ -42,11 +42,11 @@ def login(home: Path, cwd: Path, word: str) -> int:
 
 async def _login(home: Path, cwd: Path, name: str, provider: str, streams: StandardStreams) -> int:
     codes: list[int] = []
-    place = sc.current_environment(home, str(cwd), keeps=True)
+    place = sc.setup.current_environment(home, str(cwd), keeps=True)
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             async with (
-                sc.open_setup(place, flags={"model": _NO_MODEL}, store=PatientStore(home), mode="cli") as setup,
+                sc.setup.open_setup(place, flags={"model": _NO_MODEL}, store=PatientStore(home), mode="cli") as setup,
                 sc.open_session_service(setup.service) as service,
             ):
                 with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
@@ -60,8 +60,8 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
     return start.exit_code
 
 
-def _provider(host: "sc.ExtensionHost | None", home: Path, name: str, wanted: str) -> str:
-    """Return the provider to log in to: the one that was named, or the only one there is."""
+def _provider(host: "sc.extensions.ExtensionHost | None", home: Path, name: str, wanted: str) -> str:
+    """Return the provider to log in to: the named one, or the only one."""
     extension = next((each for each in host.extensions if each.name == name), None) if host is not None else None
     if extension is None or extension.state != "ready":
         why = extension.problem if extension is not None and extension.problem else "extensions are switched off here"
@@ -80,13 +80,13 @@ def _provider(host: "sc.ExtensionHost | None", home: Path, name: str, wanted: st
 async def _talk(
     client: sc.AttachedClient, name: str, provider: str, streams: StandardStreams, signals: AsyncIterator[int]
 ) -> int:
-    """Have the login done, and answer what it asks meanwhile."""
+    """Run the login, and answer its questions meanwhile."""
     session_id = (await client.create_session(name=f"login to {one_line(provider, 40)}")).session_id
     refused: sc.SessionCoreError | None = None
     async with client.follow(session_id) as feed, trio.open_nursery() as nursery:
         talk = Conversation(client, feed, InteractionOptions(), streams, nursery)
-        talk.own_turn.extension = name  # it is at work for us from the start
-        await talk.receive()  # the snapshot before anything happens
+        talk.own_turn.extension = name  # it works for us from the start
+        await talk.receive()  # the first snapshot
         nursery.start_soon(talk.handle_signals, signals, session_id)
         nursery.start_soon(_show, talk)
         try:

@@ -1,6 +1,6 @@
-"""`session-core ext logout`, and who is logged in: what logins to providers of extensions have left in the home.
+"""`session-core ext logout`, and who is logged in: the logins to extensions' providers stored in the home.
 
-Nothing is started, and no service is asked: one that runs reads the file anew before each question to a model.
+Nothing is started and no service is called: a running one reads the file again before each model call.
 """
 
 import sys
@@ -18,11 +18,11 @@ def logout(home: Path, cwd: Path, word: str) -> int:
     """Run `ext logout` and return the exit code; `word` is the name of an extension, or `name/provider`.
 
     Raises:
-        UsageError: There is no such extension, and no login of one; or nobody is logged in to that provider.
+        UsageError: There is no such extension and no login of one, or nobody is logged in to that provider.
         StoreUnusable: The file of logins cannot be written.
     """
     name, slash, provider = word.partition("/")
-    if not sc.is_extension_name(name) or (slash and not provider):
+    if not sc.extensions.is_extension_name(name) or (slash and not provider):
         raise UsageError(f"{one_line(word)!r} is neither NAME nor NAME/PROVIDER of an extension")
     file = open_logins(home)
     stored_logins = [each for each in file.all() if each.extension == name and provider in {"", each.provider}]

@@ -1,4 +1,4 @@
-"""`session-core ext logs`: the last lines of what an extension said beside the protocol."""
+"""`session-core ext logs`: the last lines an extension printed outside the protocol."""
 
 import errno
 import os
@@ -15,12 +15,12 @@ from frontends.shared.sanitise import sanitise
 
 LOG_FOLDER = Path("logs") / "extensions"
 _OLDER = ".1"
-_MAX_BYTES = 4 * 1024 * 1024  # two files of it are kept, and each is smaller
+_MAX_BYTES = 4 * 1024 * 1024  # two log files are kept, each smaller than this
 
 
 def show_log(home: Path, cwd: Path, name: str, *, lines: int) -> int:
     """Run `ext logs` and return the exit code."""
-    if not sc.is_extension_name(name):
+    if not sc.extensions.is_extension_name(name):
         raise UsageError(f"{sanitise(name)!r} cannot be the name of an extension; see: session-core ext list")
     known = find_extensions(home, cwd).entries_named(name)
     file = log_file(home, _log_owner(known[0]) if known else name)
@@ -37,21 +37,21 @@ def show_log(home: Path, cwd: Path, name: str, *, lines: int) -> int:
 
 
 def log_file(home: Path, owner: str) -> Path:
-    """Return where the log of an extension is kept; see `Found.owner`."""
+    """Return the path of an extension's log; see `DiscoveredExtension.owner`."""
     return home / LOG_FOLDER / f"{owner}.log"
 
 
 def _log_owner(entry: ExtensionListEntry) -> str:
-    """Say under what name an extension keeps its log: those of projects may share a name with others."""
+    """Return the name of an extension's log: extensions of projects may share a name with others."""
     if entry.state != "ready" or entry.scope != "project" or entry.manifest is None or entry.digest is None:
         return entry.name
-    return sc.DiscoveredExtension(
+    return sc.extensions.DiscoveredExtension(
         name=entry.name, folder=entry.folder, scope="project", manifest=entry.manifest, digest=entry.digest
     ).owner
 
 
 def tail(file: Path, lines: int) -> list[str] | None:
-    """Return the last lines of a log, those of the older file included, harmless to print; None if there is none.
+    """Return the last lines of a log, including the older file, safe to print; None if there is none.
 
     Raises:
         StoreUnusable: It cannot be read.
@@ -64,7 +64,7 @@ def tail(file: Path, lines: int) -> list[str] | None:
 
 
 def _content(file: Path) -> bytes | None:
-    # Without O_NONBLOCK, a pipe of that name would hang us.
+    # Without O_NONBLOCK, a pipe of that name would block for ever.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""What was found in all folders of extensions, and which one somebody means."""
+"""Finds the extensions in all folders, and the one that somebody named."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,17 @@ _MOST_NAMES = 20
 State = Literal[
     "ready", "watched", "no_consent", "disabled", "untrusted", "invalid", "shadowed", "not_allowed", "elsewhere"
 ]
-"""`ready` counts, and so will a `watched` one, whose new files the next service agrees to; the others do not.
+"""`ready` ones are used, and so will `watched` ones be, whose new files the next service accepts; the others do not.
 
-`elsewhere` is one that lies where nobody looks for extensions.
+`elsewhere` is an extension outside the searched folders.
 """
 
 
 @attrs.frozen(kw_only=True)
 class ExtensionListEntry:
-    """One extension, whether it counts or not, and why; there is no manifest where none was read.
+    """One extension, whether it is used or not, and why; the manifest is None if none was read.
 
-    `watched` tells that a service takes its changes by itself, once somebody has agreed to it.
+    `watched` means that a service picks up its changes automatically, once somebody has consented to it.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ExtensionListEntry:
     scope: str
     state: State
     reason: str = ""
-    manifest: sc.Manifest | None = None
+    manifest: sc.extensions.Manifest | None = None
     digest: str | None = None
     files: Mapping[str, str] = attrs.field(factory=dict)
     watched: bool = False
@@ -45,44 +45,44 @@ class ExtensionListEntry:
 
 @attrs.frozen(kw_only=True)
 class ExtensionCatalogue:
-    """What was found, by name, where it was looked for, and what people should know about the file of consents."""
+    """The extensions by name, the searched folders, and remarks about the file of consents."""
 
     entries: tuple[ExtensionListEntry, ...]
-    places: sc.SearchPaths
+    places: sc.extensions.SearchPaths
     remark: str | None = None
 
     def entries_named(self, name: str) -> list[ExtensionListEntry]:
-        """Return all that are called so, the one that counts first."""
+        """Return all extensions of this name, the effective one first."""
         return sorted((each for each in self.entries if each.name == name), key=lambda each: each.state != "ready")
 
     def entry_in_folder(self, folder: Path) -> ExtensionListEntry | None:
-        """Return the one that lies in a folder, also if it was found by a link to it."""
+        """Return the extension in a folder, also if it was found through a link."""
         real = os.path.realpath(folder)
         return next((each for each in self.entries if os.path.realpath(each.folder) == real), None)
 
 
-def open_consents(home: Path) -> sc.Consents:
-    """Return what people have agreed to."""
-    return sc.Consents(home / sc.CONSENT_FILE)
+def open_consents(home: Path) -> sc.extensions.Consents:
+    """Return the consents of a home."""
+    return sc.extensions.Consents(home / sc.extensions.CONSENT_FILE)
 
 
-def open_logins(home: Path) -> sc.CredentialFile:
-    """Return what logins to providers of extensions have left behind."""
-    return sc.CredentialFile(home / sc.CREDENTIALS_FILE)
+def open_logins(home: Path) -> sc.extensions.CredentialFile:
+    """Return the stored logins to providers of extensions."""
+    return sc.extensions.CredentialFile(home / sc.extensions.CREDENTIALS_FILE)
 
 
 def list_logged_in_providers(home: Path, entry: ExtensionListEntry) -> list[str]:
-    """Return the providers of an extension that somebody is logged in to."""
+    """Return the providers of an extension with a login."""
     folder = os.path.realpath(entry.folder)
     return [each.provider for each in open_logins(home).all() if (each.extension, each.folder) == (entry.name, folder)]
 
 
 def find_extensions(home: Path, cwd: Path, environ: Mapping[str, str] | None = None) -> ExtensionCatalogue:
-    """Look through all folders; changes nothing."""
-    trusted = sc.find_trusted_fingerprint(home, cwd) is not None
-    places = sc.build_search_paths(home, cwd, os.environ if environ is None else environ, trusted=trusted)
+    """Search all folders; changes nothing."""
+    trusted = sc.setup.find_trusted_fingerprint(home, cwd) is not None
+    places = sc.extensions.build_search_paths(home, cwd, os.environ if environ is None else environ, trusted=trusted)
     consents = open_consents(home)
-    found = sc.discover_in(places, consents)
+    found = sc.extensions.discover_in(places, consents)
     entries = [
         *(
             ExtensionListEntry(
@@ -116,13 +116,13 @@ def find_extensions(home: Path, cwd: Path, environ: Mapping[str, str] | None = N
 
 def _list_watched_names(home: Path, cwd: Path) -> tuple[str, ...]:
     try:
-        return sc.load_config(home, cwd, trust=sc.find_trusted_fingerprint(home, cwd)).watched_extensions
-    except sc.ConfigInvalid:  # which is told by every command that needs it
+        return sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd)).watched_extensions
+    except sc.setup.ConfigInvalid:  # reported by every command that needs it
         return ()
 
 
-def _mark_watched(entry: ExtensionListEntry, consents: sc.Consents) -> ExtensionListEntry:
-    """Say of an extension in `extensions.watch` what a service would do: only one's own are watched, once agreed to."""
+def _mark_watched(entry: ExtensionListEntry, consents: sc.extensions.Consents) -> ExtensionListEntry:
+    """Mark an extension in `extensions.watch` as a service would: only the user's own are watched, and with consent."""
     known = consents.find(entry.name, entry.folder)
     if entry.scope != "user" or known is None or known.digest is None:
         return entry
@@ -133,17 +133,17 @@ def _mark_watched(entry: ExtensionListEntry, consents: sc.Consents) -> Extension
 
 
 def how_to_trust(home: Path) -> str:
-    """Say how the extensions of a project can come to count."""
+    """Describe how the extensions of a project can be made effective."""
     return f"to look at what this project brings, and trust it: {format_command(home, 'trust', '')}"
 
 
-# --- the one that somebody means --------------------------------------------------------------------------------------
+# --- lookup by name ---------------------------------------------------------------------------------------------------
 
 
 def pick(looked: ExtensionCatalogue, word: str, *, prefer: Sequence[State] = ("ready",)) -> ExtensionListEntry:
-    """Return the extension that somebody has named, by its name or by the path of its folder.
+    """Return the extension that somebody named, by its name or by the path of its folder.
 
-    Of several with one name, the only one in a preferred state is meant; else it has to be said which.
+    Of several with one name, the only one in a preferred state is chosen; otherwise the name is ambiguous.
 
     Raises:
         UsageError: There is none, or there are several.
@@ -174,7 +174,7 @@ def pick(looked: ExtensionCatalogue, word: str, *, prefer: Sequence[State] = ("r
 def _pick_by_path(looked: ExtensionCatalogue, word: str) -> ExtensionListEntry:
     try:
         folder = Path(word).expanduser().absolute()
-        folder.lstat()  # unlike `is_dir`, it says what cannot be a path at all
+        folder.lstat()  # unlike `is_dir`, this raises for an invalid path
         if not folder.is_dir():
             raise UsageError(f"there is no folder {one_line(word, PATH_CHARS)!r}")
     except OSError:
@@ -191,20 +191,20 @@ def _pick_by_path(looked: ExtensionCatalogue, word: str) -> ExtensionListEntry:
 
 
 def reread_entry(entry: ExtensionListEntry) -> ExtensionListEntry:
-    """Return the same extension with its manifest and the digest of its files, as they are now.
+    """Return the same extension with its current manifest and file digest.
 
     Raises:
         ManifestInvalid: The manifest is missing or wrong.
         NotDigestible: The files cannot be pinned.
-        Conflict: They are being changed at this moment.
+        Conflict: The files are being changed at this moment.
     """
-    manifest = sc.read_manifest(entry.folder)
-    digest = sc.compute_digest(entry.folder)
+    manifest = sc.extensions.read_manifest(entry.folder)
+    digest = sc.extensions.compute_digest(entry.folder)
     if digest.manifest != manifest.digest:
         raise sc.Conflict("the files of this extension are being changed just now; try again")
     return attrs.evolve(entry, name=manifest.name, manifest=manifest, digest=digest.whole, files=digest.files)
 
 
 def format_folder(folder: Path) -> str:
-    """Return the path of a folder as it may be printed."""
+    """Return the path of a folder, safe to print."""
     return one_line(format_path(str(folder)), PATH_CHARS)

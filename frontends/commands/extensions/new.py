@@ -1,4 +1,4 @@
-"""`session-core ext new`: the folder of a new extension in Python, and what to type next."""
+"""`session-core ext new`: creates the folder of a new Python extension, and prints the next commands."""
 
 import shlex
 import sys
@@ -18,7 +18,7 @@ _LONGEST = 4 * PATH_CHARS
 
 def make(home: Path, cwd: Path, name: str, template: str, into: str | None) -> int:
     """Run `ext new` and return the exit code."""
-    made = sc.scaffold_extension(name, template, cwd / name if into is None else _folder(cwd, into))
+    made = sc.extensions.scaffold_extension(name, template, cwd / name if into is None else _folder(cwd, into))
     style = stream_style(sys.stdout)
     mark = style.green(style.symbol("✓"))
     print(f"{mark} {made.name} was made in {format_folder(made.folder)}, from the template {made.template}:")
@@ -37,9 +37,9 @@ def make(home: Path, cwd: Path, name: str, template: str, into: str | None) -> i
     return 0
 
 
-def next_commands(made: sc.NewExtension, home: Path, cwd: Path, looked: ExtensionCatalogue) -> list[str]:
-    """Return what to type next; an extension that lies where nobody looks has to be linked first."""
-    # From the folder that somebody is in, the short path is the one that they know.
+def next_commands(made: sc.extensions.NewExtension, home: Path, cwd: Path, looked: ExtensionCatalogue) -> list[str]:
+    """Return the commands to type next; an extension outside the searched folders has to be linked first."""
+    # Prefer the short path relative to the current folder: it is the one the user knows.
     folder = made.folder.relative_to(cwd) if made.folder.is_relative_to(cwd) else made.folder
     commands = [
         f"cd {shlex.quote(str(folder))}",

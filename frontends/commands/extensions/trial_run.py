@@ -1,6 +1,6 @@
-"""One extension from its start to its end, for real: what it registers, what goes wrong, how long each step takes.
+"""One extension from start to end, for real: what it registers, what goes wrong, how long each step takes.
 
-There is no session behind it: what it asks for is answered as a host without any would, and counted.
+There is no session behind it: its requests are answered as by a host without sessions, and counted.
 """
 
 import json
@@ -19,7 +19,7 @@ from frontends.shared.style import duration, format_count
 
 PING_SECONDS = 5.0
 STOP_SECONDS = 5.0
-"""What the protocol gives an extension to answer `shutdown` and to exit; then it is killed."""
+"""The time the protocol gives an extension to answer `shutdown` and exit; then it is killed."""
 _PROTOCOL_VERSION = 1
 _MOST_LINES = 10
 _GROUPS = ("tools", "commands", "ui", "exec", "kv", "bus", "session", "providers")
@@ -49,7 +49,7 @@ _REFUSALS = {
 
 @attrs.frozen(kw_only=True)
 class ExtensionCheckStep:
-    """One thing that was tried: what came of it in one sentence, and how long it took."""
+    """One step of the check: its result in one sentence, and how long it took."""
 
     what: str
     good: bool
@@ -59,7 +59,7 @@ class ExtensionCheckStep:
 
 @attrs.frozen(kw_only=True)
 class ExtensionCheckReport:
-    """What was seen; `said` holds the last lines that it wrote beside the protocol."""
+    """The results; `said` holds the last lines it printed outside the protocol."""
 
     name: str
     version: str
@@ -91,7 +91,7 @@ class _SessionlessHost:
         self._trusted = trusted
         self._stored: dict[str, Any] = {}
 
-    def initialize_params(self, extension: sc.HostedExtension) -> dict[str, Any]:
+    def initialize_params(self, extension: sc.extensions.HostedExtension) -> dict[str, Any]:
         enabled = extension.manifest.capabilities.enabled
         return {
             "protocol_version": _PROTOCOL_VERSION,
@@ -103,7 +103,7 @@ class _SessionlessHost:
             "capabilities_enabled": {group: group in enabled for group in _GROUPS},
         }
 
-    async def on_request(self, extension: sc.HostedExtension, generation: int, request: _Message) -> Any:
+    async def on_request(self, extension: sc.extensions.HostedExtension, generation: int, request: _Message) -> Any:
         await trio.lowlevel.checkpoint()
         method = request.method[:_METHOD_CHARS]
         self._count(method)
@@ -111,19 +111,21 @@ class _SessionlessHost:
         if method in {"ping", "bus/publish"}:
             return {}
         if group in _GROUPS and group not in extension.manifest.capabilities.enabled:
-            raise sc.RpcFailed(_SWITCHED_OFF, f"the manifest does not allow {group}")
+            raise sc.wire.RpcFailed(_SWITCHED_OFF, f"the manifest does not allow {group}")
         if group in _REFUSALS:
-            raise sc.RpcFailed(*_REFUSALS[group])
+            raise sc.wire.RpcFailed(*_REFUSALS[group])
         if group == "kv":
             return self._keep(method, request.params)
-        raise sc.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
+        raise sc.wire.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
 
-    def on_notification(self, extension: sc.HostedExtension, generation: int, notification: _Message) -> None:
+    def on_notification(
+        self, extension: sc.extensions.HostedExtension, generation: int, notification: _Message
+    ) -> None:
         self._count(notification.method[:_METHOD_CHARS])
         if notification.method == "log":
             extension.log.note("info", str(notification.params.get("message", "")))
 
-    def on_changed(self, extension: sc.HostedExtension) -> None:
+    def on_changed(self, extension: sc.extensions.HostedExtension) -> None:
         pass
 
     def _count(self, method: str) -> None:
@@ -131,16 +133,16 @@ class _SessionlessHost:
             self.asked[method] += 1
 
     def _keep(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Serve `kv` from memory: nothing of a check is kept."""
+        """Serve `kv` from memory: a check stores nothing."""
         key = params.get("prefix", "") if method == "kv/list" else params.get("key")
         if not isinstance(key, str) or len(key) > _MAX_KEY_CHARS:
-            raise sc.RpcFailed(_INVALID_PARAMS, "key: must be a text that is not too long")
+            raise sc.wire.RpcFailed(_INVALID_PARAMS, "key: must be a text that is not too long")
         match method:
             case "kv/get":
                 return {"value": self._stored.get(key)}
             case "kv/set":
                 if len(self._stored) >= _MAX_KEPT or len(json.dumps(params.get("value"))) > _MAX_VALUE_CHARS:
-                    raise sc.RpcFailed(_INVALID_PARAMS, "value: too much is kept")
+                    raise sc.wire.RpcFailed(_INVALID_PARAMS, "value: too much is kept")
                 self._stored[key] = params.get("value")
                 return {}
             case "kv/delete":
@@ -149,17 +151,19 @@ class _SessionlessHost:
             case "kv/list":
                 return {"keys": sorted(each for each in self._stored if each.startswith(key))}
             case _:
-                raise sc.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
+                raise sc.wire.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
 
 
-async def check(found: sc.DiscoveredExtension, home: Path, workspace: Path, *, trusted: bool) -> ExtensionCheckReport:
+async def check(
+    found: sc.extensions.DiscoveredExtension, home: Path, workspace: Path, *, trusted: bool
+) -> ExtensionCheckReport:
     """Start an extension as a service of this home would, greet it, ping it and shut it down.
 
-    Cancellation: its process is ended, with its group.
+    Cancellation: its process is killed, with its process group.
     """
     host = _SessionlessHost(workspace, trusted=trusted)
-    prepare = partial(sc.prepare_launch, environ=os.environ, workspace=str(workspace), hidden=(str(home),))
-    extension = sc.HostedExtension(found, host, sc.ExtensionLog(), prepare=prepare)
+    prepare = partial(sc.extensions.prepare_launch, environ=os.environ, workspace=str(workspace), hidden=(str(home),))
+    extension = sc.extensions.HostedExtension(found, host, sc.extensions.ExtensionLog(), prepare=prepare)
     steps: list[ExtensionCheckStep] = []
     async with trio.open_nursery() as nursery:
         began = trio.current_time()
@@ -185,24 +189,24 @@ def _milliseconds_since(began: float) -> int:
     return round((trio.current_time() - began) * 1000)
 
 
-def _describe_start(extension: sc.HostedExtension, milliseconds: int) -> ExtensionCheckStep:
+def _describe_start(extension: sc.extensions.HostedExtension, milliseconds: int) -> ExtensionCheckStep:
     good = extension.state == "ready"
     sentence = "it started and answered initialize" if good else f"it did not start: {_why(extension.problem or '')}"
     return ExtensionCheckStep(what="initialize", good=good, sentence=sentence, milliseconds=milliseconds)
 
 
 def _why(problem: str) -> str:
-    """Say why it did not start; what it said itself is told below, and not twice."""
+    """Describe why it did not start; its own output is printed below, and not repeated here."""
     reason, _, _ = problem.partition(_LAST_WORDS)
     return f"{reason}; protocol_version: {_VERSION_MISSING}" if _NO_VERSION in reason else reason
 
 
-async def _check_ping(extension: sc.HostedExtension) -> ExtensionCheckStep:
+async def _check_ping(extension: sc.extensions.HostedExtension) -> ExtensionCheckStep:
     began = trio.current_time()
     sentence = "it answered a ping"
     try:
         await extension.request("ping", {}, timeout=PING_SECONDS)
-    except sc.RpcFailed as error:
+    except sc.wire.RpcFailed as error:
         return ExtensionCheckStep(
             what="ping",
             good=False,
@@ -212,7 +216,7 @@ async def _check_ping(extension: sc.HostedExtension) -> ExtensionCheckStep:
     return ExtensionCheckStep(what="ping", good=True, sentence=sentence, milliseconds=_milliseconds_since(began))
 
 
-async def _check_stop(extension: sc.HostedExtension) -> ExtensionCheckStep:
+async def _check_stop(extension: sc.extensions.HostedExtension) -> ExtensionCheckStep:
     crashed = not extension.running
     began = trio.current_time()
     await extension.stop()
@@ -228,7 +232,7 @@ async def _check_stop(extension: sc.HostedExtension) -> ExtensionCheckStep:
     return ExtensionCheckStep(what="shutdown", good=good, sentence=sentence, milliseconds=took)
 
 
-def _offers(extension: sc.HostedExtension) -> dict[str, tuple[str, ...]]:
+def _offers(extension: sc.extensions.HostedExtension) -> dict[str, tuple[str, ...]]:
     brought = extension.registrations
     hooks = extension.hooks
     offers = {
@@ -244,8 +248,8 @@ def _offers(extension: sc.HostedExtension) -> dict[str, tuple[str, ...]]:
     return {kind: names for kind, names in offers.items() if names}
 
 
-def _remarks(extension: sc.HostedExtension, asked: Counter[str], first: ExtensionCheckStep) -> list[str]:
-    """Tell what is worth knowing; what the `first` step, its start, says already is left out."""
+def _remarks(extension: sc.extensions.HostedExtension, asked: Counter[str], first: ExtensionCheckStep) -> list[str]:
+    """Return notable facts, except those that the `first` step, its start, already reports."""
     remarks = [*extension.manifest.remarks]
     for line in extension.log.lines():
         if (
@@ -267,5 +271,5 @@ def _remarks(extension: sc.HostedExtension, asked: Counter[str], first: Extensio
 
 
 def step_time(step: ExtensionCheckStep) -> str:
-    """Return how long a step took, for people."""
+    """Format how long a step took."""
     return duration(step.milliseconds)

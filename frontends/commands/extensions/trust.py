@@ -1,7 +1,7 @@
 """`session-core ext trust`, `enable` and `disable`: which extensions may run.
 
-An extension is a program with the rights of whoever runs it. So somebody has to have looked at it: at what is started,
-at what it may use, and at its files, whose digest is remembered.
+An extension is a program with the rights of the user who runs it. So somebody has to have looked at it: at what is
+started, at what it may use, and at its files, whose digest is stored.
 """
 
 import os
@@ -33,7 +33,7 @@ _RIGHTS = "it runs as a program of yours, and hears of all sessions; one changed
 
 
 def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
-    """Run `ext trust` and return the exit code: 1 if the person has said no."""
+    """Run `ext trust` and return the exit code: 1 if the user declined."""
     looked = find_extensions(home, cwd)
     entry = reread_entry(pick(looked, word, prefer=("no_consent", "watched", "untrusted", "elsewhere", "ready")))
     consents, style = open_consents(home), stream_style(sys.stdout)
@@ -61,7 +61,7 @@ def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
 
 
 async def ask_consent(entry: ExtensionListEntry, streams: StandardStreams) -> bool:
-    """Ask on the terminal; whatever is not clearly a yes is a no."""
+    """Ask on the terminal; anything but a clear yes is a no."""
     if streams.keyboard is None:
         raise UsageError(
             "ext trust asks first, and there is no terminal to ask on; look with: session-core ext info, then use --yes"
@@ -75,7 +75,7 @@ async def ask_consent(entry: ExtensionListEntry, streams: StandardStreams) -> bo
 
 
 def consent_lines(style: Style, entry: ExtensionListEntry) -> list[str]:
-    """Return all that somebody should see before they say yes."""
+    """Return everything a user should see before giving consent."""
     return [*manifest_lines(style, entry), *file_lines(style, entry.folder), style.dim(_RIGHTS)]
 
 
@@ -99,7 +99,7 @@ def switch(home: Path, cwd: Path, word: str, *, enabled: bool) -> int:
 
 
 def _tell_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
-    """Say what still keeps an extension from running: to agree to it is not always enough."""
+    """Report what still keeps an extension from running: consent is not always enough."""
     looked = find_extensions(home, cwd)
     now = looked.entry_in_folder(entry.folder)
     if now is None:
@@ -114,7 +114,7 @@ def _tell_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> N
 
 
 def _announce_replacement(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
-    """Say that another extension of the same name runs in place of the one that was switched off."""
+    """Report that another extension of the same name runs in place of the disabled one."""
     for other in find_extensions(home, cwd).entries_named(entry.name):
         if other.state == "ready":
             remark(f"another one of that name runs instead, in {format_folder(other.folder)}")

@@ -1,27 +1,27 @@
 """`session-core run`: one prompt in, one answer out, for people and for scripts.
 
-- `run`: finds or makes the session, in the service that runs or an embedded one, and sends the prompt
-- `options`: what was asked of it
-- `attached_service`: the service that runs, as `run` sees it
-- `embedded_service`: sets the agent up as its user has configured it, and says what people should know about that
-- `prompt_kind`: what a prompt means: a message, a command of an extension, or a line for the shell
-- `extensions`: waits until they have started, and says which are not used
-- `stdin`: what comes by stdin: the prompt, or a text that goes along with one
-- `attachments`: files that go along with a prompt, and the shape of an answer
-- `send_and_wait`: sends the message and stays until it was answered, also where others keep the session busy
-- `extension_commands`: has an extension or the shell do something instead
-- `own_turn`: what is ours: the turn that holds our message, and how that one ended; no I/O
-- `find_message`: finds our message again after events were missed
-- `output_mode`: how a turn is shown, and whom it may ask
+- `run`: finds or creates the session, in the running service or an embedded one, and sends the prompt
+- `options`: the command line options
+- `attached_service`: the running service, as `run` sees it
+- `embedded_service`: sets up the agent as the user has configured it, with remarks about that
+- `prompt_kind`: what a prompt means: a message, an extension command, or a shell line
+- `extensions`: waits until they have started, and reports which are not used
+- `stdin`: input from stdin: the prompt, or a text attached to it
+- `attachments`: files attached to a prompt, and the required shape of the answer
+- `send_and_wait`: sends the message and waits for its answer, even if others keep the session busy
+- `extension_commands`: runs an extension command or a shell line instead
+- `own_turn`: tracks the turn that holds our message, and how it ended; no I/O
+- `find_message`: finds our message again after missed events
+- `output_mode`: how a turn is shown, and who may be asked
 - `conversation`: follows the session to the end of the turn or command, and shows it
 - `interrupt`: what Ctrl-C ends
-- `view`: turns what the session says into pieces of text for stdout and stderr, catching up after a lag
-- `work_lines`: the sentences and lines about tools, plans, helpers and outcomes; pure functions
-- `approval_text`: the words of an approval: what would happen, why, and what may be answered; pure functions
-- `dialogs`: the words of a question that an extension asks, and what an answer means; pure functions
-- `approval_answers`: reads the answers to approvals
+- `view`: turns the session's events into pieces of text for stdout and stderr, catching up after a lag
+- `work_lines`: the lines about tools, plans, subagents and outcomes; pure functions
+- `approval_text`: the text of an approval: what would happen, why, and the possible answers; pure functions
+- `dialogs`: the text of an extension's dialog, and the meaning of an answer; pure functions
+- `approval_answers`: parses the answers to approvals
 - `requests`: asks on the terminal, one question at a time
 
-Stdout carries the answer (or, with `--json`, the events) and nothing else; whatever is about the work, such as
-thoughts, tool calls and the outcome, goes to stderr.
+Stdout carries the answer (or, with `--json`, the events) and nothing else; everything about the work, such as
+thinking, tool calls and the outcome, goes to stderr.
 """

@@ -1,4 +1,4 @@
-"""Answering approvals: by asking a person, by `--yes`, or by saying no where nobody can be asked."""
+"""Answers to approvals: from a person, from `--yes`, or a denial where nobody can be asked."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _AGREEING = re.compile(
 
 @attrs.frozen(kw_only=True)
 class TypedApprovalAnswer:
-    """What a person said: a decision, with what the model should know about it, or the wish to see everything.
+    """A typed answer: a decision with a note for the model, or the wish to see everything.
 
-    With `unclear` it may have been meant as a yes, so that neither a yes nor a no can be made of it.
+    With `unclear` it may have been meant as an approval, so it counts as neither approval nor denial.
     """
 
     decision: sc.Decision = "deny"
@@ -40,10 +40,10 @@ class TypedApprovalAnswer:
 
 
 def parse_answer(typed: str, *, cut: bool = False) -> TypedApprovalAnswer:
-    """Read a typed answer: a letter or its word, or a sentence, which is a no and goes to the model.
+    """Parse a typed answer: a letter or its word, or a sentence, which denies the call and goes to the model.
 
-    A single other word, and a sentence that begins like a yes, are unclear. Nothing at all is a no. With `cut`
-    something was left out of what was shown, and may be asked for.
+    Any other single word, and a sentence that begins like a yes, are unclear. An empty answer denies. With `cut`,
+    something was left out of the question, and the user may ask to see it.
     """
     said = typed.strip()
     if cut and said.lower() in _WHOLE:
@@ -58,18 +58,18 @@ def parse_answer(typed: str, *, cut: bool = False) -> TypedApprovalAnswer:
 
 @attrs.define
 class HandledRequests:
-    """Remembers which requests were taken care of, so that each is answered once."""
+    """Remembers which requests were handled, so that each is answered once."""
 
     _handled: set[sc.RequestId] = attrs.field(factory=set)
 
     def new_approvals(self, state: sc.SessionState) -> list[sc.Approval]:
-        """Return the open approvals nobody has taken care of yet."""
+        """Return the open approvals that are not handled yet."""
         new = [each for each in state.approvals if each.request_id not in self._handled]
         self._handled.update(each.request_id for each in new)
         return new
 
     def new_dialogs(self, state: sc.SessionState) -> list[sc.Dialog]:
-        """Return the open dialogs nobody has taken care of yet."""
+        """Return the open dialogs that are not handled yet."""
         new = [each for each in state.dialogs if each.request_id not in self._handled]
         self._handled.update(each.request_id for each in new)
         return new

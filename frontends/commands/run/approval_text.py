@@ -1,4 +1,4 @@
-"""The words of an approval: what would happen, why it is asked, and what may be answered. Pure functions."""
+"""The text of an approval: what would happen, why it is asked, and the possible answers. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frontends.shared.sanitise import escape_invisible, one_line
 from frontends.shared.style import Style, format_count
 
 Approve = Literal["never", "ask", "rules"]
-"""Who says yes to a tool call that needs one: nobody, the person at the terminal, or nobody beside the rules."""
+"""Who approves a tool call that needs approval: nobody, the person at the terminal, or the rules alone."""
 MOST_LINES = 40
 """What fits on a screen together with the question."""
 LONGEST_LINE = 400
@@ -21,22 +21,22 @@ _TITLE_CHARS = 60
 _ID_CHARS = 8
 _INDENT = "  "
 _DETAILS = ("environment: ",)
-"""What is the same for every command: said only to those who want to see everything."""
+"""What is the same for every command: shown only on request."""
 
 
 @attrs.frozen(kw_only=True)
 class ApprovalPromptText:
-    """What to put on the screen; `cut` says that not everything which would happen is in it."""
+    """The text to show; `cut` means that it leaves out part of what would happen."""
 
     text: str
     cut: bool
 
 
 def format_question(
-    style: Style, approval: sc.Approval, helper: str | None = None, *, whole: bool = False
+    style: Style, approval: sc.Approval, subagent: str | None = None, *, whole: bool = False
 ) -> ApprovalPromptText:
-    """Ask whether a tool may run; `helper` is the child session that wants to, and `whole` leaves nothing out."""
-    who = "" if helper is None else f"{helper} asks. "
+    """Return the question whether a tool may run; `subagent` is the child session that asks, `whole` omits nothing."""
+    who = "" if subagent is None else f"{subagent} asks. "
     lines = [f"{style.yellow('?')} {who}Allow {style.bold(_call(approval))}?"]
     if approval.reason:
         lines.append(style.dim(f"{_INDENT}asked for because {one_line(approval.reason, _SUMMARY_CHARS)}"))
@@ -55,7 +55,7 @@ def format_question(
 
 
 def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve) -> str:
-    """Say that a tool was denied without asking anybody, why, and what would let it run."""
+    """Describe a tool call that was denied without asking anybody: why, and what would let it run."""
     if approve == "ask":
         return approval_denied(style, approval)
     name = one_line(approval.tool_name, NAME_CHARS)
@@ -67,13 +67,13 @@ def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve
 
 
 def format_waiting_approval(style: Style, approval: sc.Approval) -> str:
-    """Say that a question which is not part of our turn waits for those who can be asked."""
+    """Describe an approval outside our turn that waits for others who can be asked."""
     name = one_line(approval.tool_name, NAME_CHARS)
     return f"{style.yellow('?')} {name} needs a yes, which nobody can give here: it waits for somebody elsewhere."
 
 
 def format_unclear_answer(style: Style, approval: sc.Approval) -> str:
-    """Ask again after an answer that may have been meant as a yes."""
+    """Return the question again after an answer that may have been meant as a yes."""
     name = one_line(approval.tool_name, NAME_CHARS)
     said = "that is not clear, and nothing has happened yet. Type y for yes or n for no"
     return (
@@ -89,7 +89,7 @@ def _answers(approval: sc.Approval, *, cut: bool) -> str:
 
 
 def _describe_session_grant(approval: sc.Approval) -> str:
-    """Say what a yes for the whole session would cover."""
+    """Describe what an approval for the whole session would cover."""
     name = one_line(approval.tool_name, NAME_CHARS)
     if approval.grant in {"", approval.tool_name}:
         return f"every {name} of this session"
@@ -99,7 +99,7 @@ def _describe_session_grant(approval: sc.Approval) -> str:
 
 
 def _command(approval: sc.Approval) -> str | None:
-    """Return the command line if that is what is asked about and what is shown first."""
+    """Return the command line, if the approval is about one and it is shown first."""
     command = approval.arguments.get("command")
     if not isinstance(command, str) or not command:
         return None
@@ -107,7 +107,7 @@ def _command(approval: sc.Approval) -> str | None:
 
 
 def _facts(text: str) -> list[str]:
-    """Return what is said about how a command runs, line by line and harmless."""
+    """Return the facts about how a command runs, line by line and safe to print."""
     return [one_line(escape_invisible(line), LONGEST_LINE) for line in text.split("\n") if line.strip()]
 
 
@@ -121,7 +121,7 @@ def _call(approval: sc.Approval) -> str:
 
 
 def preview_lines(style: Style, text: str, *, whole: bool) -> tuple[list[str], bool]:
-    """Return what would happen, line by line and harmless, and whether something of it was left out."""
+    """Return what would happen, line by line and safe to print, and whether something was left out."""
     every = escape_invisible(text).rstrip("\n").split("\n") if text else []
     lines = every if whole else every[:MOST_LINES]
     is_diff = text.startswith("--- ")
@@ -146,17 +146,17 @@ def _colour_diff_line(style: Style, line: str) -> str:
     return style.green(line) if line.startswith("+") else style.red(line) if line.startswith("-") else line
 
 
-def find_asking_helper(state: sc.SessionState, approval: sc.Approval) -> str | None:
-    """Say which child session asks, by the title of its work where that is known; None if it is the session itself."""
+def find_asking_subagent(state: sc.SessionState, approval: sc.Approval) -> str | None:
+    """Return which child session asks, by the title of its work where known; None if it is the session itself."""
     if approval.session_id is None:
         return None
     for tool in state.tools:
         if tool.child_id == approval.session_id:
-            return helper_name(approval.session_id, tool.arguments.get("title"))
-    return helper_name(approval.session_id, None)
+            return subagent_name(approval.session_id, tool.arguments.get("title"))
+    return subagent_name(approval.session_id, None)
 
 
-def helper_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
-    """Return what to call a child session."""
+def subagent_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
+    """Return the display name of a child session."""
     called = f' "{one_line(title, _TITLE_CHARS)}"' if isinstance(title, str) and title.strip() else ""
-    return f"helper {one_line(child_id[-_ID_CHARS:])}{called}"
+    return f"subagent {one_line(child_id[-_ID_CHARS:])}{called}"

@@ -1,4 +1,4 @@
-"""`run` as a client of the service that runs for the home: the same turn, in a session that goes on without us."""
+"""`run` as a client of the home's running service: the same turn, in a session that goes on without us."""
 
 import os
 from collections.abc import AsyncGenerator, Generator
@@ -13,7 +13,7 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.attach import connect_if_running
+from frontends.daemon.attached_client import connect_if_running
 from frontends.daemon.presence import Presence
 from frontends.daemon.runtime_paths import service_process
 
@@ -26,7 +26,7 @@ NAME = "run"
 
 
 class ServiceFeed:
-    """What happens in a session of the service; an error tells the end, also that of the service itself."""
+    """The feed of a session of the service; an error marks the end, also that of the service itself."""
 
     def __init__(self, feed: "RemoteFeed", presence: Presence, go_on: str) -> None:
         self._feed = feed
@@ -35,17 +35,17 @@ class ServiceFeed:
 
     @property
     def last_resync(self) -> sc.Resync | None:
-        """Why the newest snapshot was given."""
+        """The reason for the newest snapshot."""
         return self._feed.last_resync
 
     async def receive_batch(self) -> list[sc.FeedItem]:
         """Wait until there is something, then return all of it, in order.
 
         Raises:
-            NotFound: Somebody has deleted the session.
+            NotFound: The session was deleted.
             Disconnected: The service is gone.
         """
-        import anyio  # not before: the service in this process does without
+        import anyio  # imported late: an embedded service does not need it
 
         reason = ""
         with self._presence.read_while_present():
@@ -69,7 +69,7 @@ class ServiceFeed:
 
 
 class ServiceClient(sc.SessionMethods):
-    """The service, as `run` sees it: the same methods as one in this process."""
+    """The service as `run` sees it: the same methods as one in this process."""
 
     def __init__(self, client: "SessionClient", presence: Presence, home: Path) -> None:
         self._client = client
@@ -78,7 +78,7 @@ class ServiceClient(sc.SessionMethods):
 
     @property
     def client_id(self) -> sc.ClientId:
-        """Who we are among those who use the service."""
+        """Our id among the clients of the service."""
         return self._client.client_id
 
     async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
@@ -93,13 +93,13 @@ class ServiceClient(sc.SessionMethods):
 
 @attrs.frozen(kw_only=True)
 class EmbeddedOnlyOptions:
-    """Options that are about how a service is started, so that they come too late for one that runs."""
+    """Options about how a service is started, which come too late for a running one."""
 
     no_extensions: bool = False
     flags: tuple[str, ...] = ()
 
     def check(self, home: Path) -> None:
-        """Refuse them.
+        """Reject such options.
 
         Raises:
             UsageError: One was given.
@@ -114,8 +114,8 @@ class EmbeddedOnlyOptions:
 
 
 @asynccontextmanager
-async def open_service(home: Path, ui: frozenset[sc.UiKind]) -> AsyncGenerator[ServiceClient | None]:
-    """Be a client of the service of a home for the length of the block; None if none runs."""
+async def open_service(home: Path, ui: frozenset[sc.extensions.UiKind]) -> AsyncGenerator[ServiceClient | None]:
+    """Connect to the service of a home for the duration of the block; yields None if none is running."""
     presence = Presence(home)
     async with connect_if_running(home, name=NAME, ui=ui, on_state=presence.note) as client:
         if client is None:
@@ -129,7 +129,7 @@ async def open_service(home: Path, ui: frozenset[sc.UiKind]) -> AsyncGenerator[S
 
 @contextmanager
 def explain_home_in_use(home: Path | None, *, embedded: bool) -> Generator[None]:
-    """Add what to do to a home that is in use, if that is by the service which `--embedded` leaves alone."""
+    """Add advice to the error about a home in use, if its user is the service that `--embedded` bypasses."""
     try:
         yield
     except (sc.StoreInUse, ExceptionGroup) as error:
@@ -142,7 +142,7 @@ def explain_home_in_use(home: Path | None, *, embedded: bool) -> Generator[None]
 
 @asynccontextmanager
 async def explain_config_problems(home: Path, folder: str) -> AsyncGenerator[None]:
-    """Tell all that is wrong in the settings of a folder, where a service has refused something because of the first.
+    """Report everything wrong in a folder's settings when a service refuses something because of the first error.
 
     Raises:
         UsageError: The settings are wrong.
@@ -164,8 +164,8 @@ async def explain_config_problems(home: Path, folder: str) -> AsyncGenerator[Non
 
 def _problems(home: Path, folder: str) -> tuple[str, ...]:
     try:
-        sc.load_config(home, Path(folder), trust=sc.find_trusted_fingerprint(home, Path(folder)))
-    except sc.ConfigInvalid as invalid:
+        sc.setup.load_config(home, Path(folder), trust=sc.setup.find_trusted_fingerprint(home, Path(folder)))
+    except sc.setup.ConfigInvalid as invalid:
         return tuple(each.sentence for each in invalid.problems)
     except sc.SessionCoreError:
         pass
@@ -173,15 +173,15 @@ def _problems(home: Path, folder: str) -> tuple[str, ...]:
 
 
 async def resolve_model_name(home: Path, folder: str, model: str | None) -> str | None:
-    """Return the name of a model that was perhaps called by an alias; whether it can be used, the service knows."""
+    """Return the name of a model, resolving an alias; only the service knows whether the model is usable."""
     if model is None:
         return None
     wanted = model
 
     def look() -> str:
-        config = sc.load_config(home, Path(folder), trust=sc.find_trusted_fingerprint(home, Path(folder)))
+        config = sc.setup.load_config(home, Path(folder), trust=sc.setup.find_trusted_fingerprint(home, Path(folder)))
         try:
-            return sc.resolve_model(config, wanted, os.environ).name
+            return sc.setup.resolve_model(config, wanted, os.environ).name
         except sc.InvalidInput:
             return wanted
 
@@ -189,30 +189,29 @@ async def resolve_model_name(home: Path, folder: str, model: str | None) -> str 
 
 
 async def about_folder(home: Path, folder: str) -> tuple[str, ...]:
-    """Return what people should know about the folder before a turn begins there."""
+    """Return remarks about the folder that people should see before a turn begins there."""
 
     def look() -> tuple[str, ...]:
-        trusted = sc.find_trusted_fingerprint(home, Path(folder)) is not None
-        return tuple(sc.list_trust_remarks(sc.current_environment(home, folder), trusted=trusted))
+        trusted = sc.setup.find_trusted_fingerprint(home, Path(folder)) is not None
+        return tuple(sc.setup.list_trust_remarks(sc.setup.current_environment(home, folder), trusted=trusted))
 
     return await trio.to_thread.run_sync(look)
 
 
 def format_turn_goes_on(home: Path | None, session_id: sc.SessionId) -> str:
-    """Say that leaving has not ended the turn, and how to end it."""
-    return (
-        f"the turn goes on in the service; to stop it: {format_command(home or sc.default_home(), 'stop', session_id)}"
-    )
+    """Describe that the turn goes on after leaving, and how to end it."""
+    command = format_command(home or sc.setup.default_home(), "stop", session_id)
+    return f"the turn goes on in the service; to stop it: {command}"
 
 
 def format_question_stays_open(home: Path | None, session_id: sc.SessionId) -> str:
-    """Say that leaving was no answer, and how to give one."""
-    answer = format_command(home or sc.default_home(), "run", f"--session {session_id}")
+    """Describe that the question stays open after leaving, and how to answer it."""
+    answer = format_command(home or sc.setup.default_home(), "run", f"--session {session_id}")
     return f"nothing was answered, so the question stays open in the service; to answer it: {answer}"
 
 
 def build_unknown_model_error(home: Path, refused: sc.NotFound) -> UsageError:
-    """Say what to do about a model that the service does not have: it has the keys that it was started with."""
+    """Return an error with advice about a model the service lacks: it has only the keys it was started with."""
     end = format_command(home, "shutdown", "")
     return UsageError(
         "the service that runs has the keys and settings it was started with (to end it, so that the next one has "

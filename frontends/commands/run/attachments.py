@@ -1,4 +1,4 @@
-"""What goes along with a prompt: files to attach, and the shape that the answer must have."""
+"""Additions to a prompt: files to attach, and the required shape of the answer."""
 
 import base64
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MAX_FILES = 32
 MAX_TEXT_CHARS = 1_000_000
 MAX_IMAGE_BYTES = 5_000_000
 MAX_IMAGES_BYTES = 5_500_000
-"""All images together, as a message has room for 8 million characters of them."""
+"""The limit for all images together, as a message holds 8 million characters of them."""
 MAX_SCHEMA_BYTES = 1_000_000
 _NAME_CHARS = 4_000
 
@@ -31,10 +31,10 @@ class PromptAttachments:
 
 
 def read_attachments(paths: Sequence[str]) -> PromptAttachments:
-    """Read files to go along with a prompt: images as such, everything else as text.
+    """Read the files to attach to a prompt: images as such, everything else as text.
 
     Raises:
-        UsageError: One cannot be read, is neither text nor an image, or they are too large.
+        UsageError: A file is unreadable or neither text nor an image, or the files are too large.
     """
     if len(paths) > MAX_FILES:
         raise UsageError(f"--file: at most {MAX_FILES} files can be attached, not {len(paths)}")
@@ -61,7 +61,7 @@ def read_attachments(paths: Sequence[str]) -> PromptAttachments:
 
 
 def image_type(data: bytes) -> ImageType | None:
-    """Tell an image by its first bytes, whatever its name says."""
+    """Detect an image type by the first bytes, whatever the file name says."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -74,14 +74,14 @@ def image_type(data: bytes) -> ImageType | None:
 
 
 def read_schema(path: str) -> sc.JsonObject:
-    """Read a JSON schema; whether it makes sense as one is checked by the service.
+    """Read a JSON schema; the service checks whether it is a valid one.
 
     Raises:
-        UsageError: It cannot be read, or is no JSON object.
+        UsageError: The file cannot be read, or is no JSON object.
     """
     data = _read(path, "--output-schema", MAX_SCHEMA_BYTES)
     try:
-        return sc.decode(data, sc.JsonObject)
+        return sc.wire.decode(data, sc.JsonObject)
     except sc.ProtocolError as error:
         raise UsageError(f"--output-schema: {path!r} is not a JSON schema: {error.reason}") from error
 

@@ -1,4 +1,4 @@
-"""One turn of a session as a person at the command line has it: reading, showing, consent, stopping."""
+"""One turn of a session at the command line: reading, showing, approvals, stopping."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -22,28 +22,28 @@ from frontends.shared.streams import StandardStreams
 
 EXIT_OK, EXIT_FAILED = 0, 1
 EXIT_DENIED, EXIT_LIMIT, EXIT_SHAPE = 3, 4, 5  # 2 is wrong usage
-_WRONG_SHAPE = "the answer is not JSON of the shape"  # how the outcome of a turn begins that gave no fitting answer
+_WRONG_SHAPE = "the answer is not JSON of the shape"  # the start of such a turn's outcome
 _BEGINNINGS = (sc.events.TurnStarted, sc.events.MessageQueued, sc.events.MessageAdded)
 _AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
 
 
 def _json_line(item: sc.FeedItem) -> bytes:
-    return (sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)) + b"\n"
+    return (sc.wire.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.wire.encode(item)) + b"\n"
 
 
 def _may_be_ours(item: sc.FeedItem) -> bool:
-    """Tell whether what is on its way may have come with this: so a message, a turn, a line for the shell begins."""
+    """Return whether an item may be the effect of our own request: it begins a message, a turn or a shell line."""
     return not isinstance(item, sc.SessionEvent) or isinstance(item.event, _BEGINNINGS)
 
 
 class Conversation:
-    """One turn: reading, showing, consent, stopping.
+    """One turn: reading, showing, approvals, stopping.
 
     Attributes:
-        manners: How it is shown.
-        own: What of all that happens is ours.
-        is_done: Whether what was asked for is done, where that is no turn of ours.
-        line: The call that runs a line for the shell, and `line_result` what came of it.
+        manners: How the turn is shown.
+        own_turn: Which of the events are ours.
+        is_done: Whether our request is done, if it is not a turn.
+        line: The call that runs a shell line; `line_result` is its result.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Conversation:
         self._streams = streams
         self._outputs: dict[Target, Output] = {"out": streams.out, "err": streams.err}
         self._shared = streams.out.same_place(streams.err)
-        self._answer: Target = "err" if manners.structured else "out"  # then stdout is for the JSON at the end
+        self._answer: Target = "err" if manners.structured else "out"  # stdout is then for the final JSON
         self._view = View(
             streams.out.style,
             streams.err.style,
@@ -69,9 +69,9 @@ class Conversation:
             answer=self._answer,
         )
         self._nursery = nursery
-        self._held: list[sc.FeedItem] = []  # what has come and was not looked at yet
+        self._held: list[sc.FeedItem] = []  # received but not processed yet
         self._writing = trio.Lock()
-        self._line_open = False  # whether what stderr shows last is a line without its end
+        self._line_open = False  # whether the last line on stderr is unfinished
         self.own_turn = OwnTurn()
         self._requests = Requests(
             service,
@@ -94,18 +94,18 @@ class Conversation:
 
     @property
     def state(self) -> sc.SessionState:
-        """The session, as far as it was received."""
+        """The session as received so far."""
         assert self._state is not None, "the snapshot comes first"
         return self._state
 
     @property
     def turn(self) -> sc.RunningTurn | None:
-        """The turn that runs, as far as was received, whosever it is."""
+        """The running turn as received so far, ours or not."""
         return self._state.turn if self._state is not None else None
 
     @property
     def outcome(self) -> sc.TurnOutcome | None:
-        """How the turn ended, once it has; neither an older turn of the session counts nor one without our message."""
+        """The outcome of our turn once it has ended; earlier turns and turns without our message do not count."""
         if self.own_turn.has_message:
             return self.own_turn.outcome
         last = self._state.last_outcome if self._state is not None and self._state.turn is None else None
@@ -113,22 +113,22 @@ class Conversation:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing runs in the session."""
+        """Whether nothing is running in the session."""
         return self.state.turn is None and self.state.activity.name in _AT_REST
 
     @property
     def is_stop_requested(self) -> bool:
-        """Whether somebody has asked for the end."""
+        """Whether a signal asked for the end."""
         return self._stopping.signal is not None
 
     @property
     def is_deserted(self) -> bool:
-        """Whether the terminal was closed on an open question, which others can answer."""
+        """Whether the terminal was closed on an open question that others can answer."""
         return self._requests.deserted
 
     @property
     def exit_code(self) -> int:
-        """What the program should exit with."""
+        """The exit code of the program."""
         if self._stopping.signal is not None:
             return EXIT_SIGNAL + self._stopping.signal
         if self.outcome is None:
@@ -147,7 +147,7 @@ class Conversation:
 
     @property
     def _has_unrefused_denial(self) -> bool:
-        """Whether something was denied which the person at the terminal has not refused themselves."""
+        """Whether something was denied other than by the person at the terminal."""
         return self._requests.denied or bool(self._denied - self._requests.refused)
 
     @property
@@ -158,9 +158,9 @@ class Conversation:
     # --- reading and showing ------------------------------------------------------------------------------------------
 
     async def begin(self, introduce: Callable[[], Awaitable[None]]) -> None:
-        """Take the snapshot before anything happens, have it introduced, and only then show what goes on already.
+        """Take the first snapshot, introduce the session, and only then show what is already going on.
 
-        Unless we only follow, what others are being answered is no answer to us, and goes to stderr.
+        Unless we only follow, answers to others are not for us and go to stderr.
         """
         first, *rest = await self._feed.receive_batch()
         await self._apply_item(first)
@@ -174,7 +174,7 @@ class Conversation:
         await self._attend_to([first, *rest])
 
     async def follow_to_end(self) -> None:
-        """Show what others have begun until the session is at rest, and how it ended."""
+        """Show what others have begun until the session is idle, and how it ended."""
         while self.outcome is None and not self.at_rest:
             await self.receive()
         self.is_done = True
@@ -182,7 +182,7 @@ class Conversation:
             await self.conclude(self.outcome)
 
     async def receive(self) -> None:
-        """Take what has come, show it, and answer what needs an answer."""
+        """Process what has arrived: show it, and answer requests."""
         items, self._held = self._held, []
         if not items:
             with trio.CancelScope() as self._listening:
@@ -193,14 +193,14 @@ class Conversation:
         for number, item in enumerate(items, 1):
             await self._apply_item(item)
             if self.own_turn.outcome is not None:
-                del items[number:]  # what comes after our turn is for others
+                del items[number:]  # anything after our turn is for others
                 break
         await self._attend_to(items)
 
     async def send(self, what: Callable[[], Awaitable[None]]) -> None:
-        """Have something of ours sent, and show meanwhile what happens: an extension may ask about it first.
+        """Send something of ours and show what happens meanwhile: an extension may ask about it first.
 
-        What may have come of it already is held back until it is known what is ours.
+        Items that may be its effects are held back until it is known which are ours.
 
         Raises:
             SessionCoreError: It was refused.
@@ -227,11 +227,11 @@ class Conversation:
             raise error
 
     def interrupt_receive(self, reason: str) -> None:
-        """Have `receive` return, though nothing has come."""
+        """Make `receive` return although nothing has arrived."""
         self._listening.cancel(reason=reason)
 
     async def wait_until_ended(self) -> bool:
-        """Show what happens until our turn has ended, or our message was taken back; False if it was left waiting."""
+        """Show what happens until our turn ends or our message is withdrawn; False if it was left in the queue."""
         while self.own_turn.outcome is None and not self.own_turn.was_removed:
             if self.own_turn.missed_end and self.own_turn.turn_id is not None:
                 ended = await self._service.wait_for_turn(self.state.session_id, self.own_turn.turn_id)
@@ -243,11 +243,11 @@ class Conversation:
         return True
 
     async def take_back(self) -> bool:
-        """Take our message out of the queue; returns whether it was there."""
+        """Withdraw our message from the queue; return whether it was there."""
         return await self._stopping.take_back(self.state.session_id)
 
     async def handle_signals(self, signals: AsyncIterator[int], session_id: sc.SessionId) -> None:
-        """Stop what is ours at the first Ctrl-C and leave at the second; leave when asked to end."""
+        """Stop our own work at the first Ctrl-C and leave at the second; leave when asked to end."""
         await self._stopping.handle_signals(signals, session_id)
 
     async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
@@ -280,7 +280,7 @@ class Conversation:
             self.line_result = next(found, None) or self.line_result
 
     async def _catch_up(self, snapshot: sc.SessionSnapshot) -> None:
-        """Go on from a snapshot that stands for events which were missed."""
+        """Continue from a snapshot after missed events."""
         messages = await messages_since(self._service, self.own_turn, snapshot)
         self._state = sc.SessionState.from_snapshot(snapshot)
         ours = self.own_turn.catch_up(snapshot, messages)
@@ -298,16 +298,16 @@ class Conversation:
 
     @property
     def _target(self) -> Target:
-        """Where answers go now: what others are being answered is no answer to us."""
+        """Where answers go now: answers to others are not for us."""
         return self._answer if self.own_turn.owns_turn(self.turn) else "err"
 
     def _apply_to_own_turn(self, event: sc.Event) -> None:
-        """Note what an event is for us, before it is shown."""
+        """Update our own turn from an event before it is shown."""
         waited, was_answered = self.own_turn.item_id is not None, self.own_turn.answer is not None
         self.own_turn.apply_event(event)
         self._view.answer_to(self._target)
         if self.own_turn.answer is not None and not was_answered:
-            self._view.finish()  # nothing more of ours is going to end its line
+            self._view.finish()  # nothing of ours will end the line any more
             self._aside("The turn goes on with a message of somebody else.")
         elif waited and self.own_turn.turn_id is not None:
             self._aside("Now your message is answered.")
@@ -316,7 +316,7 @@ class Conversation:
 
     @property
     def _is_for_us(self) -> bool:
-        """Whether what happens now counts for how we end; a turn that we did not ask for is looked at as a whole."""
+        """Whether current events count for our exit code; a turn we did not ask for counts as a whole."""
         return self.own_turn.owns_turn(self.turn) or not self.own_turn.has_message
 
     def _aside(self, sentence: str) -> None:
@@ -324,7 +324,7 @@ class Conversation:
             self._view.line(self._streams.err.style.dim(sentence))
 
     def _note_missed(self, snapshot: sc.SessionSnapshot, ours: Sequence[sc.Message]) -> None:
-        """Note what was denied while this program did not keep up."""
+        """Record denials among the missed events."""
         turn = snapshot.turn or snapshot.last_outcome
         if not self.own_turn.has_message:
             new = turn is not None and turn.turn_id != self._turn_before
@@ -335,20 +335,20 @@ class Conversation:
         self._denied.update(each.call_id for each in results if each.status == "denied")
 
     async def say(self, sentence: str) -> None:
-        """Say something about the work."""
+        """Print a sentence about the work."""
         self._view.line(sentence)
         await self._flush()
 
     async def remark(self, sentence: str) -> None:
-        """Say something that may be passed over."""
+        """Print a sentence that may be omitted."""
         await self.say(self._streams.err.style.dim(sentence))
 
     async def conclude(self, outcome: sc.TurnOutcome) -> None:
-        """Say how it ended."""
+        """Show how the turn ended."""
         answer = self.own_turn.final_answer(outcome) or self.state.find_message(outcome.final_message_id)
         self._view.finish()
-        await self._flush()  # first the end of what was shown: on a terminal both are in one place
-        if self.manners.structured:  # what was not accepted is no answer
+        await self._flush()  # flush first: on a terminal both streams are in one place
+        if self.manners.structured:  # a rejected output is no answer
             if outcome.status == "completed" and not self.manners.json:
                 await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
         elif self.manners.quiet and answer is not None and answer.text:
@@ -356,24 +356,24 @@ class Conversation:
         await self.end_with(outcome, answer)
 
     async def end_with(self, outcome: sc.TurnOutcome, answer: sc.Message | None) -> None:
-        """End what was shown with a line about the outcome."""
+        """End the output with a line about the outcome."""
         self._view.finish()
         if not self.manners.quiet or outcome.status != "completed":
             self._view.line(work_lines.outcome_line(self._streams.err.style, outcome, answer))
         await self._flush()
 
     async def show(self, text: str, target: Target) -> None:
-        """Show a text that stands for itself."""
+        """Show a standalone text."""
         self._view.passage(text, target)
         await self._flush()
 
     async def abort_with(self, sentence: str) -> None:
-        """End what was shown in the middle of it, and say why."""
+        """End the output abruptly, and say why."""
         self._view.finish()
         await self.say(f"{self._streams.err.style.red(self._streams.err.style.symbol('✗'))} {sentence}")
 
     async def end_open_line(self) -> None:
-        """End the line on stderr, so that whatever is said about a failure has its own."""
+        """End the open line on stderr, so that an error message gets a line of its own."""
         if self._line_open:
             self._line_open = False
             with suppress(ReaderLeft, OutputFailed):

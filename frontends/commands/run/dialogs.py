@@ -1,4 +1,4 @@
-"""The words of a question that an extension asks: what is shown, and what an answer means. Pure functions."""
+"""The text of an extension's dialog: what is shown, and what an answer means. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _YES, _NO = {"y", "yes"}, {"n", "no"}
 
 @attrs.frozen(kw_only=True)
 class Reply:
-    """What somebody said to a question; no value dismisses it. With `unclear` it is neither."""
+    """An answer to a dialog; no value dismisses it. With `unclear` it does neither."""
 
     value: bool | str | None = None
     unclear: bool = False
 
 
 def dialog_question(style: Style, dialog: sc.Dialog) -> str:
-    """Ask what an extension wants to know."""
+    """Return the question of an extension."""
     lines = [f"{style.yellow('?')} {describe_asker(dialog)}: {style.bold(one_line(dialog.title, _TITLE_CHARS))}"]
     lines += _message(style, dialog.message)
     if dialog.kind == "select":
@@ -41,31 +41,31 @@ def dialog_question(style: Style, dialog: sc.Dialog) -> str:
 
 
 def unclear_reply(style: Style, dialog: sc.Dialog) -> str:
-    """Ask again after something that is no answer."""
+    """Return the question again after an invalid answer."""
     return f"{style.yellow('?')} That is not among the answers.\n{_INDENT}{_answers(dialog)}; just Enter dismisses it: "
 
 
 def format_dismissed_dialog(style: Style, dialog: sc.Dialog) -> str:
-    """Say that nobody could be asked."""
+    """Describe a dialog that was dismissed because nobody could be asked."""
     title = one_line(dialog.title, _TITLE_CHARS)
     return f"{style.yellow('?')} {describe_asker(dialog)}: {title}: dismissed, as nobody can answer it here."
 
 
 def format_waiting_dialog(style: Style, dialog: sc.Dialog) -> str:
-    """Say that a question which is not part of our turn waits for those who can be asked."""
+    """Describe a dialog outside our turn that waits for others who can be asked."""
     title = one_line(dialog.title, _TITLE_CHARS)
     question = f"{style.yellow('?')} {describe_asker(dialog)}: {title}"
     return f"{question}: nobody can answer it here, so it waits for somebody elsewhere."
 
 
 def format_asked_elsewhere(style: Style, dialog: sc.Dialog) -> str:
-    """Say that somebody else is asked, and nobody but them."""
+    """Describe a dialog that only another client may answer."""
     title = one_line(dialog.title, _TITLE_CHARS)
     return f"{style.yellow('?')} {describe_asker(dialog)} somebody else: {title}: only they can answer it."
 
 
 def parse_reply(dialog: sc.Dialog, typed: str) -> Reply:
-    """Read a typed answer; nothing at all, also the end of input, dismisses the question."""
+    """Parse a typed answer; an empty answer or the end of input dismisses the dialog."""
     said = typed.strip()
     if not said:
         return Reply()
@@ -80,7 +80,7 @@ def parse_reply(dialog: sc.Dialog, typed: str) -> Reply:
 
 
 def describe_asker(dialog: sc.Dialog) -> str:
-    """Say who asks."""
+    """Describe who asks."""
     return f"{one_line(dialog.extension, NAME_CHARS)} asks" if dialog.extension is not None else "Asked"
 
 

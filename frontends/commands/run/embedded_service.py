@@ -1,4 +1,4 @@
-"""The agent that `run` talks to: which model, which limits, and what people should know before it begins."""
+"""The agent that `run` talks to: its model, its limits, and remarks for people before it begins."""
 
 import os
 from collections.abc import AsyncGenerator, Sequence
@@ -25,17 +25,17 @@ _MOST_BROUGHT = 6
 
 @attrs.frozen(kw_only=True)
 class AgentRequest:
-    """What was asked of the agent.
+    """The requested agent.
 
     Attributes:
         home: Where settings are, and sessions too if it `keeps` any.
-        folder: Where it works.
-        model: A model by its name or an alias; None takes the one of the settings.
-        continued: The session to go on with, whose model counts when none was chosen.
-        limits: What one turn may use, where that was said.
+        folder: The working directory.
+        model: A model by name or alias; None takes the one from the settings.
+        continued: The session to continue, whose model counts if none was chosen.
+        limits: The limits of one turn, as far as they were given.
         sees: Whether it is given images.
         extensions: Whether extensions may be started.
-        flags: What they are told, beside what the settings say.
+        flags: Flags for extensions, in addition to those in the settings.
     """
 
     home: Path
@@ -51,21 +51,21 @@ class AgentRequest:
 
 @attrs.frozen(kw_only=True)
 class PreparedAgent:
-    """What to open a service with, the model that answers, and sentences for people."""
+    """The setup of a service, the model that answers, and remarks for people."""
 
     service: sc.ServiceConfig
     model: str
     about_model: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     told_of_demo: bool = False
-    """Whether the remarks say already that no real model answers, and why."""
-    extensions: "sc.ExtensionHost | None" = None
+    """Whether the remarks already say that no real model answers, and why."""
+    extensions: "sc.extensions.ExtensionHost | None" = None
     refusal: str | None = None
-    """Why the model cannot be used, unless an extension brings it."""
+    """Why the model cannot be used, unless an extension provides it."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """All that people should know before a turn begins."""
+        """Everything people should know before a turn begins."""
         return (*self.about_model, *self.others)
 
     @property
@@ -74,17 +74,17 @@ class PreparedAgent:
         return isinstance(self.service.models.get(self.model), sc.DemoProvider)
 
     def check_model(self) -> None:
-        """Refuse a model that no extension brings, once all of them have started."""
+        """Reject a model that no extension provides, once all extensions have started."""
         if self.refusal is not None and self.model not in self.service.models:
-            # That list does not have the models of extensions.
+            # That list lacks the models of extensions.
             reason = self.refusal.removesuffix("; see: session-core models --all")
             brought = [one_line(each, _MODEL_CHARS) for each in brought_models(self.extensions)]
             there = f"; they bring {', '.join(brought[:_MOST_BROUGHT])}" if brought else ""
             raise UsageError(f"{reason}; no extension that runs here brings it{there} (see: session-core ext list)")
 
 
-def brought_models(host: "sc.ExtensionHost | None") -> list[str]:
-    """Return the models that extensions list which run now."""
+def brought_models(host: "sc.extensions.ExtensionHost | None") -> list[str]:
+    """Return the models of the running extensions."""
     running = [each for each in host.extensions if each.state == "ready"] if host is not None else []
     providers = [provider for each in running for provider in each.registrations.providers]
     return [f"{provider.name}/{model.id}" for provider in providers for model in provider.models]
@@ -92,18 +92,18 @@ def brought_models(host: "sc.ExtensionHost | None") -> list[str]:
 
 @asynccontextmanager
 async def open_agent(wanted: AgentRequest, *, progress: bool) -> AsyncGenerator[PreparedAgent]:
-    """Set the agent up for the length of the block; `progress` shows on stderr what takes long.
+    """Set up the agent for the duration of the block; `progress` shows slow steps on stderr.
 
     Raises:
-        UsageError: The model of the session cannot be used any more.
+        UsageError: The session's model can no longer be used.
         InvalidInput: The configuration is wrong, or the chosen model cannot be used.
     """
     model = wanted.model or (wanted.continued.model if wanted.continued is not None else None)
     refusal = await trio.to_thread.run_sync(_refusal, wanted, model)
-    place = sc.current_environment(wanted.home, wanted.folder, keeps=wanted.keeps)
+    place = sc.setup.current_environment(wanted.home, wanted.folder, keeps=wanted.keeps)
     store = PatientStore(wanted.home) if wanted.keeps else None
     flags = await trio.to_thread.run_sync(_flags, wanted, model)
-    async with sc.open_setup(place, flags=flags, store=store, mode="cli") as setup:
+    async with sc.setup.open_setup(place, flags=flags, store=store, mode="cli") as setup:
         await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)
         yield PreparedAgent(
             service=_service(setup.service, wanted),
@@ -114,30 +114,30 @@ async def open_agent(wanted: AgentRequest, *, progress: bool) -> AsyncGenerator[
             about_model=tuple(_about_model(setup, wanted)),
             others=(
                 *setup.remarks,
-                *(slip.sentence for slip in sc.unknown_tool_names(setup.settings)),
+                *(slip.sentence for slip in sc.setup.unknown_tool_names(setup.settings)),
                 *about_servers(setup.mcp.statuses()),
             ),
         )
 
 
 def _flags(wanted: AgentRequest, model: str | None) -> dict[str, object]:
-    """Return the settings that were given on the command line."""
+    """Return the settings given on the command line."""
     flags: dict[str, object] = {"model": model, "extensions.use": None if wanted.extensions else False}
-    if wanted.flags:  # beside those of the files, not in their place
+    if wanted.flags:  # in addition to those in the files
         flags["extensions.flags"] = [*_config(wanted).extension_flags, *wanted.flags]
     return flags
 
 
-def _config(wanted: AgentRequest) -> sc.Config:
+def _config(wanted: AgentRequest) -> sc.setup.Config:
     folder = Path(wanted.folder)
-    return sc.load_config(wanted.home, folder, trust=sc.find_trusted_fingerprint(wanted.home, folder))
+    return sc.setup.load_config(wanted.home, folder, trust=sc.setup.find_trusted_fingerprint(wanted.home, folder))
 
 
 def _refusal(wanted: AgentRequest, chosen: str | None) -> Exception | None:
-    """Return why a model cannot be used, if an extension could still bring it.
+    """Return why a model cannot be used, if an extension could still provide it.
 
     Raises:
-        UsageError: The model of the session cannot be used any more.
+        UsageError: The session's model can no longer be used.
         InvalidInput: The chosen model cannot be used.
     """
     config = _config(wanted)
@@ -146,33 +146,33 @@ def _refusal(wanted: AgentRequest, chosen: str | None) -> Exception | None:
         return None
     assert model is not None
     try:
-        sc.resolve_model(config, model, os.environ)
+        sc.setup.resolve_model(config, model, os.environ)
     except sc.InvalidInput as refused:
         refusal: Exception = refused
         if chosen is None:
-            refusal = sc.build_choice_error(config, refused)
+            refusal = sc.setup.build_choice_error(config, refused)
         elif wanted.model is None:
             msg = f"the model of this session cannot be used now: {refused.message}; or choose another with --model"
             refusal = UsageError(msg)
     else:
         return None
-    if wanted.extensions and sc.extension_may_bring(model, config, wanted.home, Path(wanted.folder), os.environ):
+    if wanted.extensions and sc.setup.extension_may_bring(model, config, wanted.home, Path(wanted.folder), os.environ):
         return refusal
     raise refusal
 
 
 def _service(config: sc.ServiceConfig, wanted: AgentRequest) -> sc.ServiceConfig:
     said = {key: value for key, value in attrs.asdict(wanted.limits).items() if value is not None}
-    # An archived session may be due to be deleted: not now that somebody wants to go on with it.
+    # An archived session may be due for deletion: not now that somebody continues it.
     spared = wanted.continued is not None and wanted.continued.archived
     return attrs.evolve(
         config,
         turn_limits=attrs.evolve(config.turn_limits, **said),
-        retention=sc.Retention() if spared else config.retention,
+        retention=sc.maintenance.Retention() if spared else config.retention,
     )
 
 
-def _about_model(setup: sc.Setup, wanted: AgentRequest) -> list[str]:
+def _about_model(setup: sc.setup.Setup, wanted: AgentRequest) -> list[str]:
     picked, info = setup.picked, setup.picked.info
     if info is None:
         return [picked.remark] if picked.remark else []
@@ -184,8 +184,8 @@ def _about_model(setup: sc.Setup, wanted: AgentRequest) -> list[str]:
     return remarks
 
 
-async def wait_for_servers(mcp: "sc.McpServers", patience_s: float, *, progress: bool) -> None:
-    """Give MCP servers that are being connected a moment to become ready."""
+async def wait_for_servers(mcp: "sc.setup.McpServers", patience_s: float, *, progress: bool) -> None:
+    """Give connecting MCP servers a moment to become ready."""
     waiting = [status.name for status in mcp.statuses() if status.state == "connecting"]
     if not waiting:
         return
@@ -195,8 +195,8 @@ async def wait_for_servers(mcp: "sc.McpServers", patience_s: float, *, progress:
             await mcp.wait_until_settled()
 
 
-def about_servers(statuses: "Sequence[sc.ServerStatus]") -> list[str]:
-    """Say which MCP servers cannot be used in this turn."""
+def about_servers(statuses: "Sequence[sc.setup.ServerStatus]") -> list[str]:
+    """Describe which MCP servers cannot be used in this turn."""
     remarks = []
     for status in statuses:
         if status.state == "failed":
@@ -207,6 +207,6 @@ def about_servers(statuses: "Sequence[sc.ServerStatus]") -> list[str]:
 
 
 def remark_lines(style: Style, remarks: Sequence[str]) -> str:
-    """Return sentences for people, a line each."""
+    """Return remarks for people, one line each."""
     mark = style.yellow(style.symbol("●"))
     return "".join(f"{mark} {one_line(remark, _REMARK_CHARS)}\n" for remark in remarks)

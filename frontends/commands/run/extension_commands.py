@@ -1,4 +1,4 @@
-"""Having something done that is no message: a command of an extension, or a line for the shell."""
+"""Prompts that are no messages: an extension command, or a shell line."""
 
 import attrs
 import trio
@@ -12,7 +12,7 @@ from frontends.shared.sanitise import one_line
 
 @attrs.define
 class _CommandRun:
-    """What became of a command of an extension; the session had come to `sseq` when it was over."""
+    """The result of an extension command; the session was at `sseq` when it finished."""
 
     over: bool = False
     sseq: int = 0
@@ -22,9 +22,9 @@ class _CommandRun:
 
 
 async def run_extension_command(
-    command: sc.TypedCommand, service: Client, talk: Conversation, nursery: trio.Nursery
+    command: sc.extensions.TypedCommand, service: Client, talk: Conversation, nursery: trio.Nursery
 ) -> None:
-    """Have an extension do something, and show all that comes of it until the session is at rest.
+    """Run an extension command, and show all its effects until the session is idle.
 
     Raises:
         SessionCoreError: It failed, and nobody has stopped it.
@@ -53,7 +53,9 @@ async def run_extension_command(
         await talk.remark(f"{name} is done; it had nothing to say.")
 
 
-async def _run_command_task(command: sc.TypedCommand, service: Client, talk: Conversation, done: _CommandRun) -> None:
+async def _run_command_task(
+    command: sc.extensions.TypedCommand, service: Client, talk: Conversation, done: _CommandRun
+) -> None:
     session_id = talk.state.session_id
     try:
         reply = await service.run_command(session_id, command.name, command.arguments, extension=command.extension)
@@ -69,12 +71,12 @@ async def _run_command_task(command: sc.TypedCommand, service: Client, talk: Con
 
 async def _show_content(done: _CommandRun, talk: Conversation) -> None:
     if done.content:
-        await talk.show(done.content, "err" if talk.manners.json else "out")  # there, stdout is for events
+        await talk.show(done.content, "err" if talk.manners.json else "out")  # with --json, stdout is for events
         done.content, done.said = "", True
 
 
 async def run_line(line: str, service: Client, talk: Conversation) -> None:
-    """Run a line in the shell, and print what it prints."""
+    """Run a shell line, and print its output."""
     if talk.is_stop_requested:
         await talk.say("stopped before the command was run")
         return

@@ -1,4 +1,4 @@
-"""Extensions as `run` has them: waiting until they have started, and what people are told of them."""
+"""Extensions in `run`: waiting until they have started, and remarks about them."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ from frontends.shared.style import format_count
 
 CLIENT = "cli"
 START_PATIENCE_S = 10.5
-"""How long a prompt waits for extensions: it may be one of their commands. By then each has started, or has failed."""
+"""How long a prompt waits for extensions: it may be one of their commands. By then each has started or failed."""
 _NOT_USED = frozenset({"no_consent", "untrusted", "invalid"})
 _SKIPPED = {
     "no_consent": ("is not agreed to, with its files as they are", "to look at it and let it run", "ext trust NAME"),
@@ -21,20 +21,20 @@ _SKIPPED = {
     "untrusted": ("came with a folder that is not trusted", "to look at it and trust it", "trust"),
     "disabled": ("is switched off", "to switch it on", "ext enable NAME"),
 }
-_BY_USE = tuple(_SKIPPED)  # whoever has switched one off knows of it; the others may come as a surprise
+_BY_USE = tuple(_SKIPPED)  # users know what they disabled; the rest may surprise
 _NAME_CHARS = 40
 _REASON_CHARS = 120
-_ASKS: frozenset[sc.UiKind] = frozenset({"confirm", "select", "input", "set_status"})
-_TELLS: frozenset[sc.UiKind] = frozenset({"notify"})
+_ASKS: frozenset[sc.extensions.UiKind] = frozenset({"confirm", "select", "input", "set_status"})
+_TELLS: frozenset[sc.extensions.UiKind] = frozenset({"notify"})
 
 
-def ui_kinds(streams: StandardStreams) -> frozenset[sc.UiKind]:
-    """Return what extensions can have shown and asked here."""
+def ui_kinds(streams: StandardStreams) -> frozenset[sc.extensions.UiKind]:
+    """Return the kinds of UI that extensions can use here."""
     return _TELLS | _ASKS if streams.keyboard is not None else _TELLS
 
 
-async def wait_until_started(host: "sc.ExtensionHost | None", *, progress: bool) -> None:
-    """Give extensions a moment to start, each of them once, well or not; `progress` shows it when that takes long."""
+async def wait_until_started(host: "sc.extensions.ExtensionHost | None", *, progress: bool) -> None:
+    """Give every extension a moment to start or to fail; `progress` shows the wait if it takes long."""
     if host is None or host.settled.is_set():
         return
     with ProgressLine.on_stderr() if progress else ProgressLine(None) as doing:
@@ -43,8 +43,8 @@ async def wait_until_started(host: "sc.ExtensionHost | None", *, progress: bool)
             await host.settled.wait()
 
 
-def collect_extension_remarks(host: "sc.ExtensionHost | None", flags: Iterable[str] = ()) -> list[str]:
-    """Say which extensions are not used, in one sentence, and which flags nobody knows."""
+def collect_extension_remarks(host: "sc.extensions.ExtensionHost | None", flags: Iterable[str] = ()) -> list[str]:
+    """Describe in one sentence which extensions are not used, and which flags are unknown."""
     if host is None:
         said = [each.partition("=")[0] for each in flags]
         return [f"no extension runs here, so nobody is told of --flag {', '.join(said)}"] if said else []
@@ -60,8 +60,8 @@ def collect_extension_remarks(host: "sc.ExtensionHost | None", flags: Iterable[s
     return [*remarks, *host.models.remarks, *_unknown_flags(host, flags)]
 
 
-def list_unused_extensions(host: "sc.ExtensionHost | None") -> list[UnusedExtension]:
-    """Return the extensions that do not run, with what people can do about each, the most useful first."""
+def list_unused_extensions(host: "sc.extensions.ExtensionHost | None") -> list[UnusedExtension]:
+    """Return the extensions that are not running, with advice about each, the most useful first."""
     if host is None:
         return []
     found = []
@@ -94,8 +94,8 @@ def _format_unused(unused: dict[str, str]) -> str:
     return f"{format_count(len(unused), 'extension')} {are} not used (see: session-core ext list): {named}"
 
 
-def _unknown_flags(host: "sc.ExtensionHost", flags: Iterable[str]) -> list[str]:
-    """Say which flags nobody has; one that has not started could have any."""
+def _unknown_flags(host: "sc.extensions.ExtensionHost", flags: Iterable[str]) -> list[str]:
+    """Describe the flags that no extension has; one that has not started could have any."""
     if any(each.state != "ready" for each in host.extensions):
         return []
     known = {name.lstrip("-") for each in host.extensions for name in each.registrations.flags}

@@ -1,4 +1,4 @@
-"""Finding what we have said again after events were missed, also when it has left the newest messages."""
+"""Finds our message again after missed events, even if it has left the newest messages."""
 
 import session_core as sc
 from frontends.commands.run.own_turn import OwnTurn
@@ -8,10 +8,10 @@ _PAGE = 100
 
 
 async def messages_since(service: Client, own: OwnTurn, snapshot: sc.SessionSnapshot) -> tuple[sc.Message, ...]:
-    """Return the messages of a snapshot, and as many before them as it takes to find ours.
+    """Return the messages of a snapshot, and as many before them as needed to find ours.
 
     Raises:
-        SessionCoreError: The service could not be asked.
+        SessionCoreError: The request to the service failed.
     """
     found, before = tuple(snapshot.messages), snapshot.earlier
     page = found

@@ -1,4 +1,4 @@
-"""What Ctrl-C ends: our own message or turn, wherever that is by then, and nothing that others have begun."""
+"""What Ctrl-C ends: our own message or turn, wherever it is by then, and nothing that others have begun."""
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,23 +12,23 @@ from frontends.commands.run.own_turn import OwnTurn
 from frontends.commands.run.requests import Client
 from frontends.shared.signals import LEAVING_SIGNALS
 
-_PATIENCE = 1.0  # seconds without a word about why nothing has happened yet
+_PATIENCE = 1.0  # seconds before explaining why nothing has happened yet
 _ON_ITS_WAY = "Your message is on its way, and is taken back as soon as it is there; Ctrl-C again leaves at once."
 _ANSWERED = "Your message is answered; what the turn does now is for somebody else, and goes on."
-_HOLDS_ON = "Something does not let go yet; Ctrl-C again leaves at once."
+_HOLDS_ON = "Something is still stopping; Ctrl-C again leaves at once."
 
 
 class Stopping:
-    """Stops what is ours at the first Ctrl-C and leaves at the second; leaves when asked to end.
+    """Stops our own work at the first Ctrl-C and leaves at the second; leaves when asked to end.
 
-    1. What is on its way is waited for: only then is it known whether it waits, or which turn has it.
-    2. What waits is taken back, and a turn is stopped only if it is the one that has our message and still answers it.
-    3. Whoever looks on, or has an extension do something, stops what runs in the session.
-    4. Asked to end by SIGTERM, what waits or is on its way is taken back too; a turn is left to the service.
-    5. Before any of that has begun there is nothing to stop; whoever is about to begin looks at `signal` first.
+    1. A message in flight is waited for: only then is it known whether it is queued, or which turn has it.
+    2. A queued message is withdrawn. A turn is stopped only if it holds our message and is still answering it.
+    3. A follower, or a user running an extension command, stops whatever runs in the session.
+    4. On SIGTERM, a message queued or in flight is withdrawn too; a running turn is left to the service.
+    5. Before any of that has begun there is nothing to stop; the sender checks `signal` before it begins.
 
     Attributes:
-        signal: The signal that came last.
+        signal: The last signal received.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Stopping:
         self.signal: int | None = None
 
     async def handle_signals(self, signals: AsyncIterator[int], session_id: sc.SessionId) -> None:
-        """Do as the signals say, for as long as there are any."""
+        """Handle signals as long as there are any."""
         async for number in signals:
             again, self.signal = self.signal is not None, number
             if again or number in LEAVING_SIGNALS:
-                signal.signal(signal.SIGINT, signal.SIG_DFL)  # a third one ends even a program that hangs
+                signal.signal(signal.SIGINT, signal.SIG_DFL)  # a third one ends even a hanging program
                 if number == signal.SIGTERM and not again:
                     self._nursery.start_soon(self._leave, session_id)
                 else:
@@ -54,7 +54,7 @@ class Stopping:
                 self._nursery.start_soon(self._stop, session_id)
 
     async def take_back(self, session_id: sc.SessionId) -> bool:
-        """Take our message out of the queue; returns whether it was there."""
+        """Withdraw our message from the queue; return whether it was there."""
         if self._own.item_id is None:
             return False
         try:
@@ -64,11 +64,11 @@ class Stopping:
         return True
 
     async def _leave(self, session_id: sc.SessionId) -> None:
-        """Leave, but nothing of ours in the queue: nobody would be there for the answer."""
+        """Leave, but leave no message of ours in the queue: nobody would be there for the answer."""
         with suppress(sc.SessionCoreError), trio.move_on_after(_PATIENCE):
             await self._own.wait_until_delivered()
             if await self.take_back(session_id):
-                await trio.sleep_forever()  # whoever has waited for it says so, and that is the end
+                await trio.sleep_forever()  # the waiting task reports it and ends everything
         self._nursery.cancel_scope.cancel(reason="asked to leave")
 
     async def _stop(self, session_id: sc.SessionId) -> None:
@@ -96,7 +96,7 @@ class Stopping:
             await self._own.wait_until_delivered()
 
     async def _owns_running_turn(self, session_id: sc.SessionId) -> bool:
-        """Ask the service whether our turn runs now: we may not have heard yet that it has begun or ended."""
+        """Ask the service whether our turn is running now: we may not know yet that it has begun or ended."""
         now = await self._service.load_session(session_id)
         turn_id = self._own.find_turn(await messages_since(self._service, self._own, now))
         return now.turn is not None and now.turn.turn_id == turn_id

@@ -1,4 +1,4 @@
-"""What was asked of `run`."""
+"""The options of `run`."""
 
 from pathlib import Path
 
@@ -11,25 +11,25 @@ from frontends.commands.run.output_mode import InteractionOptions
 
 @attrs.frozen(kw_only=True)
 class RunOptions:
-    """What was asked for on the command line.
+    """The options from the command line.
 
     Attributes:
-        prompt: What to say; None goes on with a turn that did not come to its end.
-        typed: Whether a person typed the prompt, so that it may be a command; a text from elsewhere never is one.
-        cwd: An absolute path of a directory; None is where the session works, or this directory for a new one.
-        home: Where settings are, and the sessions; None is for those who bring a service of their own.
+        prompt: The prompt; None resumes an interrupted turn.
+        typed: Whether a person typed the prompt, which may then be a command; a text from elsewhere never is.
+        cwd: An absolute path of a directory; None is the session's directory, or this one for a new session.
+        home: Where settings and sessions are; None is for callers that bring their own service.
         keeps: Whether anything is kept in the home.
-        session: What was typed to name a session to go on with.
-        go_on: Whether to go on with the last used session of this directory.
-        model, permissions, thinking: Settings of the session, if they are to differ from what they are.
-        protocol: How the model acts in a new session; one that is gone on with has its own, and no other is taken.
-        limits: What one turn may use; the limits of a session that goes on stay where nothing is said.
-        attached: What goes along with the prompt.
-        output_schema: The shape of the answer, if it is to be JSON.
+        session: The typed name or id of a session to continue.
+        go_on: Whether to continue the last used session of this directory.
+        model, permissions, thinking: Settings of the session, if they are to change.
+        protocol: The protocol of a new session; a continued session has its own, and rejects any other.
+        limits: The limits of one turn; a continued session keeps those that are not given.
+        attached: The attachments of the prompt.
+        output_schema: The JSON schema of the answer, if it is to be JSON.
         extensions: Whether extensions may be started.
-        flags: What they are told, as `name` or `name=value`.
-        embedded: Whether to leave a service alone that runs for the home.
-        manners: How to show it.
+        flags: Flags for extensions, as `name` or `name=value`.
+        embedded: Whether to bypass a service that runs for the home.
+        manners: How to show the turn.
     """
 
     prompt: str | None
@@ -54,7 +54,7 @@ class RunOptions:
 
 @attrs.frozen(kw_only=True)
 class ContinuedSession:
-    """A session to go on with, and how it was found."""
+    """A session to continue, and how it was found."""
 
     summary: sc.SessionSummary
     short: str

@@ -1,4 +1,4 @@
-"""How a turn is shown at the command line, and whom it may ask."""
+"""How a turn is shown at the command line, and who may be asked."""
 
 import json
 
@@ -12,7 +12,7 @@ from frontends.commands.run.approval_text import Approve
 class InteractionOptions:
     """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape.
 
-    `yes` allows every tool call; without it, `approve` says who is asked.
+    `yes` allows every tool call; without it, `approve` decides who is asked.
     """
 
     json: bool = False
@@ -23,10 +23,10 @@ class InteractionOptions:
 
     @property
     def is_narrated(self) -> bool:
-        """Whether a person watches."""
+        """Whether a person is watching."""
         return not (self.json or self.quiet)
 
 
 def output_text(output: sc.JsonValue, *, pretty: bool) -> str:
-    """Return an answer that is JSON as text which says the same everywhere and steers no terminal."""
+    """Return a JSON answer as text that means the same everywhere and cannot control a terminal."""
     return json.dumps(output, default=dict, indent=2 if pretty else None)

@@ -1,4 +1,4 @@
-"""What is ours in a session that others use too: the turn that has our message, and how that one has ended. No I/O."""
+"""Our part of a session that others use too: the turn that has our message, and how it ended. No I/O."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,23 +8,23 @@ import session_core as sc
 
 
 class OwnTurn:
-    """What became of our message: it waits, a turn has taken it up, or somebody has taken it out of the queue.
+    """The fate of our message: it is queued, a turn has taken it, or somebody has removed it from the queue.
 
-    A turn that ran before may take it up as well as one that is started for it. What others begin before and after is
-    not ours, nor is what the same turn goes on with once our message is answered.
+    The turn may have been running before, or be started for the message. Work that others begin before or after is not
+    ours, nor is anything the same turn goes on to do once our message is answered.
 
     Attributes:
-        is_meant: Whether there is something to be said: from then on nothing is ours but the turn that has it.
-        is_awaited: Whether it was said.
-        item_id: Our message, while it waits.
+        has_message: Whether we have a message to send: from then on only the turn that has it is ours.
+        was_sent: Whether the message was sent.
+        item_id: Our message, while it is queued.
         turn_id: The turn that has our message.
-        outcome: How that turn has ended.
-        missed_end: Whether it has ended among events that were missed, so that only the service knows how.
-        is_gone: Whether our message was taken out of the queue.
-        answer: What was answered to our message, if the same turn has gone on with messages of others after that.
+        outcome: How that turn ended.
+        missed_end: Whether it ended among missed events, so only the service knows how.
+        was_removed: Whether our message was removed from the queue.
+        answer: The answer to our message, if the same turn has gone on with messages of others.
         since: How many messages the session had before ours, at least.
-        extension: Whom we have something done by, where nothing is said: what it asks and begins is ours.
-        follows: Whether we only look on: what runs is shown as if it were ours.
+        extension: The extension we run a command of, without a message: what it asks and begins is ours.
+        is_follower: Whether we only follow: running work is shown as if it were ours.
     """
 
     def __init__(self) -> None:
@@ -40,20 +40,20 @@ class OwnTurn:
         self._newest: sc.Message | None = None
         self._delivered: trio.Event | None = None
 
-    # --- saying it ----------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     def begin_sending(self) -> trio.Event:
-        """Say that something of ours is on its way until this event is set: what becomes of it is not known."""
+        """Mark a request of ours as in flight until this event is set: its effect is not known yet."""
         self._delivered = trio.Event()
         return self._delivered
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether that is so now."""
+        """Whether a request of ours is in flight."""
         return self._delivered is not None and not self._delivered.is_set()
 
     async def wait_until_delivered(self) -> None:
-        """Wait until it is known what became of that which is on its way."""
+        """Wait until the effect of the request in flight is known."""
         if self._delivered is not None:
             await self._delivered.wait()
 
@@ -66,21 +66,21 @@ class OwnTurn:
         cursor: sc.Cursor | None = None,
         since: int = 0,
     ) -> None:
-        """Note what the service has made of a message, and where it came to; saying it once more begins anew."""
+        """Record what the service did with a message, and its position; sending again starts over."""
         self.has_message, self.was_sent, self.was_removed = True, True, False
         self._cursor, self.since = cursor, since
         self.turn_id, self._message_id, self.item_id, self.outcome = turn_id, message_id, item_id, None
         self.answer = self._newest = None
 
-    # --- whose it is --------------------------------------------------------------------------------------------------
+    # --- ownership ----------------------------------------------------------------------------------------------------
 
     @property
     def only_follows(self) -> bool:
-        """Whether nothing here is ours, and we look on."""
+        """Whether nothing here is ours, and we only follow."""
         return self.is_follower and not self.has_message
 
     def owns_turn(self, turn: sc.RunningTurn | None) -> bool:
-        """Tell whether what goes on is done for us, where this turn runs."""
+        """Return whether current work is done for us, while this turn runs."""
         if self.has_message:
             return turn is not None and turn.turn_id == self.turn_id and self.answer is None
         if self.extension is not None:
@@ -88,24 +88,24 @@ class OwnTurn:
         return self.is_follower
 
     def owns_dialog(self, dialog: sc.Dialog, turn: sc.RunningTurn | None) -> bool:
-        """Tell whether a question is part of what is done for us."""
+        """Return whether a dialog is part of the work done for us."""
         if dialog.turn_id is None:
             return self.extension is not None and dialog.extension == self.extension
         return turn is not None and turn.turn_id == dialog.turn_id and self.owns_turn(turn)
 
     def is_queued_in(self, state: sc.SessionState) -> bool:
-        """Tell whether our message waits in this state: one that is older than the message does not have it yet."""
+        """Return whether our message is queued in this state; a state older than the message lacks it."""
         return self.item_id is not None and any(each.item_id == self.item_id for each in state.queue)
 
     def final_answer(self, outcome: sc.TurnOutcome) -> sc.Message | None:
-        """Return what was answered to us, as far as it was heard."""
+        """Return the answer to us, as far as it was received."""
         last = self._newest if self.has_message else None
         return self.answer or (last if last is not None and last.message_id == outcome.final_message_id else None)
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def apply_event(self, event: sc.Event) -> None:
-        """Take an event that has come after the message."""
+        """Apply an event that came after the message."""
         match event:
             case sc.events.MessageAdded(message=message) | sc.events.MessageCompleted(message=message):
                 self._apply_message(message)
@@ -121,13 +121,13 @@ class OwnTurn:
             self.item_id, self.turn_id, self._message_id = None, message.turn_id, message.message_id
             self.answer = self._newest = None
         elif self.extension is not None and message.source == self.extension and message.turn_id is not None:
-            self.turn_id = message.turn_id  # it has said something to the model
+            self.turn_id = message.turn_id  # the command has sent something to the model
         elif not self.has_message or message.turn_id is None or message.turn_id != self.turn_id:
             pass
         elif message.role == "assistant" and message.source is None:
             self._newest = message
         elif message.queue_item_id is not None and self._newest is not None and not _expects_continuation(self._newest):
-            self.answer = self.answer or self._newest  # a turn without more to say has gone on with this
+            self.answer = self.answer or self._newest  # the turn was finished with ours and went on with this
 
     def _is_own_message(self, message: sc.Message) -> bool:
         if self.item_id is not None:
@@ -137,7 +137,7 @@ class OwnTurn:
     # --- after a lag --------------------------------------------------------------------------------------------------
 
     def is_missing_in(self, snapshot: sc.SessionSnapshot, messages: Iterable[sc.Message]) -> bool:
-        """Tell whether our message is in the conversation, if anywhere, and not among these messages."""
+        """Return whether our message must be in the conversation, if anywhere, but not among these messages."""
         if self._is_newer_than(snapshot) or (self.item_id is None and self._message_id is None):
             return False
         return not any(map(self._is_own_message, messages)) and all(
@@ -145,13 +145,13 @@ class OwnTurn:
         )
 
     def find_turn(self, messages: Iterable[sc.Message]) -> sc.TurnId | None:
-        """Return the turn that has our message; among these messages there may be more than was heard."""
+        """Return the turn that has our message; these messages may include ones that were missed."""
         return self.turn_id or next((each.turn_id for each in messages if self._is_own_message(each)), None)
 
     def catch_up(self, snapshot: sc.SessionSnapshot, messages: Sequence[sc.Message]) -> frozenset[sc.MessageId]:
-        """Take a snapshot that stands for events which were missed, and the messages that the session has had since.
+        """Apply a snapshot taken after missed events, and the messages of the session since.
 
-        Returns which of them were said for us, the one that is being written included.
+        Returns which of them belong to our turn, including the one being written.
         """
         if self._is_newer_than(snapshot) or not (self.has_message or self.extension is not None):
             return frozenset()
@@ -160,7 +160,7 @@ class OwnTurn:
         ours = set[sc.MessageId]()
         for message in messages:
             if self._is_own_message(message):
-                ours.clear()  # the same turn may have been busy with others before
+                ours.clear()  # the same turn may have worked for others before
             self._apply_message(message)
             in_turn = message.turn_id is not None and message.turn_id == self.turn_id and self.answer is None
             if in_turn or (self.extension is not None and message.source == self.extension):
@@ -175,11 +175,11 @@ class OwnTurn:
         return frozenset(ours)
 
     def _is_newer_than(self, snapshot: sc.SessionSnapshot) -> bool:
-        """Tell whether a snapshot was taken before our message came; it may have been on its way to us."""
+        """Return whether a snapshot predates our message; it may have been in flight."""
         said, taken = self._cursor, snapshot.cursor
         return said is not None and said.epoch == taken.epoch and taken.seq < said.seq
 
 
 def _expects_continuation(message: sc.Message) -> bool:
-    """Tell whether an answer of the model is followed by another one in any case: it wants something done first."""
+    """Return whether the model will certainly answer again after this message: it calls a tool or runs code first."""
     return bool(message.tool_calls) or any(isinstance(part, sc.CodePart) for part in message.parts)

@@ -1,4 +1,4 @@
-"""What was typed as a prompt: a message, a command of an extension, or a line for the shell. Pure functions."""
+"""The meaning of a prompt: a message, an extension command, or a shell line. Pure functions."""
 
 import difflib
 import os
@@ -21,7 +21,7 @@ _LINE_CHARS = 76
 
 @attrs.frozen(kw_only=True)
 class UnusedExtension:
-    """An extension that does not run: why, what to type about it, and the commands it is known to have."""
+    """An extension that is not running: why, what to type about it, and its known commands."""
 
     name: str
     why: str
@@ -29,45 +29,47 @@ class UnusedExtension:
     commands: frozenset[str] = frozenset()
 
     def may_have(self, command: str) -> bool:
-        """Tell whether a command was probably meant to be one of its."""
+        """Return whether a command probably belongs to this extension."""
         return command in {self.name, *self.commands} or command.startswith(f"{self.name}.")
 
 
 def is_for_model(prompt: str) -> bool:
-    """Tell whether a model is asked; what looks like a command is for an extension, if there is one that has it."""
+    """Return whether a prompt is for the model; text that looks like a command is for an extension that has it."""
     try:
-        return isinstance(read_prompt(prompt, ()), sc.TypedMessage)
+        return isinstance(read_prompt(prompt, ()), sc.extensions.TypedMessage)
     except UsageError:
         return False
 
 
 def read_prompt(
     prompt: str,
-    commands: Sequence[sc.ExtensionCommand],
+    commands: Sequence[sc.extensions.ExtensionCommand],
     unused: Sequence[UnusedExtension] = (),
     *,
     is_there: Callable[[str], bool] = os.path.lexists,
-) -> sc.TypedInput:
-    """Tell what a prompt means; what begins with a path that `is_there`, or with `//name`, is a message.
+) -> sc.extensions.TypedInput:
+    """Parse a prompt; one that begins with an existing path (`is_there`), or with `//name`, is a message.
 
-    Of the `unused` extensions that may be why there is no such command, the first are told.
+    The error names the first of the `unused` extensions that may explain why the command is missing.
 
     Raises:
-        UsageError: It looks like a command, and nobody has one of that name.
+        UsageError: It looks like a command, and no extension has one of that name.
     """
-    typed = sc.parse_typed_input(prompt, commands)
-    if not isinstance(typed, sc.TypedMessage) or typed.text != prompt:
+    typed = sc.extensions.parse_typed_input(prompt, commands)
+    if not isinstance(typed, sc.extensions.TypedMessage) or typed.text != prompt:
         return typed
     doubled = prompt.startswith("//")
     found = _LIKE_A_COMMAND.match(prompt[1:] if doubled else prompt)
     if found is None or (not doubled and is_there(f"/{found[1]}")):
         return typed
     if doubled:
-        return sc.TypedMessage(text=prompt[1:])
+        return sc.extensions.TypedMessage(text=prompt[1:])
     raise _unknown(found[1], commands, unused)
 
 
-def _unknown(name: str, commands: Sequence[sc.ExtensionCommand], unused: Sequence[UnusedExtension]) -> UsageError:
+def _unknown(
+    name: str, commands: Sequence[sc.extensions.ExtensionCommand], unused: Sequence[UnusedExtension]
+) -> UsageError:
     safe_name = one_line(name, _NAME_CHARS)
     say_it = f"(to say it to the model: //{safe_name})"
     for each in unused:
@@ -87,12 +89,12 @@ def _unknown(name: str, commands: Sequence[sc.ExtensionCommand], unused: Sequenc
     )
 
 
-def _short(command: sc.ExtensionCommand, commands: Sequence[sc.ExtensionCommand]) -> str:
-    """Return the shortest name by which a command is called: of several with one name, the first has it alone."""
+def _short(command: sc.extensions.ExtensionCommand, commands: Sequence[sc.extensions.ExtensionCommand]) -> str:
+    """Return the shortest name of a command: of several with the same name, the first needs no prefix."""
     first = next(each for each in commands if each.name == command.name)
     return command.name if first.extension == command.extension else f"{command.extension}.{command.name}"
 
 
-def _line(command: sc.ExtensionCommand, commands: Sequence[sc.ExtensionCommand]) -> str:
+def _line(command: sc.extensions.ExtensionCommand, commands: Sequence[sc.extensions.ExtensionCommand]) -> str:
     name = f"/{one_line(_short(command, commands), _NAME_CHARS)}"
     return cut(f"{name:<16} {one_line(command.description, 200)}".rstrip(), _LINE_CHARS)

@@ -1,4 +1,4 @@
-"""Requests to the person at the command line: approvals of tools, and questions of extensions, one at a time."""
+"""Requests to the person at the command line: approvals and dialogs, one at a time."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from frontends.commands.run import dialogs, work_lines
 from frontends.commands.run.approval_answers import HandledRequests, TypedApprovalAnswer, parse_answer
 from frontends.commands.run.approval_text import (
     Approve,
-    find_asking_helper,
+    find_asking_subagent,
     format_denied_approval,
     format_question,
     format_unclear_answer,
@@ -24,18 +24,18 @@ Client = sc.SessionService | sc.AttachedClient | ServiceClient
 
 
 class Requests:
-    """Answers what the session asks: by asking on the terminal, by `--yes`, or with a no where nobody is to be asked.
+    """Answers the session's requests: by asking on the terminal, by `--yes`, or with a denial if nobody may be asked.
 
-    `--yes` is about tools; a question of an extension is never answered by it. `denied` says that a tool got a no
-    which nobody has given, and `refused` are the calls that the person at the terminal did not want.
+    `--yes` is about tools; it never answers a dialog of an extension. `denied` means that a tool was denied without
+    asking anybody, and `refused` are the calls that the person at the terminal denied.
 
-    What a service asks that goes on without us is there for others too:
+    Requests of a service that goes on without us are open to other clients too:
     1. When the terminal is closed, the question stays open and the nursery is cancelled (`deserted`).
-    2. A question to one other client is theirs alone.
-    3. Where nobody can be asked here, an answer is given only to what our own turn asks (`own`). What is asked before
-       our message has its turn, and by turns, commands and clients of others, is left to them, also by a `--yes`.
-    4. Whoever only follows has no turn of their own: `--yes` is meant for what they follow then, and so is `--approve`
-       if it was said, but for what was open when they came.
+    2. A question to one other client is left to that client.
+    3. Where nobody can be asked here, only requests of our own turn (`own`) are answered. Those from before our message
+       has its turn, and those of other turns, commands and clients, are left to others, even with `--yes`.
+    4. A follower has no turn of its own: `--yes` then applies to what it follows. `--approve` does too if given, but
+       not to requests that were already open.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Requests:
         self._questions: dict[sc.RequestId, trio.CancelScope] = {}
 
     def record_open_requests(self, snapshot: sc.SessionSnapshot) -> None:
-        """Note what was there when we came."""
+        """Record the requests that were open before us."""
         approvals, dialogs = snapshot.approvals, snapshot.dialogs
         self._found = frozenset({*(each.request_id for each in approvals), *(each.request_id for each in dialogs)})
 
     async def answer_new_requests(self, state: sc.SessionState) -> None:
-        """Take care of what is new, and ask no longer what is settled."""
+        """Handle new requests, and withdraw questions that are settled."""
         self._withdraw(state)
         for dialog in self._handled.new_dialogs(state):
             if dialog.to not in {None, self._client_id}:
@@ -102,13 +102,14 @@ class Requests:
                 self._nursery.start_soon(self._ask, state, approval, self._keyboard)
 
     def _is_ours(self, request: sc.Approval | sc.Dialog, *, here: bool) -> bool:
-        """Tell whether a request may be answered without asking anybody; `here` it is part of what is done for us."""
+        """Return whether a request may be answered without asking; `here` means it is part of our work."""
+        # Requests that were open before us belong to others, whatever turn they are part of.
         if request.request_id in self._found or not here:
             return False
         return self._approve != "ask" or not self._own.only_follows
 
     def _withdraw(self, state: sc.SessionState) -> None:
-        """Ask no longer what was answered elsewhere, timed out or stopped."""
+        """Withdraw questions that were answered elsewhere, timed out or stopped."""
         open_now = {each.request_id for each in state.approvals} | {each.request_id for each in state.dialogs}
         for request_id in self._questions.keys() - open_now:
             self._questions.pop(request_id).cancel(reason="the request is resolved")
@@ -122,7 +123,7 @@ class Requests:
         return typed
 
     async def _read_typed_line(self, keyboard: int) -> str:
-        """Wait for a line; the end of input and a terminal that is gone are no answer if others can still give one."""
+        """Wait for a line; end of input or a closed terminal is no answer if others can still give one."""
         try:
             typed = await read_answer(keyboard)
         except OSError:
@@ -150,7 +151,7 @@ class Requests:
         with trio.CancelScope() as waiting:
             self._questions[approval.request_id] = waiting
             async with self._asking:
-                asked = format_question(self._style, approval, find_asking_helper(state, approval))
+                asked = format_question(self._style, approval, find_asking_subagent(state, approval))
                 answer = parse_answer(await self._ask_on_terminal(asked.text, keyboard), cut=asked.cut)
                 while answer.wants_all or answer.unclear:
                     answer = parse_answer(
@@ -166,7 +167,7 @@ class Requests:
     ) -> str:
         if answer.unclear:
             return format_unclear_answer(self._style, approval)
-        return format_question(self._style, approval, find_asking_helper(state, approval), whole=True).text
+        return format_question(self._style, approval, find_asking_subagent(state, approval), whole=True).text
 
     # --- extensions ---------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """`session-core run`: send one prompt to a session and follow it to its end.
 
-The session is one of the service that runs for the home; if there is none, of an embedded one.
+The session belongs to the home's running service; if there is none, to an embedded one.
 """
 
 import signal
@@ -53,17 +53,17 @@ from frontends.shared.streams import StandardStreams
 
 _PLACE_CHARS = 200
 _LENIENT = frozenset({"auto_edit", "full"})
-_LAST_WORDS = 1.0  # seconds that a terminal which takes nothing may hold up the end
+_LAST_WORDS = 1.0  # how long a blocked terminal may delay the end, in seconds
 
 
 def main(options: RunOptions) -> int:
-    """Run it on the standard streams and return the exit code."""
+    """Run a prompt on the standard streams and return the exit code."""
     return trio.run(_run, options, StandardStreams.standard())
 
 
 async def _run(options: RunOptions, streams: StandardStreams) -> int:
     codes: list[int] = []
-    # The signals are minded before anything is started: what was begun is then closed again, programs included.
+    # Signals are handled before anything is started, so everything begun is closed again, programs included.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             known = await _find_continued_session(options)
@@ -86,12 +86,12 @@ async def _run_embedded(
     known: ContinuedSession | None,
     start: StartupWatch,
 ) -> int:
-    """Have the turn in a service of this process."""
+    """Run the turn in a service of this process."""
     async with open_agent(build_agent_request(options, known), progress=options.manners.is_narrated) as agent:
         chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
         await _introduce(agent, options, streams)
         async with sc.open_session_service(agent.service) as service:
-            # Attached at once: what can be asked here is what extensions are told at their start.
+            # Attached at once: extensions learn at their start what can be asked here.
             with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
                 await _wait_for_extensions(agent, chosen, streams)
                 start.finish_starting()
@@ -107,7 +107,7 @@ async def _run_attached(
     known: ContinuedSession | None,
     start: StartupWatch,
 ) -> list[int]:
-    """Have the turn in the service that runs for the home; there is no code if none does, or none is to be used."""
+    """Run the turn in the home's running service; returns no code if none is running, or none is to be used."""
     if options.home is None or not options.keeps or options.embedded:
         return []
     folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
@@ -146,7 +146,7 @@ async def _run_attached(
 async def _announce_demo_model(
     service: ServiceClient, options: RunOptions, streams: StandardStreams, state: sc.SessionState
 ) -> None:
-    """Say that no real model answers, if the service has none for this session, and what may be the reason."""
+    """Report that no real model answers, if the service has none for this session, and the likely reason."""
     if state.settings.model == DEMO and _is_model_asked(options) and not options.manners.quiet:
         await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
         if options.model is None and options.home is not None:
@@ -155,12 +155,12 @@ async def _announce_demo_model(
 
 
 def _is_model_asked(options: RunOptions) -> bool:
-    """Tell whether a model is asked."""
+    """Return whether the prompt goes to a model."""
     return options.prompt is None or not options.typed or is_for_model(options.prompt)
 
 
 async def _introduce(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
-    """Say who answers, if anybody is asked, and what people should know before."""
+    """Report which model answers, if one is asked, and what people should know before."""
     style, manners = streams.err.style, options.manners
     asks = _is_model_asked(options)
     if asks and agent.is_demo and not manners.quiet and not (manners.is_narrated and agent.told_of_demo):
@@ -180,7 +180,7 @@ async def _wait_for_extensions(agent: PreparedAgent, options: RunOptions, stream
 
 
 def build_agent_request(options: RunOptions, known: ContinuedSession | None) -> AgentRequest:
-    """Return what the agent has to be."""
+    """Return the requested agent."""
     assert options.home is not None, "the settings are there"
     folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
     return AgentRequest(
@@ -197,7 +197,7 @@ def build_agent_request(options: RunOptions, known: ContinuedSession | None) -> 
 
 
 async def _find_continued_session(options: RunOptions) -> ContinuedSession | None:
-    """Find the session to go on with, before anything is opened or made."""
+    """Find the session to continue, before anything is opened or created."""
     if options.home is None or not (options.session is not None or options.go_on):
         return None
     sessions = await list_stored_sessions(options.home)
@@ -222,10 +222,10 @@ async def converse(
     unused: Sequence[UnusedExtension] = (),
     meet: Callable[[sc.SessionState], Awaitable[None]] | None = None,
 ) -> int:
-    """Have one turn, in a new session or a known one, and return the exit code.
+    """Run one turn in a new or known session, and return the exit code.
 
-    A prompt that is a command has that done instead; extensions that are `unused` may be why there is none. `meet` is
-    told of the session before anything happens in it.
+    A prompt that is a command runs that instead; `unused` extensions may explain why a command is missing. `meet` is
+    called with the session before anything happens in it.
 
     Cancellation: the turn goes on in the service, which interrupts it when it closes.
     """
@@ -247,16 +247,16 @@ async def converse(
             if typed is None and not talk.at_rest and options.manners.is_narrated:
                 await talk.remark("It is at work already; this follows it to its end.")
 
-        # From now on a Ctrl-C is about what we have to say, though that is not said yet.
-        talk.own_turn.has_message = isinstance(typed, sc.TypedMessage | sc.TypedShellLine)
+        # From now on a Ctrl-C is about our message, although it is not sent yet.
+        talk.own_turn.has_message = isinstance(typed, sc.extensions.TypedMessage | sc.extensions.TypedShellLine)
         talk.own_turn.is_follower = typed is None
         nursery.start_soon(talk.handle_signals, signals, session_id)
         await talk.begin(introduce)
         try:
             match typed:
-                case sc.TypedCommand():
+                case sc.extensions.TypedCommand():
                     await run_extension_command(typed, service, talk, nursery)
-                case sc.TypedShellLine(line=line):
+                case sc.extensions.TypedShellLine(line=line):
                     await run_line(line, service, talk)
                 case _:
                     text = typed.text if typed is not None else None
@@ -264,7 +264,7 @@ async def converse(
         except Exception:
             with trio.move_on_after(_LAST_WORDS, shield=True):
                 await talk.end_open_line()
-                if known is None and not isinstance(typed, sc.TypedMessage | None):
+                if known is None and not isinstance(typed, sc.extensions.TypedMessage | None):
                     await _delete_empty_session(service, talk)
             raise
         if known is None and not talk.own_turn.was_sent:
@@ -284,8 +284,8 @@ async def converse(
 
 
 async def _say_what_stays(talk: Conversation, options: RunOptions, streams: StandardStreams) -> None:
-    """Say what a service still has to do when we leave it."""
-    await talk.end_open_line()  # for those who were asked to leave in the middle of a line
+    """Report what a service still has to do when we leave it."""
+    await talk.end_open_line()  # the signal may have come in the middle of a line
     if talk.is_deserted:
         await streams.remark(format_question_stays_open(options.home, talk.state.session_id))
     elif talk.is_stop_requested and talk.turn is not None:
@@ -293,7 +293,7 @@ async def _say_what_stays(talk: Conversation, options: RunOptions, streams: Stan
 
 
 async def _say_interrupted(service: Client, talk: Conversation, options: RunOptions) -> None:
-    """Say that our turn ends with this program, and how to go on with it."""
+    """Report that our turn ends with this program, and how to resume it."""
     home = options.home if options.keeps and talk.own_turn.was_sent else None
     saved_note = "; what was said is kept" if home is not None else ""
     await talk.abort_with(f"interrupted: this program was asked to end{saved_note}")
@@ -314,16 +314,16 @@ async def _refuse_another_protocol(service: Client, known: ContinuedSession, wan
 
 async def _parse_prompt(
     service: Client, options: RunOptions, known: ContinuedSession | None, unused: Sequence[UnusedExtension]
-) -> sc.TypedInput | None:
-    """Find out what the prompt is, before anything is made for it."""
+) -> sc.extensions.TypedInput | None:
+    """Parse the prompt, before anything is created for it."""
     if options.prompt is None:
         await trio.lowlevel.checkpoint()
         return None
     if not options.typed:
         await trio.lowlevel.checkpoint()
-        return sc.TypedMessage(text=options.prompt)
+        return sc.extensions.TypedMessage(text=options.prompt)
     typed = read_prompt(options.prompt, await _commands(service, options, known), unused)
-    if not isinstance(typed, sc.TypedMessage):
+    if not isinstance(typed, sc.extensions.TypedMessage):
         alone = options.attached == PromptAttachments() and options.output_schema is None
         if not alone:
             raise UsageError("--file and --output-schema go along with a message, and this is a command")
@@ -332,8 +332,8 @@ async def _parse_prompt(
 
 async def _commands(
     service: Client, options: RunOptions, known: ContinuedSession | None
-) -> tuple[sc.ExtensionCommand, ...]:
-    """Return the commands of where the session will work, those of the project's own extensions among them."""
+) -> tuple[sc.extensions.ExtensionCommand, ...]:
+    """Return the commands available in the session's folder, including those of the project's own extensions."""
     if known is None or options.cwd not in {None, known.summary.cwd}:
         return (await service.list_commands(cwd=options.cwd)).commands
     return (await service.list_commands(known.summary.session_id)).commands
@@ -342,7 +342,7 @@ async def _commands(
 async def _announce_session(
     known: ContinuedSession, talk: Conversation, options: RunOptions, streams: StandardStreams
 ) -> None:
-    """Say which session goes on."""
+    """Report which session continues."""
     await talk.say(
         work_lines.format_continued_session(
             streams.err.style, talk.state, known.short, used_at=known.summary.updated_at, now=_now()
@@ -354,7 +354,7 @@ async def _announce_session(
 
 
 async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOptions) -> None:
-    """Take away what the mode alone would let through: then a change runs if a rule allows it, and else not at all."""
+    """Withdraw what the permission mode alone would allow: a change then runs only if a rule allows it."""
     mode = talk.state.settings.permission_mode
     if mode in _LENIENT:
         await service.change_permission_mode(talk.state.session_id, "ask_writes")
@@ -364,7 +364,7 @@ async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOp
 
 
 async def _delete_empty_session(service: Client, talk: Conversation) -> bool:
-    """Delete a session that was made for something which has left nothing in it; returns whether it did."""
+    """Delete a session that was created for something that left nothing in it; return whether it was deleted."""
     state = talk.state
     if not talk.at_rest or state.messages or state.queue or state.entries or state.wakeups:
         return False
@@ -373,7 +373,7 @@ async def _delete_empty_session(service: Client, talk: Conversation) -> bool:
 
 
 async def _begin(service: Client, options: RunOptions, known: ContinuedSession | None) -> sc.SessionId:
-    """Make a session, or set up the one to go on with."""
+    """Create a session, or set up the one to continue."""
     if known is None:
         created = await service.create_session(
             name=_name(options.prompt or ""),
@@ -397,7 +397,7 @@ async def _begin(service: Client, options: RunOptions, known: ContinuedSession |
 
 
 async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions) -> None:
-    """Bound turns as was asked for; an embedded service has given its new sessions these bounds already."""
+    """Apply the requested limits; an embedded service has already given them to its new sessions."""
     said = {name: bound for name, bound in attrs.asdict(options.limits).items() if bound is not None}
     if said:
         before = (await service.load_session(session_id)).settings.limits
@@ -407,7 +407,7 @@ async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions)
 
 
 def _name(prompt: str) -> str | None:
-    """Make a session name of a prompt; names are printable."""
+    """Make a session name from a prompt; names are printable."""
     return "".join(character for character in one_line(prompt, 60) if character.isprintable()).strip() or None
 
 

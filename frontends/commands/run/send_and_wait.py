@@ -1,4 +1,4 @@
-"""Saying something in a session, which others may use at the same time, and staying until that was answered."""
+"""Sends a message to a session that others may use too, and waits for its answer."""
 
 import session_core as sc
 from frontends.commands.run.conversation import Conversation
@@ -11,11 +11,11 @@ _NOT_SENT = "nothing was sent to the model"
 async def run_turn(
     text: str | None, service: Client, talk: Conversation, options: RunOptions, known: ContinuedSession | None
 ) -> None:
-    """Say something, or go on, and show the turn to its end.
+    """Send a message, or resume, and show the turn to its end.
 
-    What is at work already goes on as it is: without a text it is followed, and a message waits for its end. If that is
-    no good end, the message begins a turn of its own, unless somebody has stopped the work: then it is taken back, as
-    nothing should begin after a stop. Nothing is sent after a Ctrl-C.
+    Running work is not disturbed: without a text it is followed, and a message waits for its end. If it ends badly, the
+    message begins a turn of its own, unless somebody has stopped the work: then the message is withdrawn, as nothing
+    should begin after a stop. Nothing is sent after a Ctrl-C.
     """
     if text is None and not talk.at_rest:
         await talk.follow_to_end()
@@ -28,7 +28,7 @@ async def run_turn(
         await talk.remark("The session is at work already; your message waits until that is done.")
     while talk.own_turn.was_sent and not await talk.wait_until_ended():
         if not await talk.take_back():
-            await talk.receive()  # tells what has become of it
+            await talk.receive()  # shows what happened to it
         elif talk.is_stop_requested or talk.state.activity.name == "stopped":
             break
         else:
@@ -40,7 +40,7 @@ async def run_turn(
 
 
 def _explain_unanswered(talk: Conversation) -> str:
-    """Say why our message was not answered."""
+    """Describe why our message was not answered."""
     if talk.is_stop_requested:
         before = "; what ran before goes on" if not talk.at_rest else ""
         return f"stopped before the turn began; {_NOT_SENT}{before}"
@@ -50,7 +50,7 @@ def _explain_unanswered(talk: Conversation) -> str:
 
 
 async def _say(service: Client, talk: Conversation, text: str | None, options: RunOptions, *, is_new: bool) -> None:
-    """Send a message, or go on without one."""
+    """Send a message, or resume without one."""
     session_id = talk.state.session_id
     if talk.is_stop_requested:
         return
@@ -83,6 +83,6 @@ async def _say(service: Client, talk: Conversation, text: str | None, options: R
         refused = error
     if refused is None:
         return
-    if is_new and text is not None:  # it would stay behind empty
+    if is_new and text is not None:  # an empty session would be left behind
         await service.delete_session(session_id)
     raise refused

@@ -1,11 +1,11 @@
-"""What comes by stdin when it is no terminal: the prompt itself, or a text that goes along with one.
+"""Input from a stdin that is no terminal: the prompt itself, or a text attached to it.
 
 Rules:
-1. `-` is the prompt from stdin; so is no prompt at all where stdin is a pipe or a file. With a typed prompt, what comes
-   by stdin is attached to it as a file called `stdin`. Commands of extensions and lines for the shell take nothing.
-2. A terminal and `/dev/null` have nothing to say. A pipe that stays open and silent is waited for only where there is
-   no prompt yet: whatever started this program may simply have left it its own stdin.
-3. All of it must be UTF-8 text of at most `MAX_TEXT_CHARS` characters; what is longer is refused, not cut.
+1. `-` reads the prompt from stdin; so does no prompt at all if stdin is a pipe or a file. With a typed prompt, stdin
+   is attached to it as a file called `stdin`. Extension commands and shell lines take no input.
+2. A terminal and `/dev/null` have no input. A pipe that stays open and silent is waited for only if there is no
+   prompt yet: the caller may simply have passed on its own stdin.
+3. Input must be UTF-8 text of at most `MAX_TEXT_CHARS` characters; longer input is rejected, not cut.
 """
 
 import os
@@ -30,30 +30,30 @@ _CHUNK = 1 << 16
 
 @attrs.frozen(kw_only=True)
 class PromptInput:
-    """What is to be said; a prompt that was not `typed` is never a command, and `attached` goes along with it."""
+    """A prompt with its attachments; one that was not `typed` is never a command."""
 
     prompt: str | None
     typed: bool = True
     attached: tuple[sc.FilePart, ...] = ()
 
     def merge_attachments(self, others: PromptAttachments) -> PromptAttachments:
-        """Return all that goes along with the prompt, `others` included."""
+        """Return all attachments of the prompt, `others` included."""
         return attrs.evolve(others, files=(*self.attached, *others.files))
 
 
 def read_prompt_input(
     given: str | None, *, goes_on: bool, stdin: TextIO | None = None, remark: Callable[[str], None] | None = None
 ) -> PromptInput:
-    """Return what is to be said, with what comes by stdin.
+    """Return the prompt, with the input from stdin.
 
     Args:
         given: The prompt on the command line, if there was one.
-        goes_on: Whether no prompt at all makes sense too, as an interrupted turn can go on.
+        goes_on: Whether no prompt is fine too, as an interrupted turn can be resumed.
         stdin: Where to read, unless it is the program's own.
-        remark: Tells people that something is waited for.
+        remark: Reports that the program is waiting for input.
 
     Raises:
-        UsageError: There is nothing to say, or what came by stdin is no text or too long.
+        UsageError: There is no prompt, or stdin is not text or too long.
     """
     source = stdin if stdin is not None else sys.stdin
     tell = remark if remark is not None else _remark
@@ -95,7 +95,7 @@ def _require_stdin_text(text: str) -> str:
 
 
 def _pipe_descriptor(source: TextIO | None) -> int | None:
-    """Return the descriptor of a stdin that something can come by."""
+    """Return the descriptor of a stdin that may have input."""
     if source is None:
         return None
     try:
@@ -107,7 +107,7 @@ def _pipe_descriptor(source: TextIO | None) -> int | None:
 
 
 def _has_input(fd: int, seconds: float) -> bool:
-    """Tell whether there is something to read, or the end of it, before long."""
+    """Return whether input or its end arrives within this time."""
     return bool(select.select([fd], [], [], seconds)[0])
 
 

@@ -1,10 +1,10 @@
-"""What a session says, as pieces of text for two streams.
+"""The output of a session, as pieces of text for two streams.
 
 Rules:
-1. The answer goes to `out`, everything about the work to `err`. Where both meet in one terminal they share a line, and
-   whoever speaks next begins a new one.
+1. The answer goes to `out`, everything about the work to `err`. Where both share a terminal they share its lines, and
+   a change of stream begins a new line.
 2. Each character of an answer is shown once. After a lag the new snapshot is compared with what was shown, and only
-   the rest is added; a withdrawn answer is said to be withdrawn.
+   the rest is added; a withdrawn answer is reported as withdrawn.
 3. All text from outside is sanitised; escape codes come from the style.
 """
 
@@ -15,7 +15,7 @@ import attrs
 
 import session_core as sc
 from frontends.commands.run import work_lines
-from frontends.commands.run.approval_text import helper_name
+from frontends.commands.run.approval_text import subagent_name
 from frontends.shared.sanitise import Sanitiser, sanitise
 from frontends.shared.style import Style, format_count
 
@@ -35,13 +35,13 @@ _STATUS = {
 
 @attrs.define
 class _StreamCursor:
-    """Where the cursor of a stream stands."""
+    """The cursor position of a stream."""
 
     open: bool = False
 
 
 class View:
-    """Collects pieces while it is fed snapshots and events of one session; `take` hands them out."""
+    """Collects pieces from the snapshots and events of one session; `take_pieces` returns them."""
 
     def __init__(self, out: Style, err: Style, *, shared: bool, live: bool, answer: Target = "out") -> None:
         self._styles: dict[Target, Style] = {"out": out, "err": err}
@@ -51,8 +51,8 @@ class View:
         self._answer: Target = answer
         self._pieces: list[Piece] = []
         self._status = False
-        self._seen: dict[sc.MessageId, int] = {}  # characters of text and thinking taken from each answer
-        self._finished: set[sc.MessageId] = set()  # cannot be withdrawn any more, only leave the snapshot's window
+        self._seen: dict[sc.MessageId, int] = {}  # characters of text and thinking shown of each answer
+        self._finished: set[sc.MessageId] = set()  # final; they can only leave the snapshot's window
         self._kind: str | None = None
         self._sanitiser = Sanitiser()
         self._results: set[sc.CallId] = set()
@@ -62,18 +62,18 @@ class View:
         self._protocol: str | None = None
 
     def take_pieces(self) -> list[Piece]:
-        """Return the pieces that were collected, in order, and forget them."""
+        """Return the collected pieces in order, and forget them."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
     def answer_to(self, target: Target) -> None:
-        """Write answers there from now on, also the rest of one that is being given."""
+        """Send answers there from now on, including the rest of the current one."""
         self._answer = target
 
-    # --- what comes in ------------------------------------------------------------------------------------------------
+    # --- input --------------------------------------------------------------------------------------------------------
 
     def begin_after(self, snapshot: sc.SessionSnapshot) -> None:
-        """Take what a session held before this turn as shown: after a lag, only the turn itself is made up for."""
+        """Treat everything before this turn as shown: after a lag, only the turn itself is caught up on."""
         for message in snapshot.messages:
             self._finished.add(message.message_id)
             self._seen[message.message_id] = sum(len(text) for _, text in _spoken_parts(message))
@@ -82,7 +82,7 @@ class View:
         self._protocol = snapshot.protocol.name
 
     def join(self, snapshot: sc.SessionSnapshot) -> None:
-        """Take what is over as known, and show the answer that is being given to somebody who joins in the middle."""
+        """Treat finished messages as shown, and show the answer in progress to a viewer who joins in the middle."""
         self.begin_after(snapshot)
         for message in snapshot.transcript:
             for call in message.tool_calls:
@@ -140,7 +140,7 @@ class View:
                 pass
 
     def warning(self, envelope: sc.SessionEvent) -> None:
-        """Show an event to those who want to see no more than they must."""
+        """Show an event to users who want to see only what they must."""
         event = envelope.event
         if isinstance(event, sc.events.NoticeShown) and event.level != "info":
             self.line(work_lines.notice_line(self._styles["err"], event))
@@ -153,14 +153,15 @@ class View:
         gone: Sequence[sc.Message] = (),
         target: Callable[[sc.MessageId], Target] | None = None,
     ) -> None:
-        """Show what a snapshot taken after a lag holds beyond what was shown.
+        """Show what a snapshot taken after a lag adds to what was shown.
 
-        `gone` are messages to be shown too which are not in it any more; `target` says where each answer goes.
+        `gone` are messages to show that are no longer in it; `target` decides where each answer goes.
         """
         many = "some events" if missed is None else format_count(missed, "event")
         self.line(self._styles["err"].dim(f"(the display fell behind by {many}; going on from a new snapshot)"))
         present = {message.message_id for message in snapshot.transcript}
         partial = snapshot.partial
+        # An unfinished answer that is neither in the transcript nor still being written was withdrawn meanwhile.
         for message_id in [each for each in self._seen if each not in present and each not in self._finished]:
             if partial is None or partial.message_id != message_id:
                 self._withdraw(message_id)
@@ -179,22 +180,22 @@ class View:
             self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
 
     def line(self, text: str) -> None:
-        """Show a line about the work; `text` is ready to be printed."""
+        """Show a line about the work; `text` is safe to print."""
         self._start_fresh_line("err")
         self._write("err", f"{text}\n")
 
     def passage(self, text: str, target: Target) -> None:
-        """Show a text from outside that stands for itself."""
+        """Show a standalone text from outside."""
         self._start_fresh_line(target)
         self._write(target, sanitise(text).rstrip("\n") + "\n")
 
     def question(self, text: str) -> None:
-        """Show a question and leave the cursor behind it."""
+        """Show a question and leave the cursor after it."""
         self._start_fresh_line("err")
         self._write("err", text)
 
     def end_question_line(self) -> None:
-        """The person's Enter has ended the line of the question."""
+        """Record that the user's Enter has ended the line of the question."""
         self._lines["err"].open = False
 
     def finish(self) -> None:
@@ -223,7 +224,7 @@ class View:
             self._write(self._answer, clean)
 
     def _message(self, message: sc.Message) -> None:
-        """Show what is still missing of a finished message."""
+        """Show the missing rest of a finished message."""
         new = message.message_id not in self._finished
         self._finished.add(message.message_id)
         for call in message.tool_calls:
@@ -237,14 +238,14 @@ class View:
                 self._result(part)
 
     def _show_posted_message(self, message: sc.Message) -> None:
-        """Show what an extension, or the protocol, has put into the conversation: what it says as an answer is one."""
+        """Show a message inserted by an extension or the protocol; one in the role of the model counts as an answer."""
         format_line = work_lines.protocol_message_line if message.source == self._protocol else work_lines.posted_line
         self.line(format_line(self._styles["err"], message))
         if message.role == "assistant":
             self._message(message)
 
     def _rest(self, message_id: sc.MessageId, parts: list[tuple[str, str]]) -> None:
-        """Show what was not shown yet of an answer, given as kinds and texts of its parts."""
+        """Show the rest of an answer, given as kinds and texts of its parts."""
         skip = self._seen.get(message_id, 0)
         for kind, text in parts:
             already = 0 if kind == "tool_call" else min(skip, len(text))
@@ -266,20 +267,20 @@ class View:
         self._results.add(result.call_id)
         arguments = self._arguments.get(result.call_id)
         if result.call_id in self._children:
-            self.line(work_lines.helper_line(self._styles["err"], self._helper(result.call_id), result))
-        elif result.name != _PLAN_TOOL or result.status != "success":  # the plan itself was shown
+            self.line(work_lines.subagent_line(self._styles["err"], self._subagent(result.call_id), result))
+        elif result.name != _PLAN_TOOL or result.status != "success":  # the plan itself is already shown
             self.line(work_lines.tool_line(self._styles["err"], result, arguments))
 
     def _task(self, call_id: sc.CallId, child_id: sc.SessionId) -> None:
         if call_id not in self._children:
             self._children[call_id] = child_id
             style = self._styles["err"]
-            begun = f"{style.cyan(self._helper(call_id))} {style.dim('has begun')}"
+            begun = f"{style.cyan(self._subagent(call_id))} {style.dim('has begun')}"
             self.line(f"{style.yellow(style.symbol('●'))} {begun}")
 
-    def _helper(self, call_id: sc.CallId) -> str:
+    def _subagent(self, call_id: sc.CallId) -> str:
         arguments = self._arguments.get(call_id)
-        return helper_name(self._children[call_id], None if arguments is None else arguments.get("title"))
+        return subagent_name(self._children[call_id], None if arguments is None else arguments.get("title"))
 
     def _show_plan(self, plan: tuple[sc.PlanItem, ...]) -> None:
         if plan != self._plan:
@@ -312,7 +313,7 @@ class View:
 
 
 def _spoken_parts(message: sc.Message) -> list[tuple[str, str]]:
-    """What a finished answer says, as kinds and texts of its parts."""
+    """Return the text of a finished answer, as kinds and texts of its parts."""
     parts: list[tuple[str, str]] = []
     for part in message.parts if message.role == "assistant" else ():
         if isinstance(part, sc.TextPart):
@@ -323,5 +324,5 @@ def _spoken_parts(message: sc.Message) -> list[tuple[str, str]]:
 
 
 def ends_line(text: str) -> bool:
-    """Whether the cursor is at the start of a line after this text, codes that switch colours off aside."""
+    """Return whether the cursor is at the start of a line after this text, ignoring codes that reset colours."""
     return text.removesuffix("\x1b[22m").endswith("\n")

@@ -1,4 +1,4 @@
-"""The lines about the work: tools, failures, approvals, outcomes. Pure functions of what happened."""
+"""The lines about the work: tools, failures, approvals, outcomes. Pure functions of events."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TOO_LONG = "the model had said as much as it may in one answer"
 
 
 def demo_notice(style: Style, model: str) -> str:
-    """Say who answers when no real model does."""
+    """Describe what answers when no real model does."""
     return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules, no AI is asked.")
 
 
 def format_continued_session(style: Style, state: sc.SessionState, short: str, *, used_at: int, now: int) -> str:
-    """Say which session goes on, and what became of its last turn if that did not end well."""
+    """Describe which session continues, and how its last turn ended if it did not end well."""
     messages = format_count(state.earlier + len(state.messages), "message")
     name = one_line(state.name, NAME_CHARS)
     said = style.dim(f'Going on with {short} "{name}": {messages}, last used {format_ago(used_at, now)}.')
@@ -65,14 +65,14 @@ def _plain(value: object) -> object:
 
 
 def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
-    """Return the one line that tells what became of a tool call."""
+    """Return the one line about the result of a tool call."""
     name = one_line(result.name, NAME_CHARS)
     call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
     return f"{_mark(style, result)} {call} {style.dim(_ending(result))}"
 
 
 def exit_code(result: sc.ToolResultPart) -> int | None:
-    """Return what a command that has failed has exited with; None for all that has not failed, or is no command."""
+    """Return the exit code of a failed command; None for anything that did not fail or is no command."""
     code = result.details.get("exit_code") if result.details is not None else None
     return code if result.status == "success" and isinstance(code, int) and code != 0 else None
 
@@ -87,7 +87,7 @@ def _mark(style: Style, result: sc.ToolResultPart) -> str:
 
 
 def _ending(result: sc.ToolResultPart) -> str:
-    """Say how a call ended, in words for people: what a tool says is written for the model."""
+    """Describe for people how a call ended: the tool's own text is written for the model."""
     code = exit_code(result)
     if code is not None:
         timed_out = result.details is not None and result.details.get("timed_out") is True
@@ -101,7 +101,7 @@ def _ending(result: sc.ToolResultPart) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Return the last line that a command has printed, without what was remarked about it in brackets."""
+    """Return the last line of a command's output, without remarks in brackets."""
     lines = [line for line in text.splitlines() if line.strip()]
     while lines and _REMARK.fullmatch(lines[-1]):
         lines.pop()
@@ -116,14 +116,14 @@ def _gist(result: sc.ToolResultPart) -> str:
 
 
 def retry_line(style: Style, failed: sc.events.ModelCallFailed, failed_at: int) -> str:
-    """Say that a model call failed and when it is tried again."""
+    """Describe a failed model call and when it is retried."""
     wait = "" if failed.retry_at is None else f"; trying again in {duration(max(0, failed.retry_at - failed_at))}"
     said = one_line(failed.message, _ERROR_CHARS).rstrip(".")
     return f"{style.yellow(style.symbol('↻'))} {said} ({one_line(failed.kind)}){wait}"
 
 
 def approval_denied(style: Style, approval: sc.Approval) -> str:
-    """Say that a tool was denied because nobody could be asked."""
+    """Describe a tool call that was denied because nobody could be asked."""
     name = one_line(approval.tool_name, NAME_CHARS)
     return (
         f"{style.yellow(style.symbol('■'))} {name} needs a yes and there is no terminal to ask on: denied. "
@@ -132,7 +132,7 @@ def approval_denied(style: Style, approval: sc.Approval) -> str:
 
 
 def approval_allowed(style: Style, approval: sc.Approval) -> str:
-    """Say that a tool was allowed because of --yes."""
+    """Describe a tool call that was allowed because of --yes."""
     name = one_line(approval.tool_name, NAME_CHARS)
     return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes.{_why_asked(approval)}"
 
@@ -142,7 +142,7 @@ def _why_asked(approval: sc.Approval) -> str:
 
 
 def plan_lines(style: Style, plan: Sequence[sc.PlanItem]) -> list[str]:
-    """Return a plan as a short checklist; of a long one, what is next."""
+    """Return a plan as a short checklist; of a long one, the next steps."""
     done = sum(item.status == "done" for item in plan)
     if not plan:
         return [style.dim("The plan is empty now.")]
@@ -165,13 +165,13 @@ def _plan_line(style: Style, item: sc.PlanItem) -> str:
     return f"  {style.yellow(mark)} {style.bold(text)}" if item.status == "in_progress" else f"  {mark} {text}"
 
 
-def helper_line(style: Style, helper: str, result: sc.ToolResultPart) -> str:
-    """Say how the work of a child session ended; `helper` is what it is called."""
-    return f"{_mark(style, result)} {style.cyan(helper)} {style.dim(_ending(result))}"
+def subagent_line(style: Style, subagent: str, result: sc.ToolResultPart) -> str:
+    """Describe how the work of a child session ended; `subagent` is its name."""
+    return f"{_mark(style, result)} {style.cyan(subagent)} {style.dim(_ending(result))}"
 
 
 def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
-    """Say what became of an attempt to sum the conversation up."""
+    """Describe the result of a compaction."""
     if finished.status == "completed":
         return style.dim("The conversation was long: a summary of it goes on from here.")
     reason = one_line(finished.error or finished.status, _ERROR_CHARS)
@@ -179,7 +179,7 @@ def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
 
 
 def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
-    """Say that files were brought back."""
+    """Describe restored files."""
     figures = [
         f"{format_count(len(paths), 'file')} {what}"
         for paths, what in ((event.restored, "restored"), (event.removed, "removed"), (event.kept, "left alone"))
@@ -189,19 +189,19 @@ def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
 
 
 def notice_line(style: Style, notice: sc.events.NoticeShown) -> str:
-    """Show what an extension tells people."""
+    """Return a notice of an extension."""
     marks = {"info": style.cyan(style.symbol("●")), "warn": style.yellow(style.symbol("■"))}
     mark = marks.get(notice.level, style.red(style.symbol("✗")))
     return f"{mark} {style.cyan(one_line(notice.extension, NAME_CHARS))}: {one_line(notice.message, _ERROR_CHARS)}"
 
 
 def status_line(style: Style, extension: str, status: str) -> str:
-    """Show what an extension says it is about."""
+    """Return the status of an extension."""
     return style.dim(f"{style.symbol('·')} {one_line(extension, NAME_CHARS)}: {one_line(status, _ERROR_CHARS)}")
 
 
 def posted_line(style: Style, message: sc.Message) -> str:
-    """Say that an extension has put a message into the conversation, and what it says in the user's name."""
+    """Describe a message that an extension inserted, with its text if it is in the user's name."""
     mark, who = style.cyan(style.symbol("●")), style.cyan(one_line(message.source or "", NAME_CHARS))
     if message.role == "assistant":
         return f"{mark} {who} says:"
@@ -209,19 +209,19 @@ def posted_line(style: Style, message: sc.Message) -> str:
 
 
 def protocol_message_line(style: Style, message: sc.Message) -> str:
-    """Say what the session's protocol has told the model."""
+    """Return what the session's protocol has told the model."""
     who = style.cyan(one_line(message.source or "", NAME_CHARS))
     return f"{style.cyan(style.symbol('●'))} protocol {who} says: {one_line(message.text, _ERROR_CHARS)}"
 
 
 def cut_short_line(style: Style, reason: str) -> str:
-    """Say why an answer ends in the middle."""
+    """Describe why an answer ends in the middle."""
     said = _TOO_LONG if reason == "max_tokens" else one_line(reason)
     return style.yellow(f"{style.symbol('■')} cut short: {said}")
 
 
 def outcome_line(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None) -> str:
-    """Sum up a turn in one line."""
+    """Summarise a turn in one line."""
     head = _headline(style, outcome, answer, duration(outcome.duration_ms))
     return head + style.dim(_figures(outcome, f" {style.symbol('·')} "))
 
@@ -256,7 +256,7 @@ def _figures(outcome: sc.TurnOutcome, separator: str) -> str:
 
 
 def usage_figures(usage: sc.Usage) -> list[str]:
-    """Say what a model has read, written and cost, as far as it has told: a model that was stopped has not."""
+    """Describe a model's usage and cost, as far as reported: a stopped model reports none."""
     figures = []
     about = "about " if usage.estimated else ""
     if usage.tokens:

@@ -1,8 +1,8 @@
-"""The commands for sessions that are kept: list, read, change, carry elsewhere, and look after the store.
+"""The commands for stored sessions: list, read, change, move elsewhere, and maintain the store.
 
-- `session_lookup`: finds the session that an id or name stands for, and the shortest form of an id; pure functions
-- `home`: where the sessions are, and reading the list without disturbing whoever writes
-- `writable_home`: changing something, by the service that runs there or by one for just this purpose
+- `session_lookup`: finds a session by id or name, and the shortest form of an id; pure functions
+- `home`: where the sessions are, and reading the list without disturbing a writer
+- `writable_home`: changes, through the running service or a temporary one
 - `patience`: waiting a moment for a home that is in use
 - `list_lines`, `transcript`: a list of sessions and a conversation as lines for a terminal; pure functions
 - `read_commands`: `sessions` and `show`, which work beside a running process
@@ -11,5 +11,5 @@
 - `export_import`: `export` and `import`
 - `store_commands`: `store verify`, `rebuild`, `compact`, `stats`, `backup`, `restore`
 
-Stdout carries what was asked for; remarks go to stderr.
+Stdout carries the requested output; remarks go to stderr.
 """

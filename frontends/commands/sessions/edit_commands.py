@@ -1,7 +1,7 @@
-"""`rename`, `archive`, `restore`, `delete`, `fork`: one command each, to the service that runs or an embedded one.
+"""`rename`, `archive`, `restore`, `delete`, `fork`: one command each, to the running service or an embedded one.
 
-The session is looked up by reading, before the home is taken: a slip of the keyboard needs no lock, and nobody waits
-for a person who thinks about a question.
+The session is looked up read-only before the home is locked: a typo needs no lock, and no other process waits while a
+person thinks about a question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ async def _delete(home: Path, typed: Sequence[str], yes: bool, streams: Standard
 async def _may_delete(
     found: Sequence[sc.SessionSummary], ids: Mapping[sc.SessionId, str], streams: StandardStreams
 ) -> bool:
-    """Ask on the terminal; whatever is not clearly a yes is a no."""
+    """Ask on the terminal; anything but a clear yes is a no."""
     if streams.keyboard is None:
         raise UsageError("delete asks before it removes anything, and there is no terminal to ask on; use --yes")
     style = streams.err.style

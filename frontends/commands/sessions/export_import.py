@@ -1,4 +1,4 @@
-"""`export` and `import`: a session as lines of JSON, out of one home and into another; or as a document for people."""
+"""`export` and `import`: a session as lines of JSON, from one home to another; or as a document for people."""
 
 import os
 import sys
@@ -32,11 +32,11 @@ _ENDINGS: Final[dict[str, Format]] = {
     ".jsonl": "jsonl",
 }
 _CHUNK_BYTES = 256 * 1024
-_LONGEST_LINE = 128 * 1024 * 1024  # twice the longest event; what is longer is cut here and refused there
+_LONGEST_LINE = 128 * 1024 * 1024  # twice the longest event; a longer line is cut here and rejected later
 
 
 def export(home: Path, session: str, file: str, *, force: bool, kind: Format | None = None) -> int:
-    """Run `export` and return the exit code; without a kind, the ending of the file decides."""
+    """Run `export` and return the exit code; without a kind, the file extension decides."""
     target = None if file == STANDARD else Path(file).absolute()
     if target is not None and target.exists() and not force:
         raise UsageError(f"{file!r} exists already; choose another name, or overwrite it with --force")
@@ -51,21 +51,21 @@ def import_session(home: Path, file: str, *, as_new: bool) -> int:
             raise UsageError("the session was to come from stdin, but stdin is closed")
         return trio.run(_import, home, sys.stdin.buffer, as_new, StandardStreams.standard())
     try:
-        source = Path(file).open("rb")  # noqa: SIM115 - closed below; only opening it may fail like this
+        source = Path(file).open("rb")  # noqa: SIM115 - closed below; only the opening may fail like this
     except OSError as error:
         raise UsageError(f"{file!r} cannot be read: {error.strerror}") from error
     with source:
         return trio.run(_import, home, source, as_new, StandardStreams.standard())
 
 
-# --- out --------------------------------------------------------------------------------------------------------------
+# --- export -----------------------------------------------------------------------------------------------------------
 
 
 def write_export(home: Path, session_id: sc.SessionId, target: Path, kind: Format) -> int:
-    """Write a session to a file, without a word; returns how many bytes it has. Blocks, and runs a loop of its own.
+    """Write a session to a file without any output; return its size in bytes. Blocks, and runs its own event loop.
 
     Raises:
-        NotFound: Nothing is kept of this session here.
+        NotFound: This home does not have the session.
         UsageError, OutputFailed: The file cannot be written.
     """
 
@@ -99,14 +99,14 @@ async def _export(home: Path, typed: str, target: Path | None, kind: Format, str
 def _pieces(stored_home: StoredHome, session_id: sc.SessionId, kind: Format) -> AsyncGenerator[bytes]:
     assert stored_home.reader is not None, "a home without a store has no sessions to find"
     if kind == "jsonl":
-        return sc.export_session(stored_home.reader, session_id)
+        return sc.maintenance.export_session(stored_home.reader, session_id)
     from frontends.commands.export.document import document
 
     return document(stored_home, session_id, kind)
 
 
 async def _chunks(lines: AsyncIterator[bytes], progress: ProgressLine) -> AsyncGenerator[bytes]:
-    """Put lines together, so that each write is worth it."""
+    """Join lines into chunks that are worth a write."""
     pending, total = bytearray(), 0
     async for line in lines:
         pending += line
@@ -119,7 +119,7 @@ async def _chunks(lines: AsyncIterator[bytes], progress: ProgressLine) -> AsyncG
 
 
 async def _write_file(target: Path, chunks: AsyncIterator[bytes]) -> int:
-    """Write a file that is complete or not there at all; returns how many bytes it has."""
+    """Write a file completely or not at all; return its size in bytes."""
     written = 0
     with _complete_file(target) as file:
         async for chunk in chunks:
@@ -129,7 +129,7 @@ async def _write_file(target: Path, chunks: AsyncIterator[bytes]) -> int:
 
 @contextmanager
 def _complete_file(target: Path) -> Generator[BinaryIO]:
-    """Give a file for its owner alone that gets its name when the block has ended well, and else leaves no trace."""
+    """Yield a private file that gets its name if the block succeeds, and otherwise leaves no trace."""
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     except OSError as error:
@@ -143,18 +143,18 @@ def _complete_file(target: Path) -> Generator[BinaryIO]:
     except OSError as error:
         raise OutputFailed(f"{str(target)!r} could not be written: {error.strerror}") from error
     finally:
-        with suppress(OSError):  # gone when all is well
+        with suppress(OSError):  # already renamed on success
             Path(name).unlink()
 
 
-# --- in ---------------------------------------------------------------------------------------------------------------
+# --- import -----------------------------------------------------------------------------------------------------------
 
 
 async def _import(home: Path, source: BinaryIO, as_new: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     try:
         with ProgressLine.on_stderr() as progress:
             async with aclosing(_lines(source, progress)) as lines:
-                report = await sc.import_session(lines, PatientStore(home), as_new=as_new)
+                report = await sc.maintenance.import_session(lines, PatientStore(home), as_new=as_new)
     except sc.Conflict as conflict:
         raise sc.Conflict(f"{conflict.message} (--as-new)", field=conflict.field) from conflict
     short = short_id(report.session_id, await list_stored_sessions(home))

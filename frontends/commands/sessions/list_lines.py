@@ -18,7 +18,7 @@ ACTIVITY_WORDS: Mapping[str, str] = {
     "rate_limited": "rate limited",
     "errored": "failed",
 }
-"""Activities that are told in other words than their own, so that they fit into a column."""
+"""Activities with shorter names, to fit into a column."""
 
 _COLUMNS = (
     Column(title="ID"),
@@ -36,12 +36,12 @@ ShortIds = Mapping[sc.SessionId, str]
 
 
 def newest_first(sessions: Sequence[sc.SessionSummary]) -> list[sc.SessionSummary]:
-    """Put the session that was used last at the top."""
+    """Sort sessions, last used first."""
     return sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
 
 
 def state_word(summary: sc.SessionSummary) -> str:
-    """Say in a word or two what a session does."""
+    """Describe in a word or two what a session does."""
     if summary.archived:
         return "archived"
     return ACTIVITY_WORDS.get(summary.activity.name, summary.activity.name)
@@ -82,7 +82,7 @@ def session_lines(
 
 
 def find_named_sessions(sessions: Sequence[sc.SessionSummary], words: Sequence[str]) -> list[sc.SessionSummary]:
-    """Return the sessions in whose name each of the words begins a word, the last used ones first."""
+    """Return the sessions whose name has a word beginning with each of these words, last used first."""
     patterns = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in words]
     return [each for each in newest_first(sessions) if all(pattern.search(each.name) for pattern in patterns)]
 
@@ -98,9 +98,9 @@ def hit_lines(
     now: int,
     width: int,
 ) -> list[str]:
-    """Return what was found, best first, session by session, with the words in their surroundings.
+    """Return the search results, best first, grouped by session, with the words in context.
 
-    Sessions that are `named` so come before the others, also without a message to show.
+    Sessions matched by name (`named`) come first, even without a message to show.
     """
     by_session: dict[sc.SessionId, list[sc.replies.SearchHit]] = {each.session_id: [] for each in named}
     for hit in hits:

@@ -1,4 +1,4 @@
-"""Waiting a moment for a home that another process is using: most of them are done soon."""
+"""Waiting a moment for a home that another process is using: most are done soon."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,19 +15,19 @@ AGAIN_AFTER = 0.1
 
 
 async def pause() -> None:
-    """Let some time pass before the next attempt."""
+    """Pause before the next attempt."""
     await trio.sleep(AGAIN_AFTER)
 
 
 class PatientStore(sc.SqliteStore):
-    """The store of a home that waits, when it is opened, until another process has let go of it."""
+    """A home's store that waits on opening until another process has released it."""
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
-        """Take the right to write.
+        """Acquire the right to write.
 
         Raises:
-            StoreInUse: Another process has kept it for as long as a person would not wonder.
+            StoreInUse: Another process has held it for longer than a person would wait.
         """
         opening, give_up_at = super().open, trio.current_time() + PATIENCE
         async with AsyncExitStack() as stack:
@@ -43,10 +43,10 @@ class PatientStore(sc.SqliteStore):
 
 
 def work_patiently(work: Callable[[], T]) -> T:
-    """Do blocking work in this thread, where Ctrl-C reaches it, as soon as nobody else uses the home.
+    """Run blocking work in this thread, where Ctrl-C reaches it, as soon as nobody else uses the home.
 
     Raises:
-        StoreInUse: Another process does not let go of it.
+        StoreInUse: Another process does not release it.
     """
     for _ in range(round(PATIENCE / AGAIN_AFTER)):
         try:

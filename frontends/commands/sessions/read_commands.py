@@ -1,4 +1,4 @@
-"""`sessions` and `show`: reading what is kept, also while another process writes to it."""
+"""`sessions` and `show`: reading stored sessions, even while another process writes to them."""
 
 from pathlib import Path
 from time import time_ns
@@ -20,12 +20,12 @@ MOST_HITS = 50
 COUNTED_BEYOND = 1000
 _PAGE = 500
 _WITHOUT_A_WINDOW = 50
-_STORED = sc.Epoch("stored")  # no run of a service: a snapshot from the disk is no place in a stream
+_STORED = sc.Epoch("stored")  # not a service process: a snapshot from disk has no stream position
 
 
 @attrs.frozen(kw_only=True)
 class ListOptions:
-    """What was asked of `sessions`."""
+    """The options of `sessions`."""
 
     home: Path
     archived: bool = False
@@ -36,7 +36,7 @@ class ListOptions:
 
 @attrs.frozen(kw_only=True)
 class ShowOptions:
-    """What was asked of `show`; `last` is a number of messages, None is what is at hand, and `whole` is everything.
+    """The options of `show`; `last` is a number of messages, None means those in the state, and `whole` means all.
 
     Without a session it is the last used one of `directory`.
     """
@@ -82,7 +82,7 @@ async def _list(options: ListOptions, streams: StandardStreams, stored_home: Sto
     limit = options.limit or (ON_A_TERMINAL if streams.out.tty and not options.json else len(matching))
     displayed_sessions = matching[:limit]
     if options.json:
-        await streams.out.write(b"".join(sc.encode(each) + b"\n" for each in displayed_sessions))
+        await streams.out.write(b"".join(sc.wire.encode(each) + b"\n" for each in displayed_sessions))
         return
     style = streams.err.style
     if displayed_sessions:
@@ -103,7 +103,7 @@ async def _search(
     limit = options.limit or MOST_HITS
     if options.json:
         hits = await reader.search(text, limit=limit)
-        await streams.out.write(b"".join(sc.encode(hit) + b"\n" for hit in hits))
+        await streams.out.write(b"".join(sc.wire.encode(hit) + b"\n" for hit in hits))
         return
     hits = await reader.search(text, limit=limit + COUNTED_BEYOND)
     named = find_named_sessions(stored_home.sessions, text.split())
@@ -139,7 +139,7 @@ async def _show(options: ShowOptions, streams: StandardStreams) -> int:
         assert stored_home.reader is not None, "a home without a store has no sessions to find"
         snapshot = await stored_snapshot(stored_home.reader, summary.session_id)
         if options.json:
-            await streams.out.write(sc.encode(snapshot) + b"\n")
+            await streams.out.write(sc.wire.encode(snapshot) + b"\n")
             return 0
         messages = await _messages(stored_home.reader, snapshot, options)
         setting = transcript.TranscriptFormat(
@@ -171,7 +171,7 @@ def _conversation_lines(
 
 
 async def stored_snapshot(reader: sc.SqliteReader, session_id: sc.SessionId) -> sc.SessionSnapshot:
-    """Return the state of a session as it was last recorded.
+    """Return the last recorded state of a session.
 
     Raises:
         NotFound: It was deleted a moment ago.
@@ -189,9 +189,9 @@ async def stored_snapshot(reader: sc.SqliteReader, session_id: sc.SessionId) -> 
 
 
 async def _messages(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, options: ShowOptions) -> list[sc.Message]:
-    """Return the newest messages of the conversation, as many as were asked for, oldest first.
+    """Return the newest messages of the conversation, as many as requested, oldest first.
 
-    What is no longer in the state is read backwards, page by page, and only as far as needed.
+    Messages no longer in the state are read backwards, page by page, and only as far as needed.
     """
     found = list(snapshot.transcript)
     wanted = found[0].parent_id if found else snapshot.head

@@ -1,12 +1,12 @@
-"""Which session is meant: people type the beginning or the end of an id, or a name.
+"""Finds a session by what was typed: the beginning or the end of an id, or a name.
 
 Rules:
-1. A session is meant by its whole id, by at least 4 characters at the start or at the end of it (with or without
-   `ses_`, in any case of letters), or by its exact name.
-2. It must be the only one: whatever fits several sessions, in whichever way, is refused with the list of them. Only a
-   whole id is beyond doubt.
-3. Ids begin with a time, so the beginnings of new ones look alike; their ends do not. The short form shown is therefore
-   the shortest end that rule 2 accepts at this moment.
+1. A session matches by its whole id, by at least 4 characters at the start or end of the id (with or without `ses_`,
+   in any case), or by its exact name. For example, `7k2f` matches `ses_...7k2f`.
+2. The match must be unique: anything that fits several sessions, in whatever way, is rejected with a list of them.
+   Only a whole id is always unambiguous.
+3. Ids begin with a time, so new ones begin alike but end differently. The short form is therefore the shortest end
+   that rule 2 currently accepts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MOST_CANDIDATES = 10
 
 
 def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path | None = None) -> sc.SessionSummary:
-    """Return the one session that is meant; `home` is for advice what to type.
+    """Return the one session that matches; `home` is for commands in advice.
 
     Raises:
-        UsageError: None or several fit; the candidates are named.
+        UsageError: None or several match; the candidates are named.
     """
     fitting = [each for each in sessions if _matches_session(typed, each)]
     exact = [each for each in fitting if each.session_id == typed]
@@ -44,6 +44,7 @@ def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path |
         raise UsageError(
             f"{len(fitting)} sessions are called {safe_text!r}; use an id", details=_candidates(fitting, ids)
         )
+    # Whole ids, as the short forms would not show where the typed text matches.
     if fitting:
         whole = {each.session_id: str(each.session_id) for each in fitting}
         raise UsageError(
@@ -56,10 +57,10 @@ def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path |
 
 
 def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None) -> sc.SessionSummary:
-    """Return the session of a directory that was used last, or where it has none, that of the nearest one above it.
+    """Return the last used session of a directory, or if it has none, of the nearest directory above it.
 
-    Archived ones and those of other agents do not count. A directory's own come first, however old: somebody who
-    works elsewhere beneath the same root meanwhile must not get in between.
+    Archived sessions and those of other agents do not count. A directory's own sessions come first, however old: work
+    elsewhere beneath the same root must not get in between.
 
     Raises:
         UsageError: There is none.
@@ -79,7 +80,7 @@ def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path 
 def find_all(
     typed: Sequence[str], sessions: Sequence[sc.SessionSummary], home: Path | None = None
 ) -> list[sc.SessionSummary]:
-    """Return the sessions that are meant, each once, in the order they were typed."""
+    """Return the sessions that match, without duplicates, in the order typed."""
     return list({found.session_id: found for found in (find_session(each, sessions, home) for each in typed)}.values())
 
 
@@ -90,7 +91,7 @@ def _matches_session(typed: str, summary: sc.SessionSummary) -> bool:
 
 
 def _names_kind(typed: str) -> bool:
-    """Whether what was typed begins as ids do, so that it cannot be the end of one."""
+    """Return whether the typed text begins as ids do and so cannot be the end of one."""
     return typed.lower().startswith(_KIND)
 
 
@@ -106,7 +107,7 @@ def _candidates(fitting: Sequence[sc.SessionSummary], ids: Mapping[sc.SessionId,
 
 
 def short_ids(sessions: Sequence[sc.SessionSummary]) -> Mapping[sc.SessionId, str]:
-    """Return for each session the shortest end of its id that means it alone, or all of it; safe to print."""
+    """Return the shortest unambiguous end of each session's id, or the whole id; safe to print."""
     bodies = {each.session_id: _body(each.session_id) for each in sessions}
     names = {each.name.lower() for each in sessions}
     shortened: dict[sc.SessionId, str] = {}
@@ -124,7 +125,7 @@ def short_ids(sessions: Sequence[sc.SessionSummary]) -> Mapping[sc.SessionId, st
             if len(body) > length and not doubtful:
                 shortened[session_id] = end
         waiting = [each for each in waiting if each not in shortened]
-    return {each: one_line(shortened.get(each, each), len(each)) for each in bodies}  # an import may bring odd ones
+    return {each: one_line(shortened.get(each, each), len(each)) for each in bodies}  # imported ids may be odd
 
 
 def short_id(session_id: sc.SessionId, sessions: Sequence[sc.SessionSummary]) -> str:

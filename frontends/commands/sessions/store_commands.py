@@ -1,4 +1,4 @@
-"""`session-core store ...`: looking after the file that all sessions are kept in."""
+"""`session-core store ...`: maintenance of the file that holds all sessions."""
 
 import json
 import re
@@ -34,7 +34,7 @@ _SESSION = re.compile(r"\bses_\w+")
 def verify(home: Path) -> int:
     """Run `store verify` and return the exit code."""
     _need_a_store(home)
-    report = _run_with_progress(lambda progress: sc.verify_store(home, progress=progress))
+    report = _run_with_progress(lambda progress: sc.maintenance.verify_store(home, progress=progress))
     style = stream_style(sys.stdout)
     for line in finding_lines(style, report.findings):
         print(line)
@@ -51,8 +51,8 @@ def verify(home: Path) -> int:
     return 1
 
 
-def finding_lines(style: Style, findings: Sequence[sc.StoreFinding]) -> list[str]:
-    """Say what was found, and below those that need the same what to do."""
+def finding_lines(style: Style, findings: Sequence[sc.maintenance.StoreFinding]) -> list[str]:
+    """Describe the findings, grouped by what to do about them."""
     lines: list[str] = []
     for advice in dict.fromkeys(finding.advice for finding in findings):
         for finding in findings:
@@ -69,7 +69,7 @@ def rebuild(home: Path) -> int:
     """Run `store rebuild` and return the exit code: 1 if something was lost."""
     _need_a_store(home)
     before = _short_ids(home)
-    report = _run_with_progress(lambda progress: sc.rebuild_store(home, progress=progress))
+    report = _run_with_progress(lambda progress: sc.maintenance.rebuild_store(home, progress=progress))
     for line in rebuild_lines(stream_style(sys.stdout), report, {**before, **_short_ids(home)}):
         print(line)
     return 1 if report.lost else 0
@@ -79,12 +79,12 @@ def _short_ids(home: Path) -> Mapping[sc.SessionId, str]:
     """Return the short ids of the sessions that can still be listed."""
     try:
         return short_ids(trio.run(list_stored_sessions, home))
-    except sc.SessionCoreError:  # damaged, which is why we are here
+    except sc.SessionCoreError:  # damaged, which is why the user is here
         return {}
 
 
-def rebuild_lines(style: Style, report: sc.RebuildReport, ids: Mapping[sc.SessionId, str]) -> list[str]:
-    """Say what was made anew, what is lost, and where the old things are; `ids` are the short ones."""
+def rebuild_lines(style: Style, report: sc.maintenance.RebuildReport, ids: Mapping[sc.SessionId, str]) -> list[str]:
+    """Describe what was rebuilt, what is lost, and where the old files are; `ids` are the short ones."""
 
     def shorten_ids(text: str) -> str:
         return _SESSION.sub(lambda found: ids.get(sc.SessionId(found[0]), found[0]), one_line(text, _ADVICE_CHARS))
@@ -107,7 +107,7 @@ def rebuild_lines(style: Style, report: sc.RebuildReport, ids: Mapping[sc.Sessio
 def compact(home: Path) -> int:
     """Run `store compact` and return the exit code."""
     _need_a_store(home)
-    report = _run_with_progress(lambda progress: sc.compact_store(home, progress=progress))
+    report = _run_with_progress(lambda progress: sc.maintenance.compact_store(home, progress=progress))
     freed = max(0, report.before_bytes - report.after_bytes)
     print(
         f"{format_size(report.before_bytes)} before, {format_size(report.after_bytes)} now: "
@@ -123,7 +123,9 @@ def backup(home: Path, target: str | None) -> int:
     chosen = Path(target) if target is not None else _free_name(Path(f"session-core-backup-{today}.sqlite3"))
     if not chosen.absolute().parent.is_dir():
         raise UsageError(f"there is no directory {str(chosen.absolute().parent)!r} to put a backup into")
-    report = _run_with_progress(lambda progress: sc.backup_store(home, chosen.absolute(), progress=progress))
+    report = _run_with_progress(
+        lambda progress: sc.maintenance.backup_store(home, chosen.absolute(), progress=progress)
+    )
     print(f"{format_count(report.sessions, 'session')} saved in {report.path} ({format_size(report.bytes)})")
     if report.damaged:
         style = stream_style(sys.stderr)
@@ -138,7 +140,7 @@ def restore(home: Path, file: str) -> int:
     backup = Path(file).absolute()
     if not backup.is_file():
         raise UsageError(f"{file!r} is not a file" if backup.exists() else f"there is no {file!r}")
-    report = _run_with_progress(lambda progress: sc.restore_store(home, backup, progress=progress))
+    report = _run_with_progress(lambda progress: sc.maintenance.restore_store(home, backup, progress=progress))
     print(
         f"{format_count(report.sessions, 'session')} restored into {format_path(str(home))} "
         f"({format_size(report.bytes)})"
@@ -149,7 +151,7 @@ def restore(home: Path, file: str) -> int:
 
 
 def _free_name(path: Path) -> Path:
-    """Return the name, or with a number behind it if there was a backup today already."""
+    """Return the path, with a number appended if there is already a backup of today."""
     number, free = 1, path
     while free.exists():
         number += 1
@@ -160,7 +162,7 @@ def _free_name(path: Path) -> Path:
 def stats(home: Path, *, as_json: bool) -> int:
     """Run `store stats` and return the exit code."""
     _need_a_store(home)
-    found = _run_with_progress(lambda _: sc.store_statistics(home))
+    found = _run_with_progress(lambda _: sc.maintenance.store_statistics(home))
     if as_json:
         print(json.dumps(attrs.asdict(found)))
         return 0
@@ -169,8 +171,10 @@ def stats(home: Path, *, as_json: bool) -> int:
     return 0
 
 
-def statistics_lines(style: Style, found: sc.StoreStatistics, home: Path, *, now: int, width: int) -> list[str]:
-    """Return a small table of what is kept."""
+def statistics_lines(
+    style: Style, found: sc.maintenance.StoreStatistics, home: Path, *, now: int, width: int
+) -> list[str]:
+    """Return a small table of what is stored."""
     rows: Mapping[str, str] = {
         "home": format_path(str(home)),
         "sessions": f"{found.sessions:,} ({found.archived:,} archived, {found.running:,} running)",
@@ -192,7 +196,7 @@ def statistics_lines(style: Style, found: sc.StoreStatistics, home: Path, *, now
     return lines
 
 
-def _times(found: sc.StoreStatistics, now: int) -> dict[str, str]:
+def _times(found: sc.maintenance.StoreStatistics, now: int) -> dict[str, str]:
     times = {"oldest": found.oldest_at, "last used": found.newest_at}
     return {
         name: f"{local_time(time_ms):%Y-%m-%d %H:%M} ({format_ago(time_ms, now)})"
@@ -207,6 +211,6 @@ def _run_with_progress(work: Callable[[ProgressLine], T]) -> T:
 
 
 def _need_a_store(home: Path) -> None:
-    """Refuse before a mistyped path is made a home, or made private."""
+    """Reject a mistyped path before it is turned into a home or made private."""
     if not has_store(home):
         raise UsageError(f"no sessions are kept in {str(home)!r}")

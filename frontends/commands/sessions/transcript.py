@@ -1,4 +1,4 @@
-"""A conversation as lines for a terminal. Pure functions; everything foreign is sanitised here."""
+"""A conversation as lines for a terminal. Pure functions; all foreign text is sanitised here."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -21,7 +21,7 @@ Arguments: TypeAlias = Mapping[sc.CallId, Mapping[str, sc.JsonValue]]
 
 @attrs.frozen(kw_only=True)
 class TranscriptFormat:
-    """How a conversation is to be written down; `protocol` is that of its session."""
+    """How to format a conversation; `protocol` is that of its session."""
 
     style: Style
     now: int
@@ -53,14 +53,14 @@ def head_lines(setting: TranscriptFormat, snapshot: sc.SessionSnapshot, short: s
 
 
 def message_lines(setting: TranscriptFormat, messages: Sequence[sc.Message], arguments: Arguments) -> list[str]:
-    """Return the messages, each under a line that says who speaks; `arguments` are those of the calls before them."""
+    """Return the messages, each under a line with its speaker; `arguments` are those of earlier calls."""
     lines: list[str] = []
     arguments = dict(arguments)
     speaking: object = None
     for message in messages:
         arguments.update({call.call_id: call.arguments for call in message.tool_calls})
         body = _body(setting.style, message, arguments)
-        # The steps of a turn, and what its tools gave, are one answer.
+        # The steps of a turn and its tool results form one answer.
         speaker = ("answer", message.turn_id) if message.role in {"assistant", "tool"} else message.message_id
         if body and speaker != speaking:
             lines += ["", *([] if message.role == "tool" else [_speaker(setting, message)])]
@@ -107,7 +107,7 @@ def _body(style: Style, message: sc.Message, arguments: Arguments) -> list[str]:
             case sc.CodePart(text=text):
                 lines += [style.dim(line) for line in _text(text)]
             case sc.ToolCallPart():
-                pass  # told by its result
+                pass  # shown with its result
     return lines
 
 
@@ -122,7 +122,7 @@ def _thought(style: Style, text: str) -> list[str]:
 
 
 def tail_lines(setting: TranscriptFormat, snapshot: sc.SessionSnapshot, *, abandoned: bool) -> list[str]:
-    """Return what is going on at the end of a conversation: the answer being written, open questions, the outcome."""
+    """Return the current end of a conversation: the answer being written, open questions, the outcome."""
     style, lines = setting.style, _partial(setting, snapshot, abandoned=abandoned)
     for tool in snapshot.tools:
         name = one_line(tool.name)

@@ -1,4 +1,4 @@
-"""`session-core undo`: back to before a message, with the files that were changed since, and taking that back."""
+"""`session-core undo`: back to before a message, including the files changed since, and taking that back."""
 
 import shlex
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _SAID_CHARS = 100
 
 @attrs.frozen(kw_only=True)
 class UndoOptions:
-    """What was asked of `undo`; without a session it is the last used one of `directory`."""
+    """The options of `undo`; without a session it is the last used one of `directory`."""
 
     home: Path
     directory: str
@@ -38,7 +38,7 @@ class UndoOptions:
 
 
 def undo(options: UndoOptions) -> int:
-    """Run `undo` and return the exit code: 1 if nothing was done, or a file could not be brought back."""
+    """Run `undo` and return the exit code: 1 if nothing was done, or a file could not be restored."""
     if options.redo and (options.to is not None or not (options.files and options.conversation)):
         raise UsageError("--redo takes back all that an undo did, so it does not go with --to")
     return trio.run(_undo, options, StandardStreams.standard())
@@ -81,7 +81,7 @@ async def _go_back(
 
 
 def find_message(typed: str, transcript: Sequence[sc.Message]) -> sc.MessageId:
-    """Return the message of the user that begins so, by its words or by its id.
+    """Return the user message that begins with this text or id.
 
     Raises:
         UsageError: None or several do; they are named.
@@ -112,7 +112,7 @@ def _candidates(messages: Sequence[sc.Message]) -> tuple[str, ...]:
 
 
 def report_lines(style: Style, reply: sc.replies.RestoreReply, options: UndoOptions) -> list[str]:
-    """Say what was restored, what was removed, and what was left alone and why."""
+    """Describe what was restored, what was removed, and what was left alone and why."""
     good, careful = style.green(style.symbol("✓")), style.yellow(style.symbol("■"))
     lines: list[str] = []
     for done in ("restored", "recreated", "removed"):
@@ -131,7 +131,7 @@ def report_lines(style: Style, reply: sc.replies.RestoreReply, options: UndoOpti
 
 
 def refusal_lines(style: Style, refused: sc.FilesChanged, options: UndoOptions, short: str) -> list[str]:
-    """Name each file that stands in the way, and say what to type if it is to be overwritten all the same."""
+    """List each file that is in the way, and what to type to overwrite it anyway."""
     careful = style.yellow(style.symbol("■"))
     what = format_count(len(refused.files), "file")
     return [
@@ -144,7 +144,7 @@ def refusal_lines(style: Style, refused: sc.FilesChanged, options: UndoOptions, 
 
 
 def advice_lines(reply: sc.replies.RestoreReply, options: UndoOptions, short: str) -> list[str]:
-    """Say how to go on, and how to take it back."""
+    """Describe how to continue, and how to take the undo back."""
     lines: list[str] = []
     if options.conversation and not options.redo:
         again = format_command(options.home, "run", f'--session {short} "..."')

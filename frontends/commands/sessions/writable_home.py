@@ -1,4 +1,4 @@
-"""Changing something in a home: by the service that runs there, or else by one for just this purpose."""
+"""Changing something in a home: through its running service, or else through a temporary one."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,27 +7,27 @@ from typing import Final
 
 import session_core as sc
 from frontends.commands.sessions.patience import PatientStore
-from frontends.daemon.attach import connect_if_running
+from frontends.daemon.attached_client import connect_if_running
 
 CHECKPOINTS: Final = "checkpoints"
-"""Where a home keeps files as they were."""
+"""Where a home keeps earlier versions of files."""
 
 
 @asynccontextmanager
 async def open_session_methods(home: Path, name: str, *, files: bool = False) -> AsyncGenerator[sc.SessionMethods]:
-    """Act on the sessions of a home for the length of the block; `name` says to others who does.
+    """Open the sessions of a home for changes, for the duration of the block; `name` identifies us to others.
 
-    With `files`, those that sessions have changed can be brought back.
+    With `files`, files that sessions have changed can be restored.
 
     Raises:
-        StoreInUse: Another process that is no service does not let go of the home.
-        Disconnected: The service that runs does not let us in.
+        StoreInUse: Another process that is not a service holds the home.
+        Disconnected: The running service refuses the connection.
     """
     async with connect_if_running(home, name=name) as client:
         if client is not None:
             yield client
             return
-    checkpoints = sc.CheckpointStore(home / CHECKPOINTS) if files else None
+    checkpoints = sc.maintenance.CheckpointStore(home / CHECKPOINTS) if files else None
     config = sc.ServiceConfig(store=PatientStore(home), checkpoints=checkpoints, wakeups=False)
     async with sc.open_session_service(config) as service:
         yield service

@@ -1,4 +1,4 @@
-"""`session-core config ...`: what is set, where it came from, and what is wrong with it."""
+"""`session-core config ...`: what is set, where it comes from, and what is wrong with it."""
 
 import json
 import os
@@ -29,8 +29,8 @@ _HEADS = (
 
 def show(home: Path, cwd: Path, *, as_json: bool) -> int:
     """Run `config show` and return the exit code."""
-    config = sc.load_config(home, cwd, trust=sc.find_trusted_fingerprint(home, cwd))
-    settings = sc.describe_settings(config, os.environ)
+    config = sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+    settings = sc.setup.describe_settings(config, os.environ)
     if as_json:
         for each in settings:
             print(json.dumps({"key": each.key, "value": each.value, "from": str(each.source)}))
@@ -41,8 +41,8 @@ def show(home: Path, cwd: Path, *, as_json: bool) -> int:
     return 0
 
 
-def setting_lines(style: Style, settings: Sequence[sc.ShownSetting], *, width: int) -> list[str]:
-    """Return a table with one line per setting; those that somebody has set stand out."""
+def setting_lines(style: Style, settings: Sequence[sc.setup.ShownSetting], *, width: int) -> list[str]:
+    """Return a table with one line per setting; those that were set explicitly stand out."""
     rows = [
         (
             one_line(each.key, _LONGEST),
@@ -60,13 +60,13 @@ def setting_lines(style: Style, settings: Sequence[sc.ShownSetting], *, width: i
     return table(_HEADS, rows, width, paint, style.symbol("…"))
 
 
-def _format_source(setting: sc.ShownSetting) -> str:
+def _format_source(setting: sc.setup.ShownSetting) -> str:
     source = setting.source
     return format_path(str(source)) if source.layer in {"user", "project"} else str(source)
 
 
 def value_text(value: Any) -> str:
-    """Return a value as one would write it into the file; a dash stands for nothing set."""
+    """Return a value as written in the file; a dash stands for nothing set."""
     match value:
         case None:
             return "-"
@@ -83,7 +83,7 @@ def value_text(value: Any) -> str:
 
 
 def check(home: Path, cwd: Path, *, as_json: bool) -> int:
-    """Run `config check`: all that is wrong, and all that has no effect. Return 1 if something is wrong."""
+    """Run `config check`: print all errors, and all settings without effect. Return 1 if something is wrong."""
     found = find_problems(home, cwd, os.environ)
     if as_json:
         for severity, problems in (("error", found.problems), ("warning", found.warnings)):
@@ -104,20 +104,20 @@ def check(home: Path, cwd: Path, *, as_json: bool) -> int:
 
 @attrs.frozen(kw_only=True)
 class ConfigFindings:
-    """What is wrong, what that means, what has no effect, and what people should know."""
+    """Errors, their consequences, settings without effect, and remarks."""
 
     meaning: str = "what is named here does not work until it is put right"
-    problems: tuple[sc.ConfigProblem, ...] = ()
-    warnings: tuple[sc.ConfigProblem, ...] = ()
+    problems: tuple[sc.setup.ConfigProblem, ...] = ()
+    warnings: tuple[sc.setup.ConfigProblem, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
 def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFindings:
-    """Check everything that would be read here; a project's file that is not trusted is looked at, and never counts."""
-    trust = sc.find_trusted_fingerprint(home, cwd)
+    """Check everything that would be read here; an untrusted project's file is checked, but never counts."""
+    trust = sc.setup.find_trusted_fingerprint(home, cwd)
     try:
-        config = sc.load_config(home, cwd, environ, trust=trust)
-    except sc.ConfigInvalid as invalid:
+        config = sc.setup.load_config(home, cwd, environ, trust=trust)
+    except sc.setup.ConfigInvalid as invalid:
         return ConfigFindings(
             meaning="nothing runs until this is put right",
             problems=invalid.problems,
@@ -125,7 +125,7 @@ def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFi
             if trust is not None
             else _describe_unread_files(home, cwd, environ, [each.what for each in invalid.problems]),
         )
-    own = str(sc.find_project_file(home, cwd))
+    own = str(sc.setup.find_project_file(home, cwd))
     ignored = {each.sentence for each in config.ignored}
     relevant_remarks = [
         remark
@@ -139,7 +139,7 @@ def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFi
             *_protocol_problems(config),
             *_server_problems(home, cwd, config),
         ),
-        warnings=(*config.ignored, *sc.unknown_tool_names(config), *_unknown_watched(home, cwd, config)),
+        warnings=(*config.ignored, *sc.setup.unknown_tool_names(config), *_unknown_watched(home, cwd, config)),
         remarks=(
             *relevant_remarks,
             *unread,
@@ -152,52 +152,54 @@ def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFi
 def _describe_unread_files(
     home: Path, cwd: Path, environ: Mapping[str, str], known_remarks: Sequence[str]
 ) -> tuple[str, ...]:
-    """Say which files of a folder that is not trusted are not read, and what would be wrong with its settings."""
+    """Describe which files of an untrusted folder are not read, and the errors in its settings."""
     try:
-        files = [path for path, _ in sc.take_fingerprint(sc.Workspace(str(cwd))).files]
-    except (sc.TooMuchToTrust, OSError, ValueError):
+        files = [path for path, _ in sc.setup.take_fingerprint(sc.setup.Workspace(str(cwd))).files]
+    except (sc.setup.TooMuchToTrust, OSError, ValueError):
         files = []
     if not files:
         return ()
     named = ", ".join([*files[:_MOST_FILES], *(["..."] if len(files) > _MOST_FILES else [])])
     sentence = f"not read: {named}; this folder is not trusted (to look and trust: session-core trust)"
     try:
-        would = sc.load_config(home, cwd, environ, trust=True).remarks
-    except sc.ConfigInvalid as invalid:
+        would = sc.setup.load_config(home, cwd, environ, trust=True).remarks
+    except sc.setup.ConfigInvalid as invalid:
         would = tuple(each.sentence for each in invalid.problems if each.what not in known_remarks)
     return (sentence, *(f"if it were trusted: {each}" for each in would if each not in known_remarks))
 
 
-def _model_problems(home: Path, cwd: Path, config: sc.Config, environ: Mapping[str, str]) -> list[sc.ConfigProblem]:
-    """Say that the chosen model cannot be used: every turn would fail."""
+def _model_problems(
+    home: Path, cwd: Path, config: sc.setup.Config, environ: Mapping[str, str]
+) -> list[sc.setup.ConfigProblem]:
+    """Report that the chosen model cannot be used: every turn would fail."""
     if config.model is None or config.model == DEMO or about_late_model(home, cwd, config, environ):
         return []
     try:
-        sc.resolve_model(config, config.model, environ)
+        sc.setup.resolve_model(config, config.model, environ)
     except sc.InvalidInput as refused:
         source = config.source("model")
-        return [sc.ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)]
+        return [sc.setup.ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)]
     return []
 
 
-def _protocol_problems(config: sc.Config) -> list[sc.ConfigProblem]:
-    """Say that there is no such protocol: no session could be made."""
-    what = sc.problem_of_protocol_name(config.protocol)
+def _protocol_problems(config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:
+    """Report an unknown protocol: no session could be created."""
+    what = sc.setup.problem_of_protocol_name(config.protocol)
     if what is None:
         return []
     source = config.source("protocol")
-    return [sc.ConfigProblem(place=source.place, line=source.line, key="protocol", what=what)]
+    return [sc.setup.ConfigProblem(place=source.place, line=source.line, key="protocol", what=what)]
 
 
-def about_late_model(home: Path, cwd: Path, config: sc.Config, environ: Mapping[str, str]) -> list[str]:
-    """Say that the chosen model has to come from an extension, which is known only when that runs."""
-    if config.model is None or not sc.extension_may_bring(config.model, config, home, cwd, environ):
+def about_late_model(home: Path, cwd: Path, config: sc.setup.Config, environ: Mapping[str, str]) -> list[str]:
+    """Report that the chosen model has to come from an extension, which is known only once that runs."""
+    if config.model is None or not sc.setup.extension_may_bring(config.model, config, home, cwd, environ):
         return []
     return [f"whether {config.model} can be used is known once the extensions run: one of them has to bring it"]
 
 
-def _about_keys(config: sc.Config, environ: Mapping[str, str]) -> list[str]:
-    """Say that no key is set, where no model was chosen that works without."""
+def _about_keys(config: sc.setup.Config, environ: Mapping[str, str]) -> list[str]:
+    """Report that no key is set, unless a model was chosen that needs none."""
     if config.model is not None or any(
         environ.get(each.key_env or "", "").strip() or each.key is not None for each in config.providers
     ):
@@ -206,8 +208,8 @@ def _about_keys(config: sc.Config, environ: Mapping[str, str]) -> list[str]:
     return [f"no key is set ({variables}), so the offline demo answers, or Ollama if it runs here"]
 
 
-def _unknown_watched(home: Path, cwd: Path, config: sc.Config) -> list[sc.ConfigProblem]:
-    """Say which extensions are to be watched and are not there."""
+def _unknown_watched(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:
+    """Report extensions that are to be watched but do not exist."""
     if not config.watched_extensions:
         return []
     from frontends.commands.extensions.lookup import find_extensions as look_for_extensions
@@ -215,7 +217,7 @@ def _unknown_watched(home: Path, cwd: Path, config: sc.Config) -> list[sc.Config
     known = {each.name for each in look_for_extensions(home, cwd).entries}
     source = config.source("extensions.watch")
     return [
-        sc.ConfigProblem(
+        sc.setup.ConfigProblem(
             place=source.place,
             line=source.line,
             key="extensions.watch",
@@ -226,14 +228,16 @@ def _unknown_watched(home: Path, cwd: Path, config: sc.Config) -> list[sc.Config
     ]
 
 
-def _server_problems(home: Path, cwd: Path, config: sc.Config) -> list[sc.ConfigProblem]:
+def _server_problems(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:
     mistakes, _ = find_mistakes(home, cwd, config.mcp_file)
-    return [sc.ConfigProblem(place=each.file, line=each.line, key=each.field, what=each.what) for each in mistakes]
+    return [
+        sc.setup.ConfigProblem(place=each.file, line=each.line, key=each.field, what=each.what) for each in mistakes
+    ]
 
 
 def _what_was_read(home: Path, cwd: Path) -> str:
-    trusted = sc.find_trusted_fingerprint(home, cwd) is not None
-    read = (home / CONFIG_FILE, sc.find_project_file(home, cwd) if trusted else None)
+    trusted = sc.setup.find_trusted_fingerprint(home, cwd) is not None
+    read = (home / CONFIG_FILE, sc.setup.find_project_file(home, cwd) if trusted else None)
     files = [file for file in read if file is not None and file.exists()]
     if not files:
         return f"nothing is set, and nothing is wrong; settings go into {format_path(str(home / CONFIG_FILE))}"
@@ -241,19 +245,19 @@ def _what_was_read(home: Path, cwd: Path) -> str:
 
 
 def show_path(home: Path, cwd: Path, *, as_json: bool) -> int:
-    """Run `config path`: where the user's own file is, whether it is there or not."""
+    """Run `config path`: print where the user's own file is, whether it exists or not."""
     own = home / CONFIG_FILE
     if not as_json:
         print(one_line(str(own), _LONGEST))
         return 0
-    project = sc.find_project_file(home, cwd)
+    project = sc.setup.find_project_file(home, cwd)
     print(
         json.dumps(
             {
                 "user": {"path": str(own), "exists": own.exists()},
                 "project": None
                 if project is None
-                else {"path": str(project), "trusted": sc.find_trusted_fingerprint(home, cwd) is not None},
+                else {"path": str(project), "trusted": sc.setup.find_trusted_fingerprint(home, cwd) is not None},
             }
         )
     )

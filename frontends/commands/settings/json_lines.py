@@ -1,4 +1,4 @@
-"""Finding the line of a JSON file that a field stands in: people look for lines, and JSON's own readers forget them."""
+"""Finds the line of a field in a JSON file: people look for lines, and JSON parsers forget them."""
 
 import re
 from json import JSONDecodeError, loads
@@ -11,7 +11,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def line_in_file(file: Path, field: str) -> int | None:
-    """Return the line of a field in a file; None where that cannot be told."""
+    """Return the line of a field in a file; None if it cannot be determined."""
     try:
         with file.open("rb") as opened:
             text = opened.read(_LONGEST).decode("utf-8-sig")
@@ -21,9 +21,9 @@ def line_in_file(file: Path, field: str) -> int | None:
 
 
 def find_line(text: str, field: str) -> int | None:
-    """Return the line of the field that a dotted name means, or of the nearest one around it.
+    """Return the line of the field with a dotted name, or of the nearest one around it.
 
-    Of a text that is no JSON it is the line where it stops being that.
+    For invalid JSON, return the line where parsing fails.
     """
     try:
         loads(text)
@@ -33,7 +33,7 @@ def find_line(text: str, field: str) -> int | None:
         return None
     found: tuple[int, int] | None = None
     for name, place in _keys(text):
-        # A name may hold dots itself, so whole names are compared, not their parts.
+        # A name may contain dots itself, so whole names are compared, not their parts.
         if (name == field or field.startswith((f"{name}.", f"{name}["))) and (found is None or len(name) > found[0]):
             found = (len(name), place)
     return None if found is None else text.count("\n", 0, found[1]) + 1
@@ -41,7 +41,7 @@ def find_line(text: str, field: str) -> int | None:
 
 @attrs.define
 class _OpenContainer:
-    """An object or a list that the reader is in, with the name it has."""
+    """An object or list the scanner is inside, with its name."""
 
     name: str
     is_object: bool
@@ -50,7 +50,7 @@ class _OpenContainer:
 
 
 def _keys(text: str) -> list[tuple[str, int]]:
-    """Return the dotted name of every key of every object, and where it stands; `text` must be JSON."""
+    """Return the dotted name and position of every key of every object; `text` must be JSON."""
     found: list[tuple[str, int]] = []
     inside: list[_OpenContainer] = []
     for token in _TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""`session-core models`: which models can be used here, what they cost, and what keeps the others away."""
+"""`session-core models`: which models can be used here, what they cost, and what the others need."""
 
 import json
 import os
@@ -31,16 +31,16 @@ _DEMO_LINE = "demo answers offline and without a key"
 
 @attrs.frozen(kw_only=True)
 class Listed:
-    """What there is to show."""
+    """The models to list."""
 
-    choices: tuple[sc.ModelChoice, ...]
-    picked: sc.PickedModel | None
+    choices: tuple[sc.setup.ModelChoice, ...]
+    picked: sc.setup.PickedModel | None
     remark: str = ""
 
 
 def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> int:
     """Run `models` and return the exit code."""
-    config = sc.load_config(home, cwd, trust=sc.find_trusted_fingerprint(home, cwd))
+    config = sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd))
     listed = trio.run(find_models, config, os.environ)
     if listed.picked is None and (late := about_late_model(home, cwd, config, os.environ)):
         listed = attrs.evolve(listed, remark=late[0])
@@ -61,32 +61,32 @@ def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> in
     return 0
 
 
-async def find_models(config: sc.Config, environ: Mapping[str, str]) -> Listed:
-    """Find the models, those of a server on this machine too, and the one that would answer."""
-    known = sc.available_models(config, environ)
+async def find_models(config: sc.setup.Config, environ: Mapping[str, str]) -> Listed:
+    """Find the models, including those of a server on this machine, and the one that would answer."""
+    known = sc.setup.available_models(config, environ)
     local = next((each for each in config.providers if each.name == "ollama"), None)
-    found = await sc.probe_ollama(local.base_url) if local is not None else []
+    found = await sc.setup.probe_ollama(local.base_url) if local is not None else []
     names = {each.info.name for each in known}
     for api_id in found:
-        info = sc.find_model(config.models, f"ollama/{api_id}", ["ollama"])
+        info = sc.setup.find_model(config.models, f"ollama/{api_id}", ["ollama"])
         if info is not None and info.name not in names:
-            known.append(sc.ModelChoice(info=info))
+            known.append(sc.setup.ModelChoice(info=info))
 
     async def probed(_base_url: str) -> list[str]:
         await trio.lowlevel.checkpoint()
         return found
 
     try:
-        picked = await sc.default_model(config, environ, probe=probed)
+        picked = await sc.setup.default_model(config, environ, probe=probed)
     except sc.InvalidInput as refused:
         return Listed(choices=tuple(known), picked=None, remark=refused.message)
     return Listed(choices=tuple(known), picked=picked, remark=picked.remark if picked.info is None else "")
 
 
 def model_lines(
-    style: Style, choices: Sequence[sc.ModelChoice], picked: sc.PickedModel | None, *, width: int
+    style: Style, choices: Sequence[sc.setup.ModelChoice], picked: sc.setup.PickedModel | None, *, width: int
 ) -> list[str]:
-    """Return a table with one line per model; the one that answers when nothing is chosen has a mark."""
+    """Return a table with one line per model; the default model is marked."""
     mark = style.symbol("●")
     rows = [
         (
@@ -108,28 +108,28 @@ def model_lines(
     return table(_HEADS, rows, width, paint, style.symbol("…"))
 
 
-def note(choice: sc.ModelChoice) -> str:
-    """Say what keeps a model away, or that it will be switched off."""
+def note(choice: sc.setup.ModelChoice) -> str:
+    """Describe why a model cannot be used, or that it will be switched off."""
     if choice.why_not is not None:
         return choice.why_not
     return f"until {choice.info.retires}" if choice.info.retires is not None else ""
 
 
 def tokens(count: int) -> str:
-    """Return a number of tokens in a few characters: 32k, 200k, 1m, 1.05m."""
+    """Format a number of tokens briefly: 32k, 200k, 1m, 1.05m."""
     if count < 1_000_000:
         return f"{count // 1000}k"
     return f"{count / 1_000_000:.2f}".rstrip("0").rstrip(".") + "m"
 
 
-def price(prices: sc.Prices | None) -> str:
-    """Return what a million tokens cost, read and written."""
+def price(prices: sc.setup.Prices | None) -> str:
+    """Format the prices of a million input and output tokens."""
     if prices is None:
         return "?"
     return f"{prices.input / _PER_MILLION:g} / {prices.output / _PER_MILLION:g}"
 
 
-def as_object(choice: sc.ModelChoice, picked: sc.PickedModel | None) -> dict[str, object]:
+def as_object(choice: sc.setup.ModelChoice, picked: sc.setup.PickedModel | None) -> dict[str, object]:
     """Return a model as a JSON object; prices are in dollars per million tokens."""
     info = choice.info
     prices = None if info.prices is None else attrs.asdict(info.prices)

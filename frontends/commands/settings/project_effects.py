@@ -1,6 +1,6 @@
-"""What the files of a project would bring, in words: whoever is to trust them should see it, not just their names.
+"""What the files of a project would do, in words: people should see that before they trust them, not just file names.
 
-Everything comes from a stranger: sizes are bounded, nothing is carried out, and every line is harmless to print.
+All content comes from a stranger: sizes are bounded, nothing is executed, and every line is safe to print.
 """
 
 import json
@@ -16,7 +16,7 @@ from frontends.shared.sanitise import one_line
 from frontends.shared.style import format_count
 
 MOST_LINES = 12
-"""Of one file: more is said to be there, and can be read in the file."""
+"""The most lines about one file; a remark says if there is more."""
 _MAX_BYTES = 200_000
 _LINE_CHARS = 160
 _FIRST_LINES = 3
@@ -27,8 +27,8 @@ SETTINGS = ".session-core/config.toml"
 EXTENSIONS = (".session-core/extensions", ".smooth/extensions")
 
 
-def describe_project_file(workspace: sc.Workspace, path: str) -> list[str]:
-    """Return what a file would bring, a line each; of a file that cannot be read it is said why."""
+def describe_project_file(workspace: sc.setup.Workspace, path: str) -> list[str]:
+    """Return what a file would do, one line each, or why it cannot be read."""
     if path in EXTENSIONS:
         return _extensions(workspace, path)
     try:
@@ -50,7 +50,7 @@ def describe_project_file(workspace: sc.Workspace, path: str) -> list[str]:
     )
 
 
-def _extensions(workspace: sc.Workspace, path: str) -> list[str]:
+def _extensions(workspace: sc.setup.Workspace, path: str) -> list[str]:
     try:
         names = sorted(entry.name for entry in workspace.scan(path, limit=MOST_LINES + 1))
     except (OSError, ValueError):

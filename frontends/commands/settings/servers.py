@@ -1,4 +1,4 @@
-"""`session-core mcp`: the MCP servers, how they are doing, and what keeps them from working."""
+"""`session-core mcp`: the MCP servers, their state, and what keeps them from working."""
 
 import json
 import os
@@ -38,7 +38,7 @@ _MARKS = {"ready": "✓", "failed": "✗", "connecting": "…", "disabled": "■
 
 @attrs.frozen(kw_only=True)
 class Mistake:
-    """What is wrong in a file that lists servers."""
+    """An error in a file that lists servers."""
 
     file: str
     line: int | None
@@ -47,16 +47,16 @@ class Mistake:
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
+        """The whole error in one line."""
         where = format_path(self.file) if self.line is None else f"{format_path(self.file)}, line {self.line}"
         return f"{where}: {self.field}: {self.what}" if self.field else f"{where}: {self.what}"
 
 
 @attrs.frozen(kw_only=True)
 class McpServerOverview:
-    """The servers, the tools of each, what each has said, and what is wrong in the files."""
+    """The servers, their tools, their output, and the errors in the files."""
 
-    statuses: tuple[sc.ServerStatus, ...] = ()
+    statuses: tuple[sc.setup.ServerStatus, ...] = ()
     tools: Mapping[str, tuple[sc.ToolSpec, ...]] = attrs.field(factory=dict)
     said: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     mistakes: tuple[Mistake, ...] = ()
@@ -68,8 +68,8 @@ def list_servers(home: Path, cwd: Path, *, as_json: bool) -> int:
     return trio.run(_list, home, cwd, as_json)
 
 
-async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - what trio.run passes on
-    # Servers are programs: whoever ends this one early must not leave them behind.
+async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - passed by trio.run
+    # Servers are programs: ending this one early must not leave them behind.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             found = await probe_servers(home, cwd, progress=not as_json)
@@ -91,9 +91,9 @@ async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - 
 
 async def probe_servers(home: Path, cwd: Path, *, progress: bool) -> McpServerOverview:
     """Start the servers, give them a moment, and see what they offer."""
-    surroundings = sc.current_environment(home, str(cwd), keeps=False)
-    # No model is asked anything here, so none has to have a key.
-    async with sc.open_setup(surroundings, flags={"model": "demo"}) as setup:
+    surroundings = sc.setup.current_environment(home, str(cwd), keeps=False)
+    # No model is called here, so no key is needed.
+    async with sc.setup.open_setup(surroundings, flags={"model": "demo"}) as setup:
         wrong, known_remarks = await trio.to_thread.run_sync(find_mistakes, home, cwd, setup.settings.mcp_file)
         await wait_for_servers(setup.mcp, PATIENCE_S, progress=progress)
         statuses = setup.mcp.statuses()
@@ -111,23 +111,23 @@ async def probe_servers(home: Path, cwd: Path, *, progress: bool) -> McpServerOv
 
 
 def parse_server_name(tool: str) -> str | None:
-    """Return the server that a tool is of: its name says it."""
+    """Return the server of a tool, which is part of its name."""
     start, _, rest = tool.partition("__")
     return rest.partition("__")[0] if start == "mcp" and rest else None
 
 
 def find_mistakes(home: Path, cwd: Path, mcp_file: str | None) -> tuple[tuple[Mistake, ...], set[str]]:
-    """Return what is wrong in the files, with lines, and the remarks that say the same without them."""
-    trust = sc.find_trusted_fingerprint(home, cwd)
+    """Return the errors in the files, with lines, and the remarks that say the same without lines."""
+    trust = sc.setup.find_trusted_fingerprint(home, cwd)
     project = cwd / MCP_FILE
-    loaded = sc.load_mcp_config(
+    loaded = sc.setup.load_mcp_config(
         folder=str(cwd),
         trusted=trust,
         environment=os.environ,
         user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
         project_file=project,
     )
-    # That a folder is not trusted is no mistake in its file.
+    # An untrusted folder is not an error in its file.
     counting = [each for each in loaded.problems if trust is not None or each.file != str(project)]
     mistakes = [
         Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
@@ -150,7 +150,7 @@ def _print(home: Path, found: McpServerOverview) -> None:
             print(line)
 
 
-def server_lines(style: Style, statuses: Sequence[sc.ServerStatus], *, width: int) -> list[str]:
+def server_lines(style: Style, statuses: Sequence[sc.setup.ServerStatus], *, width: int) -> list[str]:
     """Return a table with one line per server."""
     rows = [
         (
@@ -175,8 +175,8 @@ def server_lines(style: Style, statuses: Sequence[sc.ServerStatus], *, width: in
     return table(_HEADS, rows, width, paint, style.symbol("…"))
 
 
-def note(status: sc.ServerStatus) -> str:
-    """Say in a few words what there is to know about a server."""
+def note(status: sc.setup.ServerStatus) -> str:
+    """Describe a server in a few words."""
     if status.state == "connecting":
         return status.reason or "still starting; it was not waited for any longer"
     if status.state != "ready":
@@ -186,13 +186,13 @@ def note(status: sc.ServerStatus) -> str:
 
 def detail_lines(
     style: Style,
-    status: sc.ServerStatus,
+    status: sc.setup.ServerStatus,
     said: Sequence[str],
     tools: Sequence[sc.ToolSpec] = (),
     *,
     width: int = _PARAGRAPH,
 ) -> list[str]:
-    """Return the tools of a server that works and what was left out of it, and what one that does not has said."""
+    """Return the tools of a working server and what was left out, or the output of one that does not work."""
     lines = [f"  {line}" for line in _names(status.name, tools, min(width, _PARAGRAPH) - 2)]
     lines += [f"  {one_line(each, _LONGEST)}" for each in status.notes]
     if status.state == "failed":
@@ -204,7 +204,7 @@ def detail_lines(
 
 
 def _names(server: str, tools: Sequence[sc.ToolSpec], width: int) -> list[str]:
-    """Return the names of tools in lines; what a server's tools all begin with is said once."""
+    """Return the names of tools in lines; their common prefix is printed once."""
     if not tools:
         return []
     start = f"mcp__{server}__"
@@ -212,7 +212,9 @@ def _names(server: str, tools: Sequence[sc.ToolSpec], width: int) -> list[str]:
     return textwrap.wrap(f"{start}* {names}", width, break_long_words=False, break_on_hyphens=False)
 
 
-def as_object(status: sc.ServerStatus, said: Sequence[str], tools: Sequence[sc.ToolSpec] = ()) -> dict[str, object]:
+def as_object(
+    status: sc.setup.ServerStatus, said: Sequence[str], tools: Sequence[sc.ToolSpec] = ()
+) -> dict[str, object]:
     """Return a server as a JSON object, with all of its tools."""
     return {
         "name": status.name,

@@ -1,4 +1,4 @@
-"""`session-core trust`: whether the files that a project brings along may steer the agent."""
+"""`session-core trust`: whether the files of a project may steer the agent."""
 
 import os
 import sys
@@ -20,13 +20,13 @@ _DO_THIS = "what they say then counts: instructions for the model, settings, ski
 
 
 def trust(home: Path, folder: Path, *, yes: bool) -> int:
-    """Run `trust` and return the exit code: 1 if the person has said no."""
+    """Run `trust` and return the exit code: 1 if the user declined."""
     found = _fingerprint(folder)
     style, where = stream_style(sys.stdout), _format_folder(folder)
     if found.is_empty:
         print(f"There is nothing to trust in {where}: it brings no settings, instructions, skills or MCP servers.")
         return 0
-    store = sc.TrustStore(home)
+    store = sc.setup.TrustStore(home)
     if store.is_trusted(str(folder), found):
         print(f"{style.green(style.symbol('✓'))} {where} is trusted already, with the files as they are now.")
         return 0
@@ -42,12 +42,12 @@ def trust(home: Path, folder: Path, *, yes: bool) -> int:
 
 
 def show(home: Path, folder: Path) -> int:
-    """Run `trust --show`: which files would count, what they would bring, and whether they do."""
-    found, store = _fingerprint(folder), sc.TrustStore(home)
+    """Run `trust --show`: list the files that would count, what they would do, and whether they are trusted."""
+    found, store = _fingerprint(folder), sc.setup.TrustStore(home)
     trusted = store.is_trusted(str(folder), found)
     style = stream_style(sys.stdout)
     _remark(store)
-    for line in file_lines(style, found, sc.Workspace(str(folder))):
+    for line in file_lines(style, found, sc.setup.Workspace(str(folder))):
         print(line)
     if found.is_empty:
         print(f"{_format_folder(folder)} brings nothing along that would have to be trusted.")
@@ -59,8 +59,8 @@ def show(home: Path, folder: Path) -> int:
 
 
 def list_folders(home: Path) -> int:
-    """Run `trust --list`: every folder that was trusted, and whether its files are still the ones that were."""
-    store, style = sc.TrustStore(home), stream_style(sys.stdout)
+    """Run `trust --list`: list every trusted folder, and whether its files are unchanged."""
+    store, style = sc.setup.TrustStore(home), stream_style(sys.stdout)
     folders = store.folders()
     _remark(store)
     if not folders:
@@ -72,12 +72,12 @@ def list_folders(home: Path) -> int:
     return 0
 
 
-def _trust_state(store: sc.TrustStore, folder: Path) -> tuple[bool, str]:
+def _trust_state(store: sc.setup.TrustStore, folder: Path) -> tuple[bool, str]:
     if not folder.is_dir():
         return False, "gone"
     try:
-        found = sc.take_fingerprint(sc.Workspace(str(folder)))
-    except (sc.TooMuchToTrust, OSError, ValueError):
+        found = sc.setup.take_fingerprint(sc.setup.Workspace(str(folder)))
+    except (sc.setup.TooMuchToTrust, OSError, ValueError):
         return False, "cannot be read now, so it is not used"
     if store.is_trusted(str(folder), found):
         return True, f"trusted, {format_count(len(found.files), 'file')}"
@@ -85,18 +85,18 @@ def _trust_state(store: sc.TrustStore, folder: Path) -> tuple[bool, str]:
 
 
 def remove(home: Path, folder: Path) -> int:
-    """Run `trust --remove`: take the trust back, whatever the folder holds by now."""
-    sc.TrustStore(home).distrust(str(folder))
+    """Run `trust --remove`: revoke the trust, whatever the folder contains by now."""
+    sc.setup.TrustStore(home).distrust(str(folder))
     print(f"{_format_folder(folder)} is not trusted any more.")
     return 0
 
 
-async def _ask_trust(folder: Path, found: sc.Fingerprint, streams: StandardStreams) -> bool:
-    """Ask on the terminal; whatever is not clearly a yes is a no."""
+async def _ask_trust(folder: Path, found: sc.setup.Fingerprint, streams: StandardStreams) -> bool:
+    """Ask on the terminal; anything but a clear yes is a no."""
     if streams.keyboard is None:
         raise UsageError("trust asks first, and there is no terminal to ask on; look with --show, then use --yes")
     style = streams.err.style
-    for line in file_lines(style, found, sc.Workspace(str(folder))):
+    for line in file_lines(style, found, sc.setup.Workspace(str(folder))):
         await streams.remark(line)
     await streams.remark(style.dim(_DO_THIS))
     many = format_count(len(found.files), "file")
@@ -105,8 +105,8 @@ async def _ask_trust(folder: Path, found: sc.Fingerprint, streams: StandardStrea
     return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
 
 
-def file_lines(style: Style, found: sc.Fingerprint, workspace: sc.Workspace | None = None) -> list[str]:
-    """Return the files that count, each with what it would bring where the folder can be looked into."""
+def file_lines(style: Style, found: sc.setup.Fingerprint, workspace: sc.setup.Workspace | None = None) -> list[str]:
+    """Return the files that count, each with what it would do if the folder can be read."""
     lines: list[str] = []
     for path, _ in found.files[:_MOST_FILES]:
         lines.append(f"  {style.cyan(one_line(path, _PATH_CHARS))}")
@@ -116,10 +116,10 @@ def file_lines(style: Style, found: sc.Fingerprint, workspace: sc.Workspace | No
     return [*lines, *([style.dim(f"  and {format_count(remaining, 'more file')}")] if remaining > 0 else [])]
 
 
-def _fingerprint(folder: Path) -> sc.Fingerprint:
+def _fingerprint(folder: Path) -> sc.setup.Fingerprint:
     try:
-        return sc.take_fingerprint(sc.Workspace(str(folder)))
-    except sc.TooMuchToTrust as error:
+        return sc.setup.take_fingerprint(sc.setup.Workspace(str(folder)))
+    except sc.setup.TooMuchToTrust as error:
         raise sc.Conflict(f"{_format_folder(folder)} cannot be trusted: {one_line(str(error), _PATH_CHARS)}") from error
     except OSError as error:
         raise UsageError(f"{_format_folder(folder)} cannot be read: {error.strerror}") from error
@@ -129,7 +129,7 @@ def _format_folder(folder: Path) -> str:
     return one_line(format_path(os.path.realpath(folder)), _PATH_CHARS)
 
 
-def _remark(store: sc.TrustStore) -> None:
+def _remark(store: sc.setup.TrustStore) -> None:
     if store.remark is not None:
         style = stream_style(sys.stderr)
         print(f"{style.yellow(style.symbol('●'))} {one_line(store.remark, _PATH_CHARS)}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""One session as text, for somebody who joins in the middle, watches, and did not ask for anything.
+"""One session as text, for a viewer who joins in the middle and did not send the prompt.
 
-Alone, a session is shown as it is said. Where several are shown, only whole lines are, each with the name of its
-session before it.
+A single session is shown as it streams. Of several sessions, only whole lines are shown, each prefixed with the name
+of its session.
 """
 
 from pathlib import Path
@@ -17,13 +17,13 @@ from frontends.shared.style import Style, format_count
 _SAID_CHARS = 400
 _NAME_CHARS = 60
 _LONGEST_LINE = 64 * 1024
-"""A line that is longer is shown in parts, so that it is not collected for ever."""
+"""Longer lines are shown in parts, to bound the buffer."""
 
 
 class WatchScreen:
-    """What one session says; `label` is put before each line if there are others, `home` is for advice what to type.
+    """The output of one session; `label` prefixes each line if there are others, `home` is for commands in advice.
 
-    All of it goes to one stream: whoever watches wants to see the answers among the work.
+    Everything goes to one stream: a viewer wants to see the answers among the work.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class WatchScreen:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing runs, and nothing is about to by itself."""
+        """Whether nothing is running, and nothing will start on its own."""
         state = self.state
         if state is None or state.deleted:
             return state is not None
         return state.activity.is_at_rest and state.turn is None and not state.queue
 
     def apply_item(self, item: sc.FeedItem, missed: int | None) -> None:
-        """Take a snapshot or an event; `missed` is how many events a later snapshot stands for."""
+        """Apply a snapshot or an event; `missed` is how many events a later snapshot replaces."""
         match item:
             case sc.SessionSnapshot():
                 first, self.state = self.state is None, sc.SessionState.from_snapshot(item)
@@ -65,7 +65,7 @@ class WatchScreen:
                 pass
 
     def text(self, *, end: bool = False) -> str:
-        """Return what is to be printed now; at the `end`, with the last line ended."""
+        """Return the text to print now; at the `end`, the last line is ended."""
         if end:
             self._view.finish()
         said = "".join(text for _, text in self._view.take_pieces())
@@ -79,7 +79,7 @@ class WatchScreen:
         return "".join(f"{self._style.cyan(self._label or '')} {line}\n" for line in whole)
 
     def line(self, text: str) -> None:
-        """Say something about the session; it is ready to be printed."""
+        """Print a line about the session; `text` is safe to print."""
         self._view.line(text)
 
     def _headline(self, snapshot: sc.SessionSnapshot) -> str:
@@ -90,7 +90,7 @@ class WatchScreen:
         return style.dim(f'Watching {who}"{name}": {messages}, {doing}.')
 
     def _remark(self, event: sc.Event) -> None:
-        """Show what somebody else has done, and how a turn ended: whoever asks for it knows, those who watch do not."""
+        """Show what others did, and how a turn ended: a viewer does not know, unlike the one who asked."""
         style = self._style
         match event:
             case sc.events.MessageAdded(message=message) if message.role == "user" and message.source is None:

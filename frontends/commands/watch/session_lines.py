@@ -15,7 +15,7 @@ _WHY_CHARS = 200
 
 
 class FleetView:
-    """Turns the list of all sessions, and what happens to it, into lines; `home` is for advice what to type."""
+    """Turns the list of all sessions and its events into lines; `home` is for commands in advice."""
 
     def __init__(self, style: Style, home: Path | None = None) -> None:
         self._style = style
@@ -25,13 +25,13 @@ class FleetView:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing runs in any session, and nothing waits to."""
+        """Whether nothing is running in any session, and nothing waits to."""
         if self._fleet is None:
             return False
         return all(each.activity.is_at_rest and not each.queued for each in self._fleet.sessions.values())
 
     def apply_item(self, item: sc.FeedItem, missed: int | None) -> list[str]:
-        """Take a snapshot or an event, and return the lines about it."""
+        """Apply a snapshot or an event, and return the lines about it."""
         match item:
             case sc.ServiceSnapshot():
                 return self._snapshot(item, missed)
@@ -82,7 +82,7 @@ class FleetView:
         return f'{short} "{one_line(summary.name, _NAME_CHARS)}" {self._format_activity(summary.activity)}'
 
     def _client(self, event: sc.Event) -> str | None:
-        """Say who comes and goes; those without a name are programs that ask one thing and leave."""
+        """Describe a client that comes or goes; nameless clients are programs that ask one thing and leave."""
         assert self._fleet is not None
         if isinstance(event, sc.events.ClientAttached) and event.name:
             return self._style.dim(f"{one_line(event.name, _NAME_CHARS)} ({event.kind}) has come")
@@ -92,7 +92,7 @@ class FleetView:
         return self._style.dim(f"{one_line(client.name, _NAME_CHARS)} ({client.kind}) has left")
 
     def _describe_event(self, event: sc.Event, before: sc.SessionSummary | None) -> str | None:
-        """Say what has changed, or nothing if this is not about the list."""
+        """Describe what has changed; None if the event does not affect the list."""
         match event:
             case sc.events.ActivityChanged(activity=activity):
                 return self._format_activity(activity)

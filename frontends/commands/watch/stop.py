@@ -1,4 +1,4 @@
-"""`session-core stop`: stop what a session is doing, from any shell, and say truthfully what came of it."""
+"""`session-core stop`: stop what a session is doing, from any shell, and report honestly what happened."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import list_stored_sessions
 from frontends.commands.sessions.session_lookup import find_session, last_used, short_ids
-from frontends.daemon.attach import connect_if_running, nothing_runs
+from frontends.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.daemon.runtime_paths import find_holder
 from frontends.shared.figures import format_path
 from frontends.shared.sanitise import one_line
@@ -38,9 +38,9 @@ _ALONE: Final = frozenset({"turn", "compaction", "restore"})
 
 
 def stop(home: Path, session: str | None, scope: sc.StopScope, *, directory: str = "/") -> int:
-    """Run `stop` and return the exit code: 3 if nothing ran, 1 if something does not let go yet.
+    """Run `stop` and return the exit code: 3 if nothing was running, 1 if something has not stopped yet.
 
-    No session means the last used one of the directory.
+    Without a session it is the last used one of the directory.
     """
     return trio.run(
         _stop, home, partial(_chosen, home, session, directory), scope, StandardStreams.standard(), session is not None
@@ -63,7 +63,7 @@ async def _stop(
     async with connect_if_running(home, name="stop") as client:
         if client is None:
             if is_named:
-                choose(await list_stored_sessions(home))  # a slip of the keyboard is told first
+                choose(await list_stored_sessions(home))  # report a typo first
             if await trio.to_thread.run_sync(find_holder, home) is not None:
                 raise UsageError(nothing_runs(home, "stop"))
             await streams.say(f"Nothing runs here: no service runs for {format_path(str(home))}.")
@@ -83,12 +83,12 @@ async def _stop(
 
 
 def outcome_lines(style: Style, outcome: sc.StopOutcome, name: str, ids: Mapping[sc.SessionId, str]) -> list[str]:
-    """Say what ended, what goes on, and what became of messages that waited."""
+    """Describe what ended, what goes on, and what happened to queued messages."""
     called = f'{style.cyan(ids.get(outcome.session_id, outcome.session_id))} "{one_line(name, _NAME_CHARS)}"'
     mark = style.yellow(style.symbol("■"))
     heads = {
         "stopped": f"{mark} {called} was stopped",
-        "still_stopping": f"{mark} {called} is being stopped; something does not let go yet",
+        "still_stopping": f"{mark} {called} is being stopped; something is still stopping",
         "nothing_running": f"{called}: nothing was running",
     }
     lines = [heads[outcome.result]]
@@ -104,7 +104,7 @@ def outcome_lines(style: Style, outcome: sc.StopOutcome, name: str, ids: Mapping
 
 
 def _works(works: Sequence[sc.StoppedWork], session_id: sc.SessionId, ids: Mapping[sc.SessionId, str]) -> list[str]:
-    """Count what is alike, session by session."""
+    """Group and count equal works, session by session."""
     kinds = Counter((each.session_id, each.kind) for each in works)
     lines = [
         _work(kind, count, None if owner_id == session_id else ids.get(owner_id, owner_id))

@@ -1,4 +1,4 @@
-"""`session-core watch`: sessions that run in a service, live, until somebody has seen enough."""
+"""`session-core watch`: the sessions of a service, live, until the viewer leaves."""
 
 import math
 import signal
@@ -18,7 +18,7 @@ from frontends.commands.run.view import ends_line
 from frontends.commands.sessions.session_lookup import find_all, last_used, short_ids
 from frontends.commands.watch.screen import WatchScreen
 from frontends.commands.watch.session_lines import FleetView
-from frontends.daemon.attach import connect_if_running, nothing_runs
+from frontends.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.daemon.presence import Presence
 from frontends.shared.sanitise import one_line
 from frontends.shared.signals import LEAVING_SIGNALS
@@ -35,7 +35,7 @@ _LAST_WORDS_S: Final = 1.0
 
 @attrs.frozen(kw_only=True)
 class WatchOptions:
-    """What was asked of `watch`; without any session it is the last used one of `directory`."""
+    """The options of `watch`; without any session it is the last used one of `directory`."""
 
     home: Path
     directory: str = "/"
@@ -76,7 +76,7 @@ async def _watch(options: WatchOptions, streams: StandardStreams) -> int:
 
 
 class _Watching:
-    """What is being watched, and why it ended."""
+    """The sessions being watched, and why watching ended."""
 
     def __init__(self, options: WatchOptions, streams: StandardStreams) -> None:
         self.code = 0
@@ -87,14 +87,14 @@ class _Watching:
         self._over = trio.Event()
         self._writing = trio.Lock()
         self._shared = streams.out.same_place(streams.err)
-        self._line_open = False  # whether what the terminal shows last is a line without its end
+        self._line_open = False  # whether the last line on the terminal is unfinished
         self._items: list[sc.FeedItem] = []
         self._printing = trio.CancelScope()
         self._give_up_at = math.inf
         self.presence = Presence(options.home)
 
     async def mind_connection(self) -> None:
-        """Say when the connection is lost and when it is there again, until the service is gone for good."""
+        """Report when the connection is lost and restored, until the service is gone for good."""
         while True:
             await self.presence.change()
             lost = self.presence.lost
@@ -105,14 +105,14 @@ class _Watching:
             )
 
     async def mind_end(self) -> None:
-        """End the watching when the service is gone: there is nothing to see."""
+        """End the watch when the service is gone, as there is nothing left to see."""
         await self.presence.run()
         await self._remark("the service has ended")
         self.code = EXIT_ENDED
         self._over.set()
 
     async def _remark(self, sentence: str) -> None:
-        """Say something about the watching, on a line of its own also where an answer is just being given."""
+        """Print a remark about the watch on a line of its own, even in the middle of an answer."""
         async with self._writing:
             begun, self._line_open = "\n" if self._line_open else "", False
             await self._streams.remark(begun + self._streams.err.style.dim(f"({sentence})"))
@@ -120,13 +120,13 @@ class _Watching:
     # --- watching -----------------------------------------------------------------------------------------------------
 
     async def run(self, client: "SessionClient", nursery: trio.Nursery) -> None:
-        """Show what happens until there is nothing more to see."""
+        """Show what happens until there is nothing left to see."""
         nursery.start_soon(self.mind_connection)
         nursery.start_soon(self.mind_end)
         if self._options.everything:
             nursery.start_soon(self._follow_all, client)
         else:
-            with suppress(sc.Disconnected, sc.ServiceClosed):  # that it is gone is told elsewhere
+            with suppress(sc.Disconnected, sc.ServiceClosed):  # reported elsewhere
                 await self._choose(client)
             self._following = len(self._screens)
             for session_id, screen in self._screens.items():
@@ -174,7 +174,7 @@ class _Watching:
     async def _open_feed(
         self, client: "SessionClient", session_id: sc.SessionId | None
     ) -> "AsyncGenerator[RemoteFeed]":
-        """Follow something; the end of the client is told elsewhere, and only ends the reading."""
+        """Follow something; the end of the client is reported elsewhere, and only ends the reading."""
         try:
             async with client.follow(session_id) as feed:
                 yield feed
@@ -182,8 +182,8 @@ class _Watching:
             await self._over.wait()
 
     async def _write(self, items: Sequence[sc.FeedItem], text: Callable[[], str]) -> None:
-        """Print what there is; once taken, it is printed, also when the end has come meanwhile."""
-        self._items += items  # at once: the next line may be where the end comes
+        """Print the items; once taken they are printed, even if the end has come meanwhile."""
+        self._items += items  # at once: the next line may be cancelled
         async with self._writing:
             said: str | bytes = text()
             if self._options.json:
@@ -195,18 +195,18 @@ class _Watching:
                 await self._streams.out.write(said)
 
     def hurry(self) -> None:
-        """Leave soon: a terminal that takes nothing must not hold up the end."""
+        """Leave soon: a terminal that accepts no output must not delay the end."""
         self._give_up_at = self._printing.deadline = trio.current_time() + _LAST_WORDS_S
 
     async def finish(self) -> None:
-        """Print what is left, and end the last lines."""
+        """Print the rest, and end the last lines."""
         await self._write([], str)
         for screen in self._screens.values():
             await self._write([], partial(screen.text, end=True))
 
 
 async def _receive_next(feed: "RemoteFeed") -> list[sc.FeedItem] | None:
-    """Read what has come; None when the session was deleted."""
+    """Read the next items; None when the session was deleted."""
     try:
         return await feed.receive_batch()
     except anyio.EndOfStream:
@@ -218,4 +218,4 @@ def _missed(feed: "RemoteFeed") -> int | None:
 
 
 def _json_line(item: sc.FeedItem) -> bytes:
-    return (sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)) + b"\n"
+    return (sc.wire.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.wire.encode(item)) + b"\n"

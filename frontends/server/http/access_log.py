@@ -1,4 +1,4 @@
-"""The log of requests: who asked for what and how it went, without anything that lets others in."""
+"""The log of requests: client, request and outcome, without any secrets."""
 
 import logging
 import re
@@ -15,17 +15,17 @@ _SECRET: Final = re.compile(
 _MOST: Final = 500
 _LOGGED: Final = "session-core.logged"
 WHOLE: Final = "session-core.whole"
-"""Where the scope of a request has the status of an answer that was given to its end."""
+"""The key in a request's scope for the status of a completely sent response."""
 
 
 def redact(text: str) -> str:
-    """Return a text with the values of all that is secret taken out, and with nothing that breaks a line of a log."""
+    """Return a text without the values of secrets, and without anything that breaks a log line."""
     masked = _SECRET.sub(r"\1\2***", text)
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked[:_MOST])
 
 
 class AccessLog:
-    """Takes what hypercorn reports, in place of its own logger, which writes queries and headers out."""
+    """Replaces hypercorn's own logger, which would log queries and headers."""
 
     def __init__(self, config: object = None) -> None:
         del config
@@ -33,10 +33,10 @@ class AccessLog:
     async def access(
         self, request: MutableMapping[str, Any], response: Mapping[str, Any] | None, request_time: float
     ) -> None:
-        """Write one line about a request, also if hypercorn tells of it twice.
+        """Write one line about a request, even if hypercorn reports it twice.
 
-        It does when a client leaves as soon as it has all it wanted, which for HEAD is the head: first that the client
-        has left, then the answer, which was whole all the same.
+        It does so when a client leaves as soon as it has what it wanted, which for HEAD is the head: first it reports
+        that the client has left, then the response, which was complete anyway.
         """
         if request.get(_LOGGED):
             return
@@ -59,7 +59,7 @@ class AccessLog:
         log.error(message, *args, exc_info=sys.exc_info())
 
     async def info(self, message: str, *args: object, **_: object) -> None:
-        """Say what is going on."""
+        """Log an informational message."""
         log.debug(message, *args)
 
     warning = error = critical = debug = info

@@ -1,4 +1,4 @@
-"""The HTTP door's ASGI app: every request is checked, then counted against what its client may send, then looked at."""
+"""The HTTP door's ASGI app: every request is checked, then counted against its client's rate limit, then handled."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator
@@ -52,7 +52,7 @@ class HttpApp:
         self._connections = connections
         self._look = look
         self._requests = Buckets(per_s=bounds.requests_per_s, at_once=bounds.requests_at_once)
-        # Each has its own: neither a monitor's questions nor a program with an old token keep a person from logging in.
+        # Separate buckets, so neither a monitor's probes nor a program with an old token stop a person from logging in.
         self._strangers = {
             what: Buckets(per_s=bounds.refusals_per_s, at_once=bounds.refusals_at_once)
             for what in (_REFUSED, *OPEN_PATHS)
@@ -73,7 +73,7 @@ class HttpApp:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request or one WebSocket."""
         head = _read_head(scope)
-        await self._look()  # whatever lets people in may have changed, and is not to be read while all others wait
+        await self._look()  # tokens may have changed; read them in a thread, not while all others wait
         verdict = check(head, self._rules)
         client = scope["client"][0] if scope.get("client") else ""
         refusal = self._refusal(
@@ -96,13 +96,13 @@ class HttpApp:
         if isinstance(verdict, Credential):
             wait = self._requests.take(verdict.id, now)
         elif verdict is None:
-            wait = self._strangers[path].take(client, now)  # what is open to all can be guessed at too
+            wait = self._strangers[path].take(client, now)  # open paths allow guessing too
         elif verdict.status == 401:
             wait = self._strangers[_REFUSED].take(client, now)
         else:
             wait = 0.0
         if wait:
-            info = sc.ErrorInfo(code="overloaded", message="this client sends too many requests; try again later")
+            info = sc.wire.ErrorInfo(code="overloaded", message="this client sends too many requests; try again later")
             return command_endpoint.refuse(info, 429, retry_after=wait)
         if isinstance(verdict, Refusal):
             refusal = command_endpoint.refuse(verdict.error, verdict.status, for_reading=for_reading)
@@ -128,7 +128,7 @@ class HttpApp:
         return counted
 
     async def _serve(self, credential: Credential | None, scope: Any, receive: Any, send: Any) -> None:
-        if credential is None:  # strangers do not keep the server from ending
+        if credential is None:  # strangers do not stop the server from ending
             await self._answer(scope, receive, send)
             return
         try:
@@ -142,18 +142,18 @@ class HttpApp:
                 await self._answer(scope, receive, send)
             if guest.scope.cancelled_caught and "begun" not in scope:
                 ended = sc.NotAllowed("the token or the login has ended meanwhile", field="Authorization")
-                await command_endpoint.refuse(sc.error_info(ended), 401)(scope, receive, send)
+                await command_endpoint.refuse(sc.wire.error_info(ended), 401)(scope, receive, send)
         finally:
             self._server.leave()
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        scope["app"] = self  # has the router raise what it would otherwise answer itself
+        scope["app"] = self  # makes the router raise errors that it would otherwise answer itself
         try:
             await self.router(scope, receive, send)
         except HTTPException as error:
             code = "not_found" if error.status_code == 404 else "invalid_input"
             message = "there is nothing here" if error.status_code == 404 else "this cannot be done here"
-            refusal = command_endpoint.refuse(sc.ErrorInfo(code=code, message=message), error.status_code)
+            refusal = command_endpoint.refuse(sc.wire.ErrorInfo(code=code, message=message), error.status_code)
             refusal.headers.update(error.headers or {})
             await refusal(scope, receive, send)
         except (ClientGone, BaseExceptionGroup):
@@ -165,7 +165,7 @@ class HttpApp:
 
     async def _serve_websocket(self, credential: Credential, scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] != WEBSOCKET:
-            info = sc.ErrorInfo(code="not_found", message=f"WebSockets are at {WEBSOCKET}")
+            info = sc.wire.ErrorInfo(code="not_found", message=f"WebSockets are at {WEBSOCKET}")
             await _send_refusal(command_endpoint.refuse(info, 404), scope, receive, send)
             return
         self.counts.websockets += 1
@@ -179,7 +179,7 @@ class HttpApp:
 
     @contextmanager
     def _register_guest(self, credential: Credential) -> Generator[Guest]:
-        """Note somebody who is being served, until the credential is no good any more."""
+        """Register a client that is being served, until its credential ends."""
         good_until = inf
         if credential.expires_at is not None:
             good_until = trio.current_time() + max(0, credential.expires_at - self._server.now()) / 1000
@@ -205,7 +205,7 @@ class HttpApp:
         return Response(text, media_type=CONTENT_TYPE)
 
     def send_away(self, is_good: Callable[[Credential], bool]) -> None:
-        """End all answers, feeds and WebSockets of those whose token or login is no good any more."""
+        """End all responses, feeds and WebSockets of clients whose token or login is no longer valid."""
         for guest in self.guests:
             if not is_good(guest.credential):
                 guest.send_away()
@@ -222,7 +222,7 @@ def _read_head(scope: Any) -> RequestHead:
 
 
 async def _send_refusal(refusal: Response, scope: Any, receive: Any, send: Any) -> None:
-    """Answer a request without looking at it further; a WebSocket is answered before it becomes one."""
+    """Refuse a request without handling it; a WebSocket is refused before its handshake."""
     if scope["type"] == "http":
         await refusal(scope, receive, send)
         return

@@ -15,7 +15,7 @@ class _TokenBucket:
 
 
 class Buckets:
-    """A bucket for each of the clients seen lately; one that was forgotten begins with a full bucket again.
+    """A bucket for each recent client; a forgotten client starts with a full bucket again.
 
     Args:
         per_s: How fast a bucket fills.
@@ -31,7 +31,7 @@ class Buckets:
         return len(self._buckets)
 
     def take(self, client: str, now: float) -> float:
-        """Take one from a client's bucket; returns 0, or after how many seconds there is one again."""
+        """Take one from a client's bucket; return 0, or the seconds until one is available."""
         bucket = self._buckets.get(client)
         if bucket is None:
             bucket = self._buckets[client] = _TokenBucket(self._at_once, now)

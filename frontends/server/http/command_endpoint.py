@@ -1,4 +1,4 @@
-"""From a request to what it asks for, and from a reply or an error to an answer."""
+"""Converts a request to a command, and a reply or an error to a response."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ STATUS: Final = {
     "store_unusable": 503,
     "no_store": 503,
 }
-"""The status of each typed error: what a client did wrong is 4xx, and what it may try again later says so."""
+"""The status of each typed error: client errors are 4xx, and temporary errors say that a retry may work."""
 
 _LARGE: Final = 1024 * 1024
 
@@ -47,23 +47,25 @@ class TooLarge(sc.InvalidInput):
 
 
 def status_of(error: sc.SessionCoreError) -> int:
-    """Return the status of a typed error: its own, that of what it is a kind of, or that it could not be done."""
+    """Return the status of a typed error: its own, that of a base class, or the general one."""
     codes = [each.code for each in type(error).__mro__ if issubclass(each, sc.SessionCoreError)]
     return next((STATUS[code] for code in codes if code in STATUS), 422)
 
 
 def answer(value: object, status: int = 200) -> Response:
-    """Return a value of the vocabulary, or plain JSON, as an answer."""
-    return Response(sc.encode(value), status, media_type="application/json")
+    """Return a value of the vocabulary, or plain JSON, as a response."""
+    return Response(sc.wire.encode(value), status, media_type="application/json")
 
 
 def wants_page(accept: str | None) -> bool:
-    """Tell whether a person is going to read the answer: of all clients, only browsers ask for pages."""
+    """Return whether a person will read the response: only browsers ask for pages."""
     return "text/html" in (accept or "").lower()
 
 
-def refuse(info: sc.ErrorInfo, status: int, *, retry_after: float | None = None, for_reading: bool = False) -> Response:
-    """Return an error as an answer; one for reading is a plain sentence instead of JSON."""
+def refuse(
+    info: sc.wire.ErrorInfo, status: int, *, retry_after: float | None = None, for_reading: bool = False
+) -> Response:
+    """Return an error as a response; for people it is a plain sentence instead of JSON."""
     refusal = PlainTextResponse(f"session-core: {info.message}.\n", status) if for_reading else answer(info, status)
     if retry_after is not None:
         refusal.headers["retry-after"] = str(max(1, round(retry_after + 0.5)))
@@ -71,17 +73,17 @@ def refuse(info: sc.ErrorInfo, status: int, *, retry_after: float | None = None,
 
 
 def refuse_for(error: sc.SessionCoreError) -> Response:
-    """Return a typed error as an answer."""
+    """Return a typed error as a response."""
     status = 413 if isinstance(error, TooLarge) else status_of(error)
-    return refuse(sc.error_info(error), status, retry_after=1 if status in {429, 503} else None)
+    return refuse(sc.wire.error_info(error), status, retry_after=1 if status in {429, 503} else None)
 
 
 @asynccontextmanager
 async def body_of(request: Request, most: int, large: trio.CapacityLimiter) -> AsyncGenerator[bytes]:
-    """Read the body and have it for the length of the block; of large ones only so many are held at once.
+    """Read the body and hold it for the length of the block; limits how many large bodies are held at once.
 
     Raises:
-        TooLarge: It has more than `most` bytes.
+        TooLarge: The body has more than `most` bytes.
     """
     parts: list[bytes] = []
     size = 0
@@ -107,7 +109,7 @@ async def body_of(request: Request, most: int, large: trio.CapacityLimiter) -> A
 
 
 async def while_connected(request: Request, work: Callable[[], Awaitable[T]]) -> T:
-    """Do something for a client that waits for it; when the client goes, waiting ends.
+    """Run work for a waiting client; stop waiting when the client goes.
 
     Raises:
         ClientGone: The client has gone.
@@ -135,37 +137,37 @@ async def while_connected(request: Request, work: Callable[[], Awaitable[T]]) ->
 
 
 def value_from(type_name: str, fields: bytes, expected: TypeForm[T]) -> T:
-    """Read a value of which only the fields have to be sent, as the address says what it is.
+    """Read a value from its fields; the URL names its type.
 
     Raises:
-        ProtocolError: They are not those of this one.
+        ProtocolError: The fields do not fit the type.
     """
-    said = dict(sc.decode(fields or b"{}", sc.JsonObject))
+    said = dict(sc.wire.decode(fields or b"{}", sc.JsonObject))
     if said.setdefault("type", type_name) != type_name:
         raise sc.ProtocolError("the body is of another type than the address", field="$.type")
-    return sc.decode(sc.encode(sc.JsonObject(said)), expected)
+    return sc.wire.decode(sc.wire.encode(sc.JsonObject(said)), expected)
 
 
-def execute_from(body: bytes) -> sc.Execute:
-    """Read a command with what is said about it; one that stands alone is told where it belongs.
+def execute_from(body: bytes) -> sc.wire.Execute:
+    """Read an `Execute` with its command; for a bare command the error says where it belongs.
 
     Raises:
-        ProtocolError: It is something else.
+        ProtocolError: The body is something else.
     """
-    said = sc.decode(body or b"{}", sc.JsonObject)
+    said = sc.wire.decode(body or b"{}", sc.JsonObject)
     if "command" not in said and said.get("type", "execute") != "execute":
         raise sc.ProtocolError(
             'a command has to be wrapped here: {"command": {...}}; or send its fields to /v1/commands/{type}',
             field="$.command",
         )
-    return value_from("execute", body, sc.Execute)
+    return value_from("execute", body, sc.wire.Execute)
 
 
 def command_from_query(type_name: str, request: Request, **known: str) -> "sc.Command[Any]":
-    """Read a command whose fields stand in the query; each may be given once.
+    """Read a command whose fields are in the query; each may be given once.
 
     Raises:
-        InvalidInput: There is a field that the command does not have, or a value that it cannot have.
+        InvalidInput: The query has an unknown field or an invalid value.
     """
     said: dict[str, Any] = {"type": type_name, **known}
     kinds = QUERY[type_name]
@@ -173,7 +175,7 @@ def command_from_query(type_name: str, request: Request, **known: str) -> "sc.Co
         if name not in kinds or name in said:
             raise sc.InvalidInput(f"the query holds {name!r}, which is unknown or there twice", field=name)
         said[name] = _value(name, text, kinds[name])
-    return sc.from_json(said, sc.Command[Any])
+    return sc.wire.from_json(said, sc.Command[Any])
 
 
 QueryKind = Literal["whole", "text", "truth"]
@@ -199,7 +201,7 @@ def _value(name: str, text: str, kind: QueryKind) -> object:
 
 
 def cursor_from(request: Request) -> sc.Cursor | None:
-    """Read where a feed should go on: the Last-Event-ID that browsers send by themselves, or `?after=`.
+    """Read where a feed should resume: the Last-Event-ID that browsers send automatically, or `?after=`.
 
     Raises:
         InvalidInput: It does not have the form `epoch:seq`.

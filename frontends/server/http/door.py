@@ -26,14 +26,14 @@ from frontends.server.http.settings import HttpBounds, HttpSettings, Tls
 from frontends.server.http.tokens import TokenKeeper, rotate
 from frontends.server.server import Server, pause_garbage_collection
 
-# --- all clients of the HTTP door, each served by a task, with a bound on how many there are --------------------------
+# --- all clients of the HTTP door, each served by a task, up to a limit -----------------------------------------------
 log = logging.getLogger(__name__)
 
 _TURN_AWAY_S: Final = 1.0
 
 
 class Connections:
-    """Who is connected."""
+    """The connected clients."""
 
     def __init__(self, app: App, bounds: HttpBounds, headers: Headers, context: ssl.SSLContext | None) -> None:
         self.refused = 0
@@ -93,7 +93,7 @@ class Connections:
             await trio.aclose_forcefully(stream)
 
     async def finish(self) -> None:
-        """Let answers that are on their way be finished, for a moment; nobody else is let in."""
+        """Give responses in progress a moment to finish; accepts no new clients."""
         self._finishing = True
         await self._hypercorn.terminated.set()
         for connection in tuple(self._open):
@@ -113,10 +113,10 @@ class HttpDoor:
     """An open door.
 
     Attributes:
-        url: Where it is for programs of this machine, with the port that it really has.
-        open_to_others: Where it listens for other machines, if it does; 0.0.0.0 and [::] are all of its addresses.
-        app: What answers; its counts are public.
-        connections: Who is connected.
+        url: Its URL for programs of this machine, with the actual port.
+        open_to_others: Where it listens for other machines, if it does; 0.0.0.0 and [::] mean all addresses.
+        app: The ASGI app; its counts are public.
+        connections: The connected clients.
     """
 
     def __init__(self, server: Server, settings: HttpSettings, listening: socket.socket) -> None:
@@ -149,24 +149,24 @@ class HttpDoor:
         self.connections = Connections(self.app, settings.bounds, SECURITY_HEADERS, tls)
 
     def login_link(self, access: Access = EVERYTHING) -> str:
-        """Return an address that lets one browser in, once, within a minute."""
+        """Return a link that lets one browser in, once, within a minute."""
         return f"{self._linked}/login?code={self._logins.new_code(access)}"
 
     def rotate_token(self) -> str:
-        """Give the home another token: whoever came in by the one before is sent away, now."""
+        """Give the home a new token, and disconnect the clients of the old one at once."""
         token = rotate(self.home)
         self._send_away()
         return token
 
     async def watch_token(self) -> None:
-        """See when another process changes what is good, and end what rests on tokens that are not any more."""
+        """Watch for token changes by other processes, and disconnect clients whose tokens are no longer valid."""
         while True:
             await trio.sleep(_LOOK_EVERY_S)
             await self.refresh_tokens()
             self._send_away()
 
     async def refresh_tokens(self) -> None:
-        """Read which tokens are good, if that has changed; in a thread, as the list may be long."""
+        """Reload the valid tokens if they have changed; in a thread, because the list may be long."""
         if not self._keeper.has_changed:
             return
         async with self._looking:
@@ -183,14 +183,14 @@ class HttpDoor:
 
 @asynccontextmanager
 async def open_http_door(server: Server, settings: HttpSettings | None = None) -> AsyncGenerator[HttpDoor]:
-    """Let clients in by HTTP for the length of the block.
+    """Accept clients over HTTP for the length of the block.
 
-    Leaving the block lets answers that are on their way be finished, for `bounds.farewell_s` at most, and then ends all
-    connections, whatever their clients do. End the server first (`Server.end`), so that feeds end by themselves.
+    Leaving the block gives responses in progress at most `bounds.farewell_s` to finish, and then ends all connections,
+    whatever their clients do. End the server first (`Server.end`), so feeds end on their own.
 
     Raises:
-        InvalidInput: The settings would not be safe.
-        StoreUnusable: The token cannot be made or read.
+        InvalidInput: The settings are unsafe.
+        StoreUnusable: The token cannot be created or read.
         Unavailable: The address cannot be listened on, or the certificate cannot be used.
     """
     settings = settings or HttpSettings()
@@ -198,7 +198,7 @@ async def open_http_door(server: Server, settings: HttpSettings | None = None) -
     with _listening(settings) as listening:
         door = await trio.to_thread.run_sync(HttpDoor, server, settings, listening)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        own = sc.ErrorCapture()
+        own = sc.wire.ErrorCapture()
         with ExitStack() as ending, own.reraise():
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve_all, listener, door.connections.serve_client)

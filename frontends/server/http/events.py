@@ -1,12 +1,12 @@
-"""Server-sent events: a feed for those who speak nothing but HTTP.
+"""Server-sent events: a feed for clients that speak only HTTP.
 
 Rules:
-1. Room first: the next batch is taken from the stream when the one before has been handed to the network. A client
-   that stops reading so holds one batch, falls behind like any slow reader, and is told by a snapshot on the same feed.
-2. The first event is `followed`; each `feed` carries as its id the place to go on from, and so does each `heartbeat`
-   of a feed that has sent everything.
-3. When the token ends, only `ended` is sent any more, to say so.
-4. Nothing but receiving is ever cut off from within: half an event would garble the ones after it.
+1. Room first: the server takes the next batch from the stream when the network has accepted the one before. So a client
+   that stops reading holds one batch, falls behind like any slow reader, and gets a snapshot on the same feed.
+2. The first event is `followed`; the id of each `feed` event is the cursor to resume from, and so is the id of each
+   `heartbeat` of a feed that has sent everything.
+3. When the token ends, only `ended` is still sent, to say so.
+4. Only receiving is ever cancelled from within: half an event would garble the ones after it.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ _RETRY_MS: Final = 2_000
 
 
 class EventsAnswer:
-    """The answer to a request for events; begins when it is called, as an ASGI app."""
+    """The response to a request for events; starts when called, as an ASGI app."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class EventsAnswer:
 
     async def _send_all(self, feed: sc.Feed, guest: Guest, send: Any) -> None:
         if feed.needs is not None:
-            followed = sc.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needs.reason)
+            followed = sc.wire.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needs.reason)
         else:
-            followed = sc.Followed(feed=_NUMBER, answer="replaying", after=self._after)
-        await _send(send, b"retry: %d\n" % _RETRY_MS + format_server_sent_event("followed", sc.encode(followed)))
+            followed = sc.wire.Followed(feed=_NUMBER, answer="replaying", after=self._after)
+        await _send(send, b"retry: %d\n" % _RETRY_MS + format_server_sent_event("followed", sc.wire.encode(followed)))
         every = self._server.settings.heartbeat_ms / 1000
         beat_at = trio.current_time() + every
         while not (self._server.closing or guest.has_ended):
@@ -88,9 +88,9 @@ class EventsAnswer:
             if trio.current_time() >= beat_at and not guest.has_ended:
                 await self._beat(send, feed.cursor)
                 beat_at = trio.current_time() + every
-        reason: sc.FeedEnd = "closing" if self._server.closing else "deleted"
-        ended = sc.FeedEnded(feed=_NUMBER, reason="token_ended" if guest.has_ended else reason)
-        await _send(send, format_server_sent_event("ended", sc.encode(ended)))
+        reason: sc.wire.FeedEnd = "closing" if self._server.closing else "deleted"
+        ended = sc.wire.FeedEnded(feed=_NUMBER, reason="token_ended" if guest.has_ended else reason)
+        await _send(send, format_server_sent_event("ended", sc.wire.encode(ended)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_batch(
@@ -103,16 +103,16 @@ class EventsAnswer:
     ) -> None:
         pieces = await self._server.encodings.encode_pieces(items, self._server.epoch)
         for piece in pieces:
-            if guest.has_ended:  # may be so although nobody has been woken yet
+            if guest.has_ended:  # may be true before the waiting task is woken
                 return
             reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
             await _send(send, piece.event(_NUMBER, reached, resync))
             resync = None
 
     async def _beat(self, send: Any, cursor: sc.Cursor | None) -> None:
-        places = () if cursor is None else (sc.FeedPlace(feed=_NUMBER, cursor=cursor),)
-        beat = sc.Heartbeat(at=self._server.now(), feeds=places)
-        await _send(send, format_server_sent_event("heartbeat", sc.encode(beat), cursor))
+        places = () if cursor is None else (sc.wire.FeedPlace(feed=_NUMBER, cursor=cursor),)
+        beat = sc.wire.Heartbeat(at=self._server.now(), feeds=places)
+        await _send(send, format_server_sent_event("heartbeat", sc.wire.encode(beat), cursor))
 
     async def _until_token_ends(self, guest: Guest) -> None:
         await guest.wait_ended()

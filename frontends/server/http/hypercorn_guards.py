@@ -1,16 +1,15 @@
-"""Hypercorn's HTTP/1.1 and WebSocket on connections of our own, as its own ones can be held up by a client.
+"""Hypercorn's HTTP/1.1 and WebSocket on our own connections, because a client can block hypercorn's own.
 
-What is guarded, and why hypercorn alone is not enough (version 0.18):
-1. It shields writing from cancellation: one client that does not read keeps the server from ending. Here an end is an
-   end, within `farewell_s`.
+The guards, and why hypercorn alone is not enough (version 0.18):
+1. It shields writing from cancellation: one client that does not read stops the server from ending. Here connections
+   end within `farewell_s`.
 2. Sending after the client has gone returns at once without letting others run. Here it raises `ClientGone`.
-3. The queue of what a handler has not read yet also holds the news that the client has gone, and can block on itself.
-   See `inbox`.
-4. Heads and bodies may take for ever. Here each has its time, and so has an answer that nobody reads.
-5. It takes up HTTP/2 without TLS when asked to, compressed WebSocket messages of any size once they are unpacked, and
-   goes on collecting a message that is too long. Here none of these is on offer.
-6. Each WebSocket message goes through all of its layers. Here messages of a server, which are not masked, are bytes
-   with a short head, and are written at once if the network takes them.
+3. Its queue of unread messages also holds the notice that the client has gone, and can block on itself. See `Inbox`.
+4. Heads and bodies may take forever. Here each has a time limit, and so has a response that nobody reads.
+5. It accepts HTTP/2 without TLS on request and compressed WebSocket messages of any unpacked size, and keeps collecting
+   a message that is too long. Here none of these is possible.
+6. Each WebSocket message goes through all of its layers. Here the server's messages, which are not masked, are bytes
+   with a short head, and are written at once if the network accepts them.
 
 This reaches into hypercorn: `H11Protocol`, its `stream`, `connection`, `_check_protocol`, `_create_stream` and
 `_send_error_response`, `WSStream`, its `buffer`, `closed` and `connection`, and `Config.response_headers`. A test
@@ -41,7 +40,7 @@ from wsproto.connection import ConnectionState as WebSocketState
 from frontends.server.http.access_log import AccessLog
 from frontends.server.http.settings import HttpBounds
 
-# What a client sent and its handler has not taken yet, with a bound, and the end of it, which never waits.
+# A bounded queue of unread messages of a client, and their end, which never waits.
 Message = Mapping[str, Any]
 
 _MOST: Final = 8
@@ -51,8 +50,8 @@ _ENDS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 class Inbox:
     """A queue of ASGI messages between the reader of a connection and one handler.
 
-    The reader waits while it is full. The end of the connection passes by the bound, so that it is told even if the
-    handler does not read; whatever comes after it, or after the handler has finished, is dropped.
+    The reader waits while it is full. The end of the connection bypasses the limit, so it is recorded even if the
+    handler does not read; messages after it, or after the handler has finished, are dropped.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,7 @@ class Inbox:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody is there any more to be sent anything."""
+        """Whether the client has gone."""
         return self._end is not None
 
     async def put(self, message: Message) -> None:
@@ -86,7 +85,7 @@ class Inbox:
             self._news.unpark_all()
 
     async def receive(self) -> Message:
-        """Wait for the next message; after the end, that is the end again and again."""
+        """Wait for the next message; after the end, returns the end message every time."""
         await trio.lowlevel.checkpoint()
         while not self._waiting and self._end is None:
             await self._news.park()
@@ -116,15 +115,15 @@ GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
 class ClientGone(OSError):
-    """There is nobody any more to send this to."""
+    """The client has gone, so nothing can be sent."""
 
 
 class _NotSpoken(Exception):
-    """The client asks for a protocol that is not on offer."""
+    """The client asks for an unsupported protocol."""
 
 
 class GuardedConfig(Config):
-    """Hypercorn's settings, with headers that go into every answer, those of its own included."""
+    """Hypercorn's settings, with headers for every response, including hypercorn's own."""
 
     def __init__(self, bounds: HttpBounds, headers: Headers) -> None:
         self.h11_max_incomplete_size = bounds.head_bytes
@@ -139,11 +138,11 @@ class GuardedConfig(Config):
 
 
 class GuardedProtocol(H11Protocol):
-    """Hypercorn's HTTP/1.1, without its ways into other protocols."""
+    """Hypercorn's HTTP/1.1, without its upgrades to other protocols."""
 
     @property
     def is_websocket(self) -> bool:
-        """Whether messages go to and fro."""
+        """Whether this connection is a WebSocket."""
         return isinstance(self.connection, H11WSConnection)
 
     @property
@@ -159,7 +158,7 @@ class GuardedProtocol(H11Protocol):
 
     @property
     def has_refused(self) -> bool:
-        """Whether hypercorn has turned down a WebSocket by itself, and now waits for nothing."""
+        """Whether hypercorn itself has refused a WebSocket, and now waits for nothing."""
         return isinstance(self.stream, WSStream) and self.stream.closed
 
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -181,7 +180,7 @@ class GuardedProtocol(H11Protocol):
         await super()._send_error_response(status_code if status_code < 500 else 400)
 
     async def refuse(self) -> None:
-        """Answer that this cannot be understood."""
+        """Respond that the request cannot be understood."""
         await self._send_error_response(400)
 
 
@@ -230,7 +229,7 @@ class _Handlers:
 
 @attrs.define(eq=False)
 class WriteTimeout:
-    """How long answers on a connection may wait for their reader; a handler that feeds makes it endless."""
+    """How long responses on a connection may wait for their reader; handlers of feeds make it infinite."""
 
     write_s: float
 
@@ -252,7 +251,7 @@ class GuardedConnection:
         self._life = trio.CancelScope()  # its deadline is until when the client must have sent what is awaited
 
     async def run(self, app: App, context: WorkerContext) -> None:
-        """Serve the client until it leaves or has had its time; nothing that goes wrong here reaches anybody else.
+        """Serve the client until it leaves or its time is up; errors here affect no other client.
 
         Cancellation: the connection ends at once, whatever the client does.
         """
@@ -344,7 +343,7 @@ class GuardedConnection:
                 pass
 
     async def send_text(self, text: bytes | memoryview) -> None:
-        """Send a message to a WebSocket past hypercorn, whose many steps would cost more than all else about it.
+        """Send a message to a WebSocket, bypassing hypercorn, whose many steps would be the largest part of the cost.
 
         Raises:
             ClientGone: The WebSocket is closed.
@@ -369,13 +368,13 @@ class GuardedConnection:
                 except GONE as error:
                     raise ClientGone("the client has gone") from error
                 except trio.Cancelled:
-                    # Nothing can follow what may have gone out in part.
+                    # Nothing can follow a message that may have been sent in part.
                     self._life.cancel(reason="writing was cut off, or nobody reads")
                     raise
             await trio.lowlevel.checkpoint()
 
     def _write_now(self, parts: Parts) -> Parts:
-        """Write what the network takes at once; returns the rest, uncopied: others hold it too."""
+        """Write what the network accepts at once; return the rest, not copied, because it is shared."""
         if not isinstance(self._stream, trio.SocketStream):
             return parts
         try:
@@ -392,7 +391,7 @@ class GuardedConnection:
         return rest
 
     async def _linger(self) -> None:
-        """Let the client read the last answer: closing while it may still send would take the answer from it."""
+        """Let the client read the last response: closing while it may still send could destroy the response."""
         below = _below(self._stream)
         with trio.move_on_after(_LINGER_S), contextlib.suppress(*GONE):
             await below.send_eof()
@@ -406,7 +405,7 @@ class GuardedConnection:
 
 
 def _frame_head(size: int) -> bytes:
-    """Return what stands before a whole text in a WebSocket; only clients mask what they send."""
+    """Return the frame header of a whole WebSocket text; only clients mask their messages."""
     if size < 126:
         return bytes((_TEXT_FRAME, size))
     return _LONG_HEAD.pack(_TEXT_FRAME, 126, size) if size < 65_536 else _LONGER_HEAD.pack(_TEXT_FRAME, 127, size)

@@ -9,5 +9,5 @@ MISSING: Final = f"HTTP needs more packages: {INSTALL}"
 
 
 def is_installed() -> bool:
-    """Tell whether they are."""
+    """Return whether the packages are installed."""
     return all(find_spec(part) is not None for part in _PARTS)

@@ -1,4 +1,4 @@
-"""Those who are being served, for as long as what they came in by is good."""
+"""The clients being served, for as long as their credential is valid."""
 
 from typing import Final
 
@@ -8,18 +8,18 @@ import trio
 from frontends.server.http.tokens import Credential
 
 _FAREWELL_S: Final = 0.5
-"""How long a last word may take once the credential has ended; whoever does not read it is cut off."""
+"""How long a goodbye may take once the credential has ended; a client that does not read it is cut off."""
 
 
 @attrs.define(eq=False)
 class Guest:
-    """Somebody who is being served by an answer, a feed or a WebSocket.
+    """A client being served by a response, a feed or a WebSocket.
 
     Attributes:
-        credential: What it came in by.
-        scope: Everything that is done for it.
-        good_until: When the credential ends by itself, on the clock of trio.
-        leaving: Is set when the credential has ended before.
+        credential: Its credential.
+        scope: The cancel scope of all its work.
+        good_until: When the credential expires, on trio's clock.
+        leaving: Set if the credential has ended earlier.
     """
 
     credential: Credential
@@ -29,13 +29,13 @@ class Guest:
     _says_goodbye: bool = False
 
     def say_goodbye_first(self) -> None:
-        """From now on, leave a moment for a last word at the end: whoever calls this sends nothing else then."""
+        """Reserve a moment for a goodbye at the end; the caller then sends nothing else."""
         self._says_goodbye = True
         self.scope.deadline = self.good_until + _FAREWELL_S
 
     @property
     def has_ended(self) -> bool:
-        """Whether the credential is no good any more."""
+        """Whether the credential is no longer valid."""
         return self.leaving.is_set() or trio.current_time() >= self.good_until
 
     async def wait_ended(self) -> None:
@@ -44,7 +44,7 @@ class Guest:
             await self.leaving.wait()
 
     def send_away(self) -> None:
-        """End what is done for it, as the credential has ended."""
+        """End its work, because the credential has ended."""
         if self.leaving.is_set():
             return
         self.leaving.set()

@@ -1,4 +1,4 @@
-"""How a browser gets in: a one-time code in a link, turned into a cookie."""
+"""Browser logins: a one-time code in a link becomes a cookie."""
 
 import hashlib
 import secrets
@@ -13,7 +13,7 @@ from frontends.server.access import Access
 from frontends.server.http.tokens import Credential
 
 CODE_MS: Final = 60_000
-"""How long a code is good."""
+"""How long a code is valid."""
 MAX_CODES: Final = 16
 """Codes that wait to be used; the oldest are forgotten."""
 LOGIN_MS: Final = 7 * 24 * 3_600_000
@@ -30,10 +30,10 @@ class _LoginEntry:
 
 
 class BrowserLogins:
-    """Codes that were given out and browsers that are logged in; of their secrets only the hashes are kept.
+    """The issued codes and the logged-in browsers; only the hashes of their secrets are kept.
 
     Args:
-        generation: Tells which token of the home is good now: a new one ends all codes and logins.
+        generation: Returns the number of the home's current token: a new one ends all codes and logins.
         now: The time in milliseconds.
     """
 
@@ -44,13 +44,13 @@ class BrowserLogins:
         self._logins: OrderedDict[bytes, _LoginEntry] = OrderedDict()
 
     def new_code(self, access: Access) -> str:
-        """Make a code that lets one browser in, once, within a minute."""
+        """Create a code that lets one browser in, once, within a minute."""
         code = secrets.token_urlsafe(16)
         self._store_entry(self._codes, code, access, CODE_MS, MAX_CODES)
         return code
 
     def redeem(self, code: str) -> str | None:
-        """Turn a code into the secret of a login; nothing if it is not good, or not any more."""
+        """Turn a code into the secret of a login; None if it is invalid or expired."""
         entry = self._codes.pop(_hash_of(code), None)
         if entry is None or not self._is_good(entry):
             return None
@@ -59,7 +59,7 @@ class BrowserLogins:
         return secret
 
     def credential_of(self, secret: str) -> Credential | None:
-        """Return what a cookie allows; nothing if it is not good."""
+        """Return the credential of a cookie; None if it is invalid."""
         hashed = _hash_of(secret)
         entry = self._logins.get(hashed)
         if entry is None or not self._is_good(entry):
@@ -86,12 +86,12 @@ class BrowserLogins:
 
 
 def _hash_of(secret: str) -> bytes:
-    # A lookup by hash tells an attacker nothing by its time: he cannot choose hashes.
+    # The timing of a lookup by hash reveals nothing: an attacker cannot choose hashes.
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
 def cookie_name(port: int, *, secure: bool) -> str:
-    """Return what the cookie is called: browsers share cookies between all ports of a host."""
+    """Return the name of the cookie, with the port: browsers share cookies between all ports of a host."""
     return f"{'__Host-' if secure else ''}session-core-{port}"
 
 

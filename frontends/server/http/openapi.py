@@ -66,7 +66,7 @@ _KEY: Final[Schema] = {
 
 def openapi_document() -> Schema:
     """Return the document as plain JSON."""
-    definitions = _moved(sc.vocabulary_schema()["$defs"])
+    definitions = _moved(sc.wire.vocabulary_schema()["$defs"])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -171,10 +171,10 @@ def _command_paths(definitions: Mapping[str, Schema]) -> Schema:
     paths: Schema = {
         "/v1/commands": _post("execute", "Run any command.", _ref("Execute"), {"description": "Its reply."})
     }
-    for command in sc.COMMANDS:
+    for command in sc.wire.COMMANDS:
         kind: type = command
-        name = sc.wire_tag(kind)
-        reply = {"description": "The reply.", "content": _json(_ref(sc.reply_type(command).__name__))}
+        name = sc.wire.wire_tag(kind)
+        reply = {"description": "The reply.", "content": _json(_ref(sc.wire.reply_type(command).__name__))}
         summary = inspect.cleandoc(kind.__doc__ or name).partition("\n\n")[0].replace("\n", " ")
         paths[f"/v1/commands/{name}"] = _post(
             name, summary, _without_type(definitions[kind.__name__]), reply, parameters=[_KEY]

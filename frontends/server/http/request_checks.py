@@ -1,8 +1,8 @@
-"""Who may come in, as a pure function of the head of a request.
+"""Admission of requests, as a pure function of the head of a request.
 
-The order is fixed, and nothing is done before all of it has passed: Host (421), Origin and Sec-Fetch-Site (403), token
-or cookie (401), and for what changes something the content type (415) and the size (413). A browser page of another
-site so never reaches the question whether its cookie is good.
+The order is fixed, and nothing happens before all checks have passed: Host (421), Origin and Sec-Fetch-Site (403),
+token or cookie (401), and for requests that change something the content type (415) and the size (413). So a page of
+another site is refused before its cookie is checked.
 """
 
 import ipaddress
@@ -29,14 +29,14 @@ SECURITY_HEADERS: Final = (
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
 )
-"""What every answer says, refusals included. There are no CORS headers, and none may be added."""
+"""The headers of every response, including refusals. There are no CORS headers, and none may be added."""
 OUR_HEADER: Final = "x-session-core"
-"""What a page of ours sends along with whatever changes something; a page of another site cannot."""
+"""Our own pages send this header with every request that changes something; a page of another site cannot."""
 OPEN_PATHS: Final = frozenset({"/healthz", "/login"})
-"""What needs no token: one says only that the server lives, the other has a secret of its own."""
+"""Paths without a token: one only says that the server is alive, the other has its own secret."""
 
 WRITING: Final = "POST"
-"""The only method by which anything is changed; of others there is no route, and no body is read."""
+"""The only method that changes anything; other methods have no route, and their body is not read."""
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _STRANGER: Final = (
@@ -60,23 +60,23 @@ class RequestHead:
         return [value for each, value in self.headers if each == name]
 
     def header_value(self, name: str) -> str | None:
-        """Return the value of a header; nothing if there is none, and what nothing equals if there are several."""
+        """Return the value of a header; None if it is missing, and a value that equals nothing if it is repeated."""
         values = self.header_values(name)
         return values[0] if len(values) == 1 else ("\0" if values else None)
 
 
 @attrs.frozen(kw_only=True)
 class AdmissionRules:
-    """What is compared with.
+    """The values that requests are checked against.
 
     Attributes:
         scheme: `http` or `https`.
-        hosts: What the server may be called, with its port; never a pattern.
+        hosts: The allowed names of the server, with its port; never a pattern.
         cookie: The name of the cookie.
-        body_bytes: How large a body may be.
-        token: Finds out what a token allows.
-        login: Finds out what a cookie allows.
-        origins: Addresses of pages that may talk to it beside its own; never a pattern.
+        body_bytes: The largest allowed body.
+        token: Returns the credential of a token.
+        login: Returns the credential of a cookie.
+        origins: Allowed origins of pages besides its own; never a pattern.
     """
 
     scheme: str
@@ -90,14 +90,14 @@ class AdmissionRules:
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """Why a request is not let in."""
+    """Why a request is refused."""
 
     status: int
-    error: sc.ErrorInfo
+    error: sc.wire.ErrorInfo
 
 
 def check(head: RequestHead, rules: AdmissionRules) -> Credential | Refusal | None:
-    """Return who asks, or why it is refused; nothing for those few paths that are open to all."""
+    """Return the credential of a request, or why it is refused; None for the few paths that are open to all."""
     host = (head.header_value("host") or "").lower()
     if host not in rules.hosts and host not in _own_names(head, rules):
         return _refusal(
@@ -128,7 +128,7 @@ def check(head: RequestHead, rules: AdmissionRules) -> Credential | Refusal | No
 
 
 def _own_names(head: RequestHead, rules: AdmissionRules) -> frozenset[str]:
-    """What the client has really reached: no name of a page can stand for its address, nor for `localhost`."""
+    """Return the names of the address that was actually reached: no page's host name can imitate it or `localhost`."""
     if head.own_address is None:
         return frozenset()
     address, port = head.own_address
@@ -140,7 +140,7 @@ def _own_names(head: RequestHead, rules: AdmissionRules) -> frozenset[str]:
 
 
 def host_names(addresses: Iterable[str], port: int, scheme: str) -> Iterable[str]:
-    """Return what these are called in a Host header; the usual port may be left out."""
+    """Return the names of these addresses in a Host header; the default port may be omitted."""
     for address in addresses:
         name = f"[{address}]" if ":" in address else address.lower()
         yield f"{name}:{port}"
@@ -150,7 +150,7 @@ def host_names(addresses: Iterable[str], port: int, scheme: str) -> Iterable[str
 
 def _credential(head: RequestHead, rules: AdmissionRules) -> Credential | None:
     authorization = head.header_value("authorization")
-    if authorization is not None:  # whoever shows a token is judged by that alone
+    if authorization is not None:  # a request with a token is judged by that alone
         scheme, _, token = authorization.partition(" ")
         return rules.token(token.strip()) if scheme.lower() == "bearer" else None
     secrets = [
@@ -174,4 +174,4 @@ def _check_cookie_use(head: RequestHead, origin: str | None) -> Refusal | None:
 
 
 def _refusal(status: int, code: str, message: str, field: str) -> Refusal:
-    return Refusal(status=status, error=sc.ErrorInfo(code=code, message=message, field=field))
+    return Refusal(status=status, error=sc.wire.ErrorInfo(code=code, message=message, field=field))

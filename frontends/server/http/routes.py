@@ -1,4 +1,4 @@
-"""What can be asked of the HTTP door, route by route."""
+"""The routes of the HTTP door."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -32,16 +32,16 @@ RouteAnswer = Response | EventsAnswer
 
 
 class Routes:
-    """The endpoints; each request has been let in, and says with `request.state.credential` by what.
+    """The endpoints; each request is admitted, with its credential in `request.state.credential`.
 
     Args:
-        server: What they ask.
-        bounds: How large bodies may be.
+        server: The server.
+        bounds: The size limits of bodies.
         logins: Turns codes into cookies.
         cookie: The name of the cookie.
         secure: Whether cookies are for TLS only.
         feeding: Counts a feed for the length of a block.
-        figures: The text of the figures.
+        figures: Returns the text of the metrics.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class Routes:
         return command_endpoint.answer({"ok": True})
 
     async def _login(self, request: Request) -> Response:
-        if request.method == "HEAD":  # previews of links: they must not use the code up
+        if request.method == "HEAD":  # link previews must not use up the code
             raise HTTPException(405, headers={"allow": "GET"})
         secret = self._logins.redeem(request.query_params.get("code", ""))
         if secret is None:
-            info = sc.ErrorInfo(code="not_allowed", message=_USED_LINK, field="code")
+            info = sc.wire.ErrorInfo(code="not_allowed", message=_USED_LINK, field="code")
             return command_endpoint.refuse(
                 info, 403, for_reading=command_endpoint.wants_page(request.headers.get("accept"))
             )
@@ -178,7 +178,7 @@ class Routes:
         return EventsAnswer(self._server, session_id, after, self._feeding)
 
     async def _not_a_websocket(self, request: Request) -> Response:
-        info = sc.ErrorInfo(code="invalid_input", message="this is for WebSockets", field="Upgrade")
+        info = sc.wire.ErrorInfo(code="invalid_input", message="this is for WebSockets", field="Upgrade")
         refusal = command_endpoint.refuse(info, 426)
         refusal.headers["upgrade"] = "websocket"
         return refusal

@@ -1,4 +1,4 @@
-"""Where the HTTP door listens and how much it takes; what would not be safe is refused."""
+"""The settings of the HTTP door: its address and its limits; unsafe settings are refused."""
 
 import ipaddress
 from pathlib import Path
@@ -18,21 +18,21 @@ class Tls:
 
 @attrs.frozen(kw_only=True)
 class HttpBounds:
-    """How much clients may ask of the door. Times are seconds.
+    """The limits of clients. Times are seconds.
 
     Attributes:
-        connections: At once, over all addresses.
-        connections_per_address: Of them, by one address; on one machine all programs share one.
+        connections: Concurrent connections over all addresses.
+        connections_per_address: Concurrent connections per address; all programs of one machine share one.
         head_s: How long the head of a request may take, from its first byte or the beginning of the connection.
-        idle_s: How long a connection may rest between two requests.
+        idle_s: How long a connection may be idle between two requests.
         body_s: How long the body of a request may take.
-        write_s: How long an answer may wait for its reader; feeds wait for ever, as they hold next to nothing.
-        head_bytes, body_bytes: How large the two may be.
-        large_bodies: Bodies of more than a mebibyte that are read at once.
-        requests_per_s, requests_at_once: Of one client that has shown who it is, and how many may come in a burst.
-        refusals_per_s, refusals_at_once: The same for those of an address that have not, one each for looking whether
-            the server lives, for logging in, and for whatever is refused.
-        farewell_s: How long the end may take.
+        write_s: How long a response may wait for its reader; feeds wait forever, because they hold next to nothing.
+        head_bytes, body_bytes: The largest head and body.
+        large_bodies: Bodies of more than a mebibyte that are read concurrently.
+        requests_per_s, requests_at_once: The rate and the burst of one authenticated client.
+        refusals_per_s, refusals_at_once: The same for unauthenticated clients of one address, separately for health
+            checks, for logging in, and for refused requests.
+        farewell_s: How long closing may take.
     """
 
     connections: int = 2_048
@@ -60,12 +60,12 @@ class HttpSettings:
         port: 0 lets the system choose.
         tls: Certificate and key; without them nothing is encrypted.
         allow_remote: Listen beyond this machine although nothing is encrypted, for instance behind a proxy.
-        urls: By what addresses clients reach it from elsewhere, as a browser shows them, such as
-            `https://agents.example.net`; links begin with the first of them.
-        names: What clients may call this server beside its address, such as `agents.example.net:8443`.
-        origins: Of what other addresses pages may talk to it, such as `https://agents.example.net` where a proxy
-            speaks TLS for it; never one that serves pages of others too.
-        bounds: How much is taken.
+        urls: Its URLs for clients elsewhere, as a browser shows them, such as `https://agents.example.net`; links begin
+            with the first of them.
+        names: Allowed names of this server besides its address, such as `agents.example.net:8443`.
+        origins: Other origins whose pages may talk to it, such as `https://agents.example.net` if a proxy speaks TLS
+            for it; never one that also serves other people's pages.
+        bounds: The limits.
     """
 
     host: str = "127.0.0.1"
@@ -78,10 +78,10 @@ class HttpSettings:
     bounds: HttpBounds = HttpBounds()
 
     def check(self) -> None:
-        """Refuse what cannot work or would not be safe.
+        """Refuse settings that cannot work or are unsafe.
 
         Raises:
-            InvalidInput: It is one of these; the message says what to do.
+            InvalidInput: The settings cannot work or are unsafe; the message says what to do.
         """
         address = self.address
         if not 0 <= self.port <= 65_535:
@@ -104,7 +104,7 @@ class HttpSettings:
 
     @property
     def address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-        """The address to listen on; names are not looked up, as that may lead anywhere."""
+        """The address to listen on; names are not resolved, because they may lead anywhere."""
         text = "127.0.0.1" if self.host == "localhost" else self.host.strip("[]")
         try:
             return ipaddress.ip_address(text)
@@ -115,5 +115,5 @@ class HttpSettings:
 
     @property
     def scheme(self) -> str:
-        """What addresses of this server begin with."""
+        """The scheme of this server's URLs."""
         return "https" if self.tls is not None else "http"

@@ -1,8 +1,8 @@
 """The token of a home, and tokens with fewer rights that are made from it.
 
-The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps nothing but its hash.
-A token with fewer rights says what they are and until when it is good, sealed with a key that comes from the token of
-the home: a new one ends all of them. Each is in a list (`given`), without its secret, and good while it is there.
+The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps only its hash. A token
+with fewer rights contains these rights and its expiry, sealed with a key derived from the token of the home: a new home
+token invalidates all of them. Each is in a list (`token_list`), without its secret, and valid while it is there.
 """
 
 import base64
@@ -20,7 +20,7 @@ import attrs
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
-from frontends.server.http.issued_tokens import (
+from frontends.server.http.token_list import (
     MAX_NAME_CHARS,
     GivenToken,
     add_given_token,
@@ -37,19 +37,19 @@ _MOST_CHARS: Final = 4_096
 _MOST_SESSIONS: Final = 64
 DAY_MS: Final = 24 * 3_600_000
 MAX_SCOPED_MS: Final = 30 * DAY_MS
-"""How long a token with fewer rights may be good for: who was given it forgets it sooner."""
+"""The longest validity of a token with fewer rights: its bearer forgets it sooner."""
 
 
 @attrs.frozen(kw_only=True)
 class Credential:
-    """How a client has shown that it may come in.
+    """The proof with which a client was admitted.
 
     Attributes:
-        id: Tells clients with different tokens or logins apart; says nothing about the secret itself.
-        kind: What it has shown.
-        access: What it may do.
-        generation: Which token of the home this rests on; it ends with that one.
-        expires_at: When it ends in any case.
+        id: Distinguishes clients with different tokens or logins; reveals nothing about the secret itself.
+        kind: The kind of proof.
+        access: Its rights.
+        generation: The number of the home token that it depends on; it ends with that token.
+        expires_at: When it expires.
     """
 
     id: str
@@ -65,10 +65,10 @@ def token_file(home: Path) -> Path:
 
 
 def ensure_token(home: Path) -> str:
-    """Return the token of a home, made now if there is none.
+    """Return the token of a home; creates it if there is none.
 
     Raises:
-        StoreUnusable: It cannot be made or read, or somebody else may have read it.
+        StoreUnusable: The token cannot be created or read, or another user may have read it.
     """
     file = prepare_run_folder(home) / "token"
     try:
@@ -77,7 +77,7 @@ def ensure_token(home: Path) -> str:
         pass
     beside = _write_beside(file)
     try:
-        os.link(beside, file)  # unlike a rename, it does not replace what somebody else has just made
+        os.link(beside, file)  # unlike a rename, it does not replace a token that another process has just created
     except FileExistsError:
         pass
     except OSError as error:
@@ -88,10 +88,10 @@ def ensure_token(home: Path) -> str:
 
 
 def rotate(home: Path) -> str:
-    """Give a home another token; the one before is good for nothing from now on, nor is anything made from it.
+    """Give a home a new token; the old one is invalid from now on, and so is everything derived from it.
 
     Raises:
-        StoreUnusable: It cannot be written.
+        StoreUnusable: The token cannot be written.
     """
     file = prepare_run_folder(home) / "token"
     beside = _write_beside(file)
@@ -104,21 +104,21 @@ def rotate(home: Path) -> str:
 
 
 def scoped_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> str:
-    """Make a token that lets its bearer do no more than `access`, until then; see `give_token`."""
+    """Create a token limited to `access`, valid until `expires_at`; see `give_token`."""
     return give_token(home, access, expires_at=expires_at, name=name)[1]
 
 
 def given_tokens(home: Path) -> tuple[GivenToken, ...]:
-    """Return the tokens with fewer rights that are good.
+    """Return the valid tokens with fewer rights.
 
     Raises:
-        StoreUnusable: The home has no token that can be used, or its list cannot be read.
+        StoreUnusable: The home has no usable token, or its list cannot be read.
     """
     return read_given(home, _mark_of(ensure_token(home)))
 
 
 def revoke(home: Path, ids: Collection[str]) -> None:
-    """Take tokens with fewer rights back: whoever came in by one is sent away, within a second or so.
+    """Revoke tokens with fewer rights; their clients are disconnected within a second or so.
 
     Raises:
         StoreUnusable: The list cannot be changed.
@@ -127,12 +127,12 @@ def revoke(home: Path, ids: Collection[str]) -> None:
 
 
 def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[GivenToken, str]:
-    """Make a token that lets its bearer do no more than `access`, until then, and note it in the list under a `name`.
+    """Create a token limited to `access`, valid until `expires_at`, and add it to the list under a `name`.
 
     Raises:
-        InvalidInput: It would be good for too long, or for too many sessions, or its name is no line.
-        Conflict: Too many are good already.
-        StoreUnusable: The home has no token that can be used.
+        InvalidInput: Its validity is too long, it has too many sessions, or its name is not a single line.
+        Conflict: There are too many valid tokens already.
+        StoreUnusable: The home has no usable token.
     """
     if len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise sc.InvalidInput(f"a name is one line of at most {MAX_NAME_CHARS} characters", field="name")
@@ -151,14 +151,14 @@ def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -
         name=name,
     )
     said = {"id": given.id, "role": given.role, "sessions": given.sessions, "expires_at": expires_at}
-    payload = _to_text(sc.encode(said))
+    payload = _to_text(sc.wire.encode(said))
     add_given_token(home, given)
     return given, f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(main), payload))}"
 
 
 @attrs.frozen(kw_only=True)
 class TokenFilesState:
-    """What the files said; `seen` and `listed` are from before they were read, so that a change meanwhile is seen."""
+    """The content of the files; the stamps were taken before reading, so a change meanwhile is noticed."""
 
     token_file_stamp: tuple[int, int] | None
     list_file_stamp: tuple[int, int] | None
@@ -168,7 +168,7 @@ class TokenFilesState:
 
 
 class TokenKeeper:
-    """Tells good tokens from bad ones, without knowing them; sees at once when the home has another one."""
+    """Verifies tokens without storing them; notices at once when the home has a new one."""
 
     def __init__(self, home: Path) -> None:
         self.generation = 0
@@ -183,7 +183,7 @@ class TokenKeeper:
 
     @property
     def has_changed(self) -> bool:
-        """Whether the files are others than those that were read; costs two looks at their names."""
+        """Whether the files have changed since they were read; costs two stat calls."""
         return (_state_of(self._file), _state_of(self._list)) != (
             self._current.token_file_stamp,
             self._current.list_file_stamp,
@@ -202,28 +202,28 @@ class TokenKeeper:
         )
 
     def use_state(self, state: TokenFilesState) -> None:
-        """Let what was read count from now on; a token that is gone, or that others may have read, lets nobody in."""
+        """Apply a state that was read; a token that is missing, or that others may have read, admits no client."""
         if state.token_file_stamp != self._current.token_file_stamp:
             self.generation += 1
         self._current = state
 
     def refresh(self) -> int:
-        """Look whether anything has changed, and return the number of the present token.
+        """Reload the files if they have changed, and return the number of the current token.
 
-        Whoever can wait has it read in a thread before, so that nothing is left to be read here.
+        Async callers read them in a thread before, so nothing is left to read here.
         """
         if self.has_changed:
             self.use_state(self.read_files())
         return self.generation
 
     def is_good(self, credential: Credential) -> bool:
-        """Tell whether what somebody came in by lets them stay, as far as was seen when it was looked last."""
+        """Return whether a credential is still valid, as of the last reload."""
         if credential.generation != self.generation:
             return False
         return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._current.given
 
     def credential_of(self, token: str) -> Credential | None:
-        """Return what a token allows; nothing if it is not a good one."""
+        """Return the credential of a token; None if it is invalid."""
         generation = self.refresh()
         if not self._current.hash or len(token) > _MOST_CHARS or not token.isascii():
             return None
@@ -234,7 +234,7 @@ class TokenKeeper:
         return Credential(id="token", kind="token", access=EVERYTHING, generation=generation)
 
     def _read_list(self, mark: str) -> frozenset[str]:
-        """Read which tokens were given out; where that cannot be known, none of them is good."""
+        """Read the ids of issued tokens; if they cannot be read, none is valid."""
         try:
             return frozenset(each.id for each in read_given(self._home, mark))
         except (OSError, sc.StoreUnusable):
@@ -245,7 +245,7 @@ class TokenKeeper:
         if not hmac.compare_digest(_to_text(_seal(self._current.key, payload)).encode(), seal.encode()):
             return None
         try:
-            said = sc.decode(_from_text(payload), sc.JsonObject)
+            said = sc.wire.decode(_from_text(payload), sc.JsonObject)
         except (sc.ProtocolError, binascii.Error):  # sealed by us, so this is one of another version
             return None
         role, named, expires_at = said.get("role"), said.get("sessions"), said.get("expires_at")
@@ -264,7 +264,7 @@ class TokenKeeper:
 
 
 def _write_beside(file: Path) -> Path:
-    """Write a new token to a file of its own, so that the real one is never seen half-written."""
+    """Write a new token to a separate file, so the real one is never seen half-written."""
     beside = file.with_name(f"token.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -313,7 +313,7 @@ def _hash_of(token: str) -> bytes:
 
 
 def _mark_of(token: str) -> str:
-    """Return what tells one token of the home from the next, and says nothing about it."""
+    """Return a mark that distinguishes one home token from the next, and reveals nothing about it."""
     return hmac.digest(token.encode(), b"session-core: which token of the home", "sha256").hex()[:16]
 
 

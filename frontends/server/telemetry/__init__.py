@@ -1,4 +1,4 @@
-"""OpenTelemetry for those who ask for it: a span for each turn, model call and tool call of a running service.
+"""OpenTelemetry, on request: a span for each turn, model call and tool call of a running service.
 
 | module | holds |
 | --- | --- |
@@ -6,7 +6,7 @@
 | `availability` | whether telemetry is wanted: `--telemetry`, or the variables that all such programs know |
 | `exporter` | `open_telemetry`: the SDK, sending from a thread of its own; the only module that imports it |
 
-Nothing here can hold anybody up: who follows too slowly misses events, which is counted, and what cannot be sent is
-dropped. Spans name models, tools and states, and count tokens. Texts, arguments, results and error messages are not in
-them.
+Nothing here can block the service: a slow reader misses events, which is counted, and spans that cannot be sent are
+dropped. Spans name models, tools and states, and count tokens. They contain no texts, arguments, results or error
+messages.
 """

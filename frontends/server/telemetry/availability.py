@@ -12,7 +12,7 @@ MISSING: Final = "telemetry needs packages that are not installed: pip install '
 
 
 def is_wanted(environ: Mapping[str, str], *, asked: bool) -> bool:
-    """Tell whether spans are to be sent: somebody asked for it, or said where to, and nobody has switched it off."""
+    """Return whether to send spans: they were requested, or a target is set, and they are not switched off."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
@@ -21,7 +21,7 @@ def is_wanted(environ: Mapping[str, str], *, asked: bool) -> bool:
 
 
 def is_installed() -> bool:
-    """Tell whether what sends them is there."""
+    """Return whether the packages that send spans are installed."""
     try:
         return all(find_spec(part) is not None for part in _PARTS)
     except ModuleNotFoundError:  # a part of the way to it is missing

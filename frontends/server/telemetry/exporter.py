@@ -1,4 +1,4 @@
-"""Sending spans with the SDK of OpenTelemetry, which does so from a thread of its own."""
+"""Send spans with the OpenTelemetry SDK, from the SDK's own thread."""
 
 import logging
 import time
@@ -73,7 +73,7 @@ _NANOS: Final = 1_000_000
 
 
 class PatientExporter(SpanExporter):
-    """Hands spans to another exporter; its failures are counted, and told now and then.
+    """Passes spans to another exporter; counts its failures, and logs them at intervals.
 
     Attributes:
         failed: Spans that could not be sent.
@@ -170,7 +170,7 @@ class _Sending:
             self._read.set()
 
     async def end_after(self, ending: trio.Event) -> None:
-        """End when the service begins to: there is no need to wait for one after the other."""
+        """End as soon as the service begins to, so both end concurrently."""
         await ending.wait()
         await self.end()
 
@@ -262,7 +262,7 @@ async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Keep the SDK from writing about every failure, and headers with keys into the log; we tell what matters."""
+    """Stop the SDK from logging every failure, and headers with keys; we log what matters."""
     theirs = logging.getLogger("opentelemetry")
     before = theirs.level
     theirs.setLevel(logging.CRITICAL + 1)

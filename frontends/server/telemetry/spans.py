@@ -1,11 +1,11 @@
 """From events to spans: turns, the model calls in them, and the tool calls.
 
 Rules:
-1. What is told is chosen here, field by field: names of models and tools, ids, counts and states from closed lists.
-   No text that a person, a model or a tool has written is among it.
-2. A span that has begun ends once, or is lost. Lost are those that were open when events were missed, as nobody knows
-   whether they have ended since.
-3. There is a bound on open spans; what is beyond it is lost.
+1. This module chooses the attributes field by field: names of models and tools, ids, counts and states from closed
+   lists. They include no text that a person, a model or a tool has written.
+2. A span that has begun ends once, or is lost. Spans are lost if they were open when events were missed, because they
+   may have ended since.
+3. The number of open spans is limited; spans beyond the limit are lost.
 """
 
 from collections.abc import Iterator, Mapping
@@ -84,7 +84,7 @@ class SpanMaker:
         self._most = most
         self._open: set[str] = set()
         self._sessions: dict[sc.SessionId, _SessionSpans] = {}
-        self._helpers: dict[sc.SessionId, str] = {}
+        self._subagents: dict[sc.SessionId, str] = {}
 
     def feed(self, session_event: sc.SessionEvent) -> Iterator[SpanStep]:
         """Return what an event means; most mean nothing."""
@@ -111,9 +111,9 @@ class SpanMaker:
             case _e.ToolCallStarted():
                 yield from self._call_began(session_id, event, time_ms)
             case _e.TaskStarted(call_id=call_id, child_id=child_id):
-                self._helpers[child_id] = _call_key(session_id, call_id)
-                if len(self._helpers) > self._most:
-                    del self._helpers[next(iter(self._helpers))]
+                self._subagents[child_id] = _call_key(session_id, call_id)
+                if len(self._subagents) > self._most:
+                    del self._subagents[next(iter(self._subagents))]
             case _e.ToolCallFinished(result=result):
                 status = {"session_core.tool.status": result.status}
                 why = None if result.status in _FINE else result.status
@@ -122,18 +122,18 @@ class SpanMaker:
                 yield from self._turn_ended(session_id, outcome, time_ms)
             case _e.SessionDeleted():
                 yield from self._interrupt_session(session_id, time_ms)
-                self._helpers.pop(session_id, None)
+                self._subagents.pop(session_id, None)
             case _:
                 pass
 
     def drop_open_spans(self, events: int) -> Iterator[SpanStep]:
-        """Tell that events were missed: whatever is open is lost."""
+        """Report missed events: all open spans are lost."""
         self.missed_events += events
         self.lost_spans += len(self._open)
         keys = sorted(self._open)
         self._open.clear()
         self._sessions.clear()
-        self._helpers.clear()
+        self._subagents.clear()
         for key in keys:
             yield SpanLost(key=key)
 
@@ -155,7 +155,7 @@ class SpanMaker:
             name="turn",
             time_ms=time_ms,
             attributes={**_session_attributes(session_id), **_operation("invoke_agent")},
-            parent=self._known(self._helpers.get(session_id)),
+            parent=self._known(self._subagents.get(session_id)),
         )
         if self._begin(step):
             session.turn = step.key
@@ -163,7 +163,7 @@ class SpanMaker:
 
     def _turn_ended(self, session_id: sc.SessionId, outcome: sc.TurnOutcome, time_ms: int) -> Iterator[SpanStep]:
         session = self._sessions.pop(session_id, None)
-        self._helpers.pop(session_id, None)
+        self._subagents.pop(session_id, None)
         if session is None:
             return
         error = None if outcome.status in _FINE else outcome.status
@@ -234,7 +234,7 @@ class SpanMaker:
     # --- open spans ---------------------------------------------------------------------------------------------------
 
     def _begin(self, step: SpanBegan) -> bool:
-        """Tell whether there is room for one more."""
+        """Return whether there is room for one more."""
         fits = step.key not in self._open and len(self._open) < self._most
         if fits:
             self._open.add(step.key)

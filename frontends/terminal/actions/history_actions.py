@@ -1,4 +1,4 @@
-"""What people do with what was said: say it differently, go back, continue elsewhere, take it along."""
+"""Actions on the conversation so far: edit, go back, fork, copy and export."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from frontends.terminal.screens import picker_choices
 from frontends.terminal.screens.picker import LineInputScreen, Picker, PickerChoice
 
 LONG_S: Final = 1.0
-"""From when on people are told that something goes on."""
+"""Seconds after which a running operation is mentioned."""
 AGAIN_S: Final = 10.0
-"""How often they are told so again."""
+"""Seconds between two such mentions."""
 _MOST_NAMED: Final = 20
-"""Files that a question names."""
+"""The most files that a confirmation lists by name."""
 
 
 class HistoryActions(TerminalBase):
-    """The actions about the past of the viewed session."""
+    """The actions on the history of the viewed session."""
 
     def _user_message_choices(self) -> list[PickerChoice[sc.Message]]:
         state = self.service_actions.state
@@ -38,7 +38,7 @@ class HistoryActions(TerminalBase):
         return choices
 
     async def _run_with_progress(self, what: str, work: Awaitable[object]) -> None:
-        """Do something, and say that it goes on while it takes long."""
+        """Await `work`, and show that it is still running if it takes long."""
         began = monotonic()
 
         def report_progress() -> None:
@@ -52,39 +52,39 @@ class HistoryActions(TerminalBase):
             first.stop()
             again.stop()
 
-    # --- stopping and going on ----------------------------------------------------------------------------------------
+    # --- stop and resume ----------------------------------------------------------------------------------------------
 
     def action_stop(self) -> None:
         """Stop the viewed session's turn."""
         self.run_in_background(self.service_actions.stop(self.service_actions.viewed_session(), "turn"))
 
     def action_stop_all(self) -> None:
-        """Stop the viewed session with its helpers."""
+        """Stop the viewed session and its subagents."""
         self.run_in_background(self.service_actions.stop(self.service_actions.viewed_session(), "subtree"))
 
     def action_resume(self) -> None:
-        """Go on where a turn was cut short."""
+        """Resume an interrupted turn."""
         self.run_in_background(self.service_actions.resume(self.service_actions.viewed_session()))
 
     def action_compact(self) -> None:
-        """Sum the conversation up."""
+        """Compact the conversation."""
         compacting = self.service_actions.client.compact_context(self.service_actions.viewed_session())
         self.run_in_background(self._run_with_progress("summing up", compacting))
 
     def action_clear(self) -> None:
-        """Begin the conversation afresh."""
+        """Clear the conversation."""
         self.run_in_background(self.service_actions.client.clear_context(self.service_actions.viewed_session()))
 
-    # --- saying it differently ----------------------------------------------------------------------------------------
+    # --- edit and branches --------------------------------------------------------------------------------------------
 
     def action_edit(self) -> None:
-        """Choose something to say differently."""
+        """Choose a message to edit."""
 
         if choices := self._user_message_choices():
             self.ask(Picker("Say differently", choices), self.edit_message)
 
     def action_branches(self) -> None:
-        """Choose among the branches."""
+        """Choose a branch."""
         state = self.service_actions.state
         choices = picker_choices.branch_choices(state, now_ms()) if state is not None else []
         session_id = self.service_actions.viewed_session()
@@ -98,7 +98,7 @@ class HistoryActions(TerminalBase):
             self.tell("this conversation has one branch; /edit begins another")
 
     def action_fork(self, name: str = "") -> None:
-        """Continue from here in a new session."""
+        """Fork the session here."""
         self.run_in_background(
             self._fork(self.service_actions.target, self.service_actions.viewed_session(), name.strip() or None)
         )
@@ -107,13 +107,13 @@ class HistoryActions(TerminalBase):
         created = await self.service_actions.client.fork_session(session_id, name=name)
         if self.service_actions.target.is_same(target):
             self.view(created.session_id)
-        else:  # who looks at something else by now is not taken away from it
+        else:  # do not pull the user away from another session
             self.tell("the new session is in the list")
 
-    # --- going back ---------------------------------------------------------------------------------------------------
+    # --- undo ---------------------------------------------------------------------------------------------------------
 
     def action_undo(self) -> None:
-        """Choose where to go back to."""
+        """Choose a message to go back to."""
 
         if choices := self._user_message_choices():
             target = self.service_actions.target
@@ -139,7 +139,7 @@ class HistoryActions(TerminalBase):
         self.tell(_describe_restore(reply), title="gone back", seconds=10)
 
     def action_redo(self) -> None:
-        """Take the last undo back."""
+        """Take back the last undo."""
         self._begin_redo(self.service_actions.viewed_session())
 
     def _begin_redo(self, session_id: sc.SessionId, *, force: bool = False) -> None:
@@ -160,7 +160,7 @@ class HistoryActions(TerminalBase):
             return
         self.tell(_describe_restore(reply), title="the undo is taken back", seconds=10)
 
-    # --- taking it along ----------------------------------------------------------------------------------------------
+    # --- copy and export ----------------------------------------------------------------------------------------------
 
     def action_copy_answer(self) -> None:
         """Copy the last answer."""
@@ -173,7 +173,7 @@ class HistoryActions(TerminalBase):
             self.tell("there is no answer yet", "warning")
 
     def action_export(self, file: str = "") -> None:
-        """Write the conversation to a file."""
+        """Export the conversation to a file."""
         session_id = self.service_actions.viewed_session()
 
         def export_as(name: str) -> None:
@@ -201,7 +201,7 @@ class HistoryActions(TerminalBase):
         self.tell(f"written to {written}")
 
     def action_change_directory(self, directory: str = "") -> None:
-        """Work in another directory."""
+        """Change the working directory."""
         target = self.service_actions.target
 
         def change_to(name: str) -> None:
@@ -215,15 +215,15 @@ class HistoryActions(TerminalBase):
 
 
 def _place(base: str, typed: str) -> Path:
-    """Return the file that somebody means."""
+    """Return the file that was typed."""
     try:
         return Path(base) / Path(typed).expanduser()
-    except RuntimeError as error:  # nobody is called so
+    except RuntimeError as error:  # there is no such user
         raise sc.InvalidInput(f"{typed!r}: {error}", field="path") from None
 
 
 def _overwrite_question(changed: sc.FilesChanged) -> str:
-    """Ask whether files that were changed since are to be overwritten."""
+    """Return the question whether to overwrite files that have changed since."""
     named = [f"  {inert_line(path)}: {inert_line(why)}" for path, why in changed.files[:_MOST_NAMED]]
     remaining = len(changed.files) - len(named)
     more = [f"  and {remaining} more"] if remaining else []

@@ -1,6 +1,6 @@
-"""What people want, done: each wish is one or two commands to the service, and an error is a sentence.
+"""User actions: each sends one or two commands to the service, and an error is one sentence.
 
-Nothing here draws. What a command has changed comes back through the feeds, like what others do.
+Nothing here draws. The effects of a command come back through the feeds, like those of other clients.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NAME_CHARS: Final = 60
 
 
 class ServiceActions(ServiceQueries):
-    """Carries wishes out."""
+    """Carries out user actions."""
 
     def placeholder(self) -> str:
-        """What the empty composer says."""
+        """Return the text of the empty composer."""
         state, fleet = self.state, self._app.terminal_state.fleet
         if fleet is not None and fleet.read_only is not None:
             return f"nothing can be changed any more: {fleet.read_only}"
@@ -43,26 +43,26 @@ class ServiceActions(ServiceQueries):
         if state is not None and not state.activity.is_at_rest:
             return "queue a message; Esc stops the turn"
         if state is None:
-            return "ask for something"  # the welcome says how
+            return "ask for something"  # the welcome text explains how
         return "ask for something; / for commands, @ for files, ! for the shell"
 
     def parting_hint(self, again: str) -> str:
-        """What leaving means, for somebody who is about to; `again` is what they are to do once more."""
+        """Describe what leaving means to somebody about to leave; `again` is the key or command to repeat."""
         if self._app.options.embedded:
             return f"{again} again closes the terminal and ends the work; everything said is kept"
         return f"{again} again closes the terminal; the work goes on"
 
     @property
     def work_would_end(self) -> bool:
-        """Whether something runs that ends with the terminal."""
+        """Whether something is running that ends with the terminal."""
         fleet = self._app.terminal_state.fleet
         busy = fleet is not None and any(not each.activity.is_at_rest for each in fleet.sessions.values())
         return busy and self._app.options.embedded
 
-    # --- the beginning ------------------------------------------------------------------------------------------------
+    # --- the first session --------------------------------------------------------------------------------------------
 
     def fleet_changed(self) -> None:
-        """View the session that was asked for, once the list of all is there, and tell those who wait which it is."""
+        """Once the list of sessions has loaded, view the requested one and decide the target that messages wait for."""
         fleet = self._app.terminal_state.fleet
         if fleet is None or self._begun:
             return
@@ -71,7 +71,7 @@ class ServiceActions(ServiceQueries):
         first, is_viewed, start = self._first, self.target is self._first, self._first.new
         first.decide(found, refused)
         if self._new is first and (found is not None or refused is not None):
-            self._new = MessageTarget(start)  # the next new session is another one
+            self._new = MessageTarget(start)  # a later new session needs its own target
         if is_viewed and found is not None:
             self._app.terminal_state.view(found.session_id)
         if refused is not None:
@@ -84,7 +84,7 @@ class ServiceActions(ServiceQueries):
     def _find_first_session(
         self, sessions: tuple[sc.SessionSummary, ...]
     ) -> tuple[sc.SessionSummary | None, str | None]:
-        """Return the session to begin with, and why there is not the one that was named."""
+        """Return the session to begin with, and why the named one was not found."""
         options = self._app.options
         try:
             if options.session is not None:
@@ -94,22 +94,22 @@ class ServiceActions(ServiceQueries):
             return None, None if options.session is None else str(error)
 
     def view(self, session_id: sc.SessionId | None) -> None:
-        """View another session, or the draft of a new one."""
+        """View another session or the draft of a new one."""
         if session_id is None:
             self._new = MessageTarget(self._copy_new_session())
         self._app.terminal_state.view(session_id)
 
     def _copy_new_session(self) -> NewSession:
-        """Return what another session begins with: the same folder and model, and never the same permissions."""
+        """Return settings for another new session: the same folder and model, but never the same permissions."""
         if self.session_id is None:
             return self.draft
         current = self.target.new
         return NewSession(cwd=current.cwd, model=current.model, mode=self._app.options.permissions)
 
-    # --- saying something ---------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     async def ensure_session(self, target: MessageTarget, named_after: str = "") -> sc.SessionId:
-        """Return the session that something goes to, made now if there is none yet."""
+        """Return the session of a target, creating it if necessary."""
         client = await self._app.terminal_state.wait_connected()
         await target.wait_decided()
         async with target.creation_lock:
@@ -129,7 +129,7 @@ class ServiceActions(ServiceQueries):
             return target.session_id
 
     async def send_submission(self, submission: PromptSubmission) -> None:
-        """Send a message, or put it in the place of the one that is being edited."""
+        """Send a message, or replace the one being edited."""
         session_id = await self.ensure_session(submission.target, submission.text)
         images, files = images_of(submission.attached), files_of(submission.attached)
         editing = submission.editing
@@ -149,7 +149,7 @@ class ServiceActions(ServiceQueries):
             )
 
     async def send_now(self, item: sc.QueueItem, target: MessageTarget) -> None:
-        """Have the agent read a message that waits within its turn, or at once if it rests."""
+        """Steer the running turn with a queued message, or send it at once if the session is idle."""
         session_id = await self.ensure_session(target)
         taken = await self.client.take_queue(session_id, item.item_id)
         for each in taken.items:
@@ -157,17 +157,17 @@ class ServiceActions(ServiceQueries):
             submission = PromptSubmission(text=text, target=target, attached=attached, steer=True)
             try:
                 await self.send_submission(submission)
-            except Exception:  # it waits no more, so it would be lost
+            except Exception:  # it has left the queue and would be lost
                 self._app.restore_unsent(submission)
                 raise
 
     async def run_line(self, line: str, target: MessageTarget) -> None:
-        """Run a line in the shell, as far as the permissions allow."""
+        """Run a shell line, as far as the permissions allow."""
         session_id = await self.ensure_session(target, line)
         await self.client.run_shell_line(session_id, line)
 
     async def run_command(self, name: str, arguments: str, target: MessageTarget) -> None:
-        """Have an extension do something."""
+        """Run a command of an extension."""
         session_id = await self.ensure_session(target)
         extension, _, short = name.rpartition(".")
         reply = await self.client.run_command(session_id, short, arguments, extension=extension or None)
@@ -183,14 +183,14 @@ class ServiceActions(ServiceQueries):
     # --- stopping -----------------------------------------------------------------------------------------------------
 
     async def stop(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
-        """Stop a session, and say what became of it."""
+        """Stop a session and report the outcome."""
         outcome = await self.client.request_stop(session_id, scope=scope)
         self._app.tell(*_describe_stop(outcome))
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
     async def approve(self, answer_message: RequestPanel.ApprovalDecided, session_id: sc.SessionId) -> None:
-        """Say yes or no to a tool call, and tell if somebody else was faster."""
+        """Approve or deny a tool call, and report if another client was faster."""
         reply = await self.client.answer_approval(
             session_id,
             answer_message.approval.request_id,
@@ -202,7 +202,7 @@ class ServiceActions(ServiceQueries):
             self._app.tell("this was answered already")
 
     async def answer(self, answer_message: RequestPanel.DialogValueGiven, session_id: sc.SessionId) -> None:
-        """Answer an extension, and tell if somebody else was faster."""
+        """Answer a dialog, and report if another client was faster."""
         reply = await self.client.answer_dialog(session_id, answer_message.dialog.request_id, answer_message.value)
         if not reply.accepted:
             self._app.tell("this was answered already")
@@ -210,7 +210,7 @@ class ServiceActions(ServiceQueries):
     # --- settings -----------------------------------------------------------------------------------------------------
 
     async def use_model(self, model: str, target: MessageTarget) -> None:
-        """Let another model answer, in a session or in the one that is to begin."""
+        """Switch the model of a session, existing or new."""
         await target.wait_decided()
         async with target.creation_lock:
             if target.session_id is None:
@@ -221,18 +221,18 @@ class ServiceActions(ServiceQueries):
             self._app.tell(f"{model} answers from the next step on")
 
     async def set_thinking(self, thinking: sc.Thinking, target: MessageTarget) -> None:
-        """Have the model reason more or less."""
+        """Set how much the model reasons."""
         await target.wait_decided()
         async with target.creation_lock:
             if target.session_id is None:
                 self._change_new_session(target, thinking=thinking)
                 return
-        if target.new.model is None:  # it was made a moment ago, and has not told us yet what it begins with
+        if target.new.model is None:  # just created; its model is not known yet
             raise sc.Disconnected(NOT_YET)
         await self.client.switch_model(target.session_id, target.new.model, thinking=thinking)
 
     async def use_mode(self, mode: sc.PermissionMode, target: MessageTarget) -> None:
-        """Change what needs a yes."""
+        """Change the permission mode."""
         await target.wait_decided()
         async with target.creation_lock:
             if target.session_id is None:
@@ -241,7 +241,7 @@ class ServiceActions(ServiceQueries):
         await self.client.change_permission_mode(target.session_id, mode)
 
     async def change_directory(self, typed: str, target: MessageTarget) -> None:
-        """Work in another directory, in a session or in the one that is to begin."""
+        """Change the working directory of a session, existing or new."""
         await target.wait_decided()
         path = str(await anyio.to_thread.run_sync(_folder, target.new.cwd, typed))
         async with target.creation_lock:
@@ -254,16 +254,16 @@ class ServiceActions(ServiceQueries):
         target.new = attrs.evolve(target.new, **changes)
         self._app.redraw()
 
-    # --- the past -----------------------------------------------------------------------------------------------------
+    # --- history ------------------------------------------------------------------------------------------------------
 
     async def resume(self, session_id: sc.SessionId) -> None:
-        """Go on where a turn was cut short."""
+        """Resume an interrupted turn."""
         reply = await self.client.resume_session(session_id)
         if not reply.started:
             self._app.tell("the session is at work already")
 
     def other_branch(self, message_id: sc.MessageId) -> sc.MessageId:
-        """Return what else was said in the place of a message, one after the other."""
+        """Return the next of the alternative messages at this place, in a cycle."""
         state = self.state
         message = None if state is None else state.find_message(message_id)
         if state is None or message is None:
@@ -275,7 +275,7 @@ class ServiceActions(ServiceQueries):
 
 
 def _folder(base: str, typed: str) -> Path:
-    """Return the folder that somebody means."""
+    """Return the folder that was typed."""
     path = Path(base, Path(typed).expanduser()).resolve()
     if not path.is_dir():
         raise sc.InvalidInput(f"{str(path)!r} is not a directory", field="cwd")
@@ -291,7 +291,7 @@ def _describe_stop(outcome: sc.StopOutcome) -> tuple[str, SeverityLevel]:
         case "nothing_running":
             return "nothing was running", "information"
         case "still_stopping":
-            return "stopping; something has not let go yet", "warning"
+            return "stopping; something is still running", "warning"
         case "stopped":
             more = [f"{len(outcome.kept)} queued kept"] if outcome.kept else []
             more += [f"{len(outcome.survived)} left running"] if outcome.survived else []

@@ -1,4 +1,4 @@
-"""What the terminal asks of the service without changing anything: models, commands, files, messages, exports."""
+"""Read-only requests to the service: models, commands, files, messages, exports."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LOOK_S: Final = 0.02
 
 
 class ServiceQueries:
-    """What is known, and what can be found out.
+    """The known state, and queries to the service.
 
     Attributes:
-        commands: What extensions offer in the viewed session.
-        models: What `/model` may be given.
-        default_model: What answers in a new session that names none; empty while nobody has told.
+        commands: The extension commands of the viewed session.
+        models: The models that `/model` accepts.
+        default_model: The model of a new session that names none; empty until known.
     """
 
     def __init__(self, app: TerminalBase) -> None:
@@ -40,19 +40,19 @@ class ServiceQueries:
         options = app.options
         new = NewSession(cwd=options.cwd, model=options.model, mode=options.permissions)
         self._first = self._new = MessageTarget(new) if options.new else MessageTarget.create_undecided(new)
-        self.commands: tuple[sc.ExtensionCommand, ...] = ()
+        self.commands: tuple[sc.extensions.ExtensionCommand, ...] = ()
         self.models: tuple[str, ...] = ()
         self.default_model = ""
         self._begun = False
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- known state --------------------------------------------------------------------------------------------------
 
     @property
     def client(self) -> SessionClient:
-        """The service.
+        """The client of the service.
 
         Raises:
-            Disconnected: It is not there yet.
+            Disconnected: There is no connection yet.
         """
         if self._app.terminal_state.client is None:
             raise sc.Disconnected(NOT_YET)
@@ -60,28 +60,28 @@ class ServiceQueries:
 
     @property
     def session_id(self) -> sc.SessionId | None:
-        """The session that is viewed."""
+        """The viewed session."""
         viewed = self._app.terminal_state.viewed
         return None if viewed is None else viewed.session_id
 
     @property
     def state(self) -> sc.SessionState | None:
-        """What is known of it."""
+        """The state of the viewed session."""
         viewed = self._app.terminal_state.viewed
         return None if viewed is None else viewed.state
 
     @property
     def draft(self) -> NewSession:
-        """What the next new session begins with."""
+        """The settings of the next new session."""
         return self._new.new
 
     @property
     def target(self) -> MessageTarget:
-        """Where goes what is typed now."""
+        """The target of a message typed now."""
         return self._new if self.session_id is None else self.target_of(self.session_id)
 
     def drawn_session(self) -> sc.SessionId:
-        """Return the session that people see: what they do in its panels is meant for it.
+        """Return the session on screen, at which actions in its panels are aimed.
 
         Raises:
             InvalidInput: There is none.
@@ -89,7 +89,7 @@ class ServiceQueries:
         return self._app.drawn_session_id or self.viewed_session()
 
     def target_of(self, session_id: sc.SessionId) -> MessageTarget:
-        """Return a session as something to send to."""
+        """Return the target for an existing session."""
         fleet = self._app.terminal_state.fleet
         known = None if fleet is None else fleet.sessions.get(session_id)
         if self.state is not None and session_id == self.session_id:
@@ -104,7 +104,7 @@ class ServiceQueries:
         """Return a message of the viewed session.
 
         Raises:
-            NotFound: It is not there, or not loaded.
+            NotFound: It does not exist, or is not loaded.
         """
         viewed = self._app.terminal_state.viewed
         found = None if viewed is None or viewed.state is None else viewed.state.find_message(message_id)
@@ -115,7 +115,7 @@ class ServiceQueries:
         return found
 
     def viewed_session(self) -> sc.SessionId:
-        """Return the session that is viewed.
+        """Return the viewed session.
 
         Raises:
             InvalidInput: There is none yet.
@@ -124,29 +124,29 @@ class ServiceQueries:
             raise sc.InvalidInput("there is no session yet; say something first", field="session_id")
         return self.session_id
 
-    def helper_names(self) -> Mapping[sc.SessionId, str]:
-        """What the sessions that work for others are called."""
+    def subagent_names(self) -> Mapping[sc.SessionId, str]:
+        """Return the names of child sessions."""
         fleet = self._app.terminal_state.fleet
         if fleet is None:
             return {}
         return {each.session_id: each.name for each in fleet.sessions.values() if each.parent_id is not None}
 
     @property
-    def extensions(self) -> list[sc.ExtensionInfo]:
-        """Those that work for the viewed session, or for one that begins here."""
+    def extensions(self) -> list[sc.extensions.ExtensionInfo]:
+        """The extensions of the viewed session, or of a session that would begin here."""
         fleet = self._app.terminal_state.fleet
         folder = self.state.settings.cwd if self.state is not None else self.draft.cwd
         return [] if fleet is None else [each for each in fleet.extensions.values() if _is_active_in(each, folder)]
 
-    # --- finding out -------------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------------------
 
     async def find_files(self, query: str) -> tuple[str, ...]:
-        """Find files beneath the folder of the session."""
+        """Find files below the session's folder."""
         where = None if self.session_id is not None else self.draft.cwd
         return (await self.client.find_files(query, session_id=self.session_id, cwd=where)).paths
 
     async def refresh_choices(self) -> None:
-        """Learn what can be chosen in the viewed session."""
+        """Load what can be chosen in the viewed session."""
         try:
             self.commands = (await self.client.list_commands(self.session_id)).commands
             reply = await self._models()
@@ -154,20 +154,20 @@ class ServiceQueries:
             self.default_model = reply.default
             self._app.schedule_draw("session")
         except sc.SessionCoreError:
-            pass  # there is nothing to suggest; whoever uses one is told why it fails
+            pass  # no suggestions then; using one shows the error
 
     async def _models(self) -> sc.replies.ListModelsReply:
         where = None if self.session_id is not None else self.draft.cwd
         return await self.client.list_models(session_id=self.session_id, cwd=where)
 
     async def model_choices(self) -> list[PickerChoice[str]]:
-        """The models that can be chosen."""
+        """Return the models to choose from."""
         reply = await self._models()
         current = self.state.settings.model if self.state is not None else self.draft.model
         return model_choices(reply.models, current or reply.default)
 
     async def show_message(self, message_id: sc.MessageId) -> None:
-        """Scroll to a message of the viewed session, and have older ones until it is there."""
+        """Scroll to a message of the viewed session, loading older ones until it is there."""
         viewed = self._app.terminal_state.viewed
         with anyio.move_on_after(_SHOW_S):
             while viewed is not None and viewed is self._app.terminal_state.viewed:
@@ -181,11 +181,11 @@ class ServiceQueries:
         self._app.tell("the message is in another branch, or was summed up", "warning")
 
     async def search(self, words: str) -> tuple[sc.SearchHit, ...]:
-        """Find messages of all sessions."""
+        """Search the messages of all sessions."""
         return (await self.client.search_messages(words, limit=50)).hits
 
     async def export(self, session_id: sc.SessionId, path: Path) -> str:
-        """Write a conversation to a file; its ending says how. Returns where and how much."""
+        """Write a conversation to a file whose extension decides the format; return where and how much was written."""
         from frontends.commands.sessions.export_import import write_export
 
         kinds: dict[str, Format] = {".html": "html", ".htm": "html", ".jsonl": "jsonl", ".md": "markdown"}
@@ -196,5 +196,5 @@ class ServiceQueries:
         return f"{path} ({format_size(written)})"
 
 
-def _is_active_in(extension: sc.ExtensionInfo, folder: str) -> bool:
+def _is_active_in(extension: sc.extensions.ExtensionInfo, folder: str) -> bool:
     return extension.folder is None or Path(folder).is_relative_to(extension.folder)

@@ -1,4 +1,4 @@
-"""What people choose for the viewed session, and for the terminal itself: the actions behind `/` and function keys."""
+"""Settings of the viewed session and of the terminal: the actions behind `/` commands and function keys."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NAME_CHARS: Final = 100
 
 
 class ChoiceActions(TerminalBase):
-    """Settings, sessions, screens."""
+    """Actions on settings, sessions and screens."""
 
     # --- the composer's completions -----------------------------------------------------------------------------------
 
     def prepare_composer(self) -> None:
-        """Tell the composer where its suggestions come from, and where goes what is sent."""
+        """Give the composer its completers and the target of its messages."""
         self.composer.get_target = lambda: self.service_actions.target
         self.composer.set_completers({"/": self._complete_slash, "@": self._complete_file})
 
@@ -74,14 +74,14 @@ class ChoiceActions(TerminalBase):
         """Return the list of sessions.
 
         Raises:
-            Disconnected: It is not there yet.
+            Disconnected: It has not loaded yet.
         """
         if self.terminal_state.fleet is None:
             raise sc.Disconnected(NOT_YET)
         return self.terminal_state.fleet
 
     def _open(self, session_id: sc.SessionId) -> None:
-        """View a session, and have it back if it was put away."""
+        """View a session, unarchiving it if necessary."""
         summary = self._fleet().sessions.get(session_id)
         if summary is not None and summary.archived:
             self.run_in_background(self.service_actions.client.restore_session(session_id))
@@ -93,7 +93,7 @@ class ChoiceActions(TerminalBase):
         return summary.name if summary is not None else ""
 
     def action_rename(self, name: str = "") -> None:
-        """Give the viewed session another name."""
+        """Rename the viewed session."""
         session_id = self.service_actions.viewed_session()
         if name.strip():
             self.run_in_background(self.service_actions.client.rename_session(session_id, name.strip()))
@@ -101,7 +101,7 @@ class ChoiceActions(TerminalBase):
             self.ask_name(session_id)
 
     def ask_name(self, session_id: sc.SessionId) -> None:
-        """Ask for another name of a session."""
+        """Ask for a new name of a session."""
 
         def apply_name(name: str) -> None:
             self.run_in_background(self.service_actions.client.rename_session(session_id, name.strip()))
@@ -109,11 +109,11 @@ class ChoiceActions(TerminalBase):
         self.ask(LineInputScreen("Name of the session", self._name_of(session_id), check=_not_empty), apply_name)
 
     def action_archive(self) -> None:
-        """Put the viewed session away."""
+        """Archive the viewed session."""
         self.archive(self.service_actions.viewed_session())
 
     def archive(self, session_id: sc.SessionId) -> None:
-        """Put a session away."""
+        """Archive a session."""
         self.run_in_background(self._archive(session_id))
 
     async def _archive(self, session_id: sc.SessionId) -> None:
@@ -124,11 +124,11 @@ class ChoiceActions(TerminalBase):
         self.tell(f"{name} is put away; /sessions brings it back")
 
     def action_delete(self) -> None:
-        """Remove the viewed session."""
+        """Delete the viewed session."""
         self.ask_delete(self.service_actions.viewed_session())
 
     def ask_delete(self, session_id: sc.SessionId) -> None:
-        """Remove a session for good, if that is really wanted."""
+        """Delete a session for good after a confirmation."""
         name = inert_line(self._name_of(session_id), _NAME_CHARS) or session_id
         question = f'Delete "{name}" for good? What runs in it is stopped.'
         self.confirm(question, lambda: self.run_in_background(self._delete(session_id)))
@@ -148,13 +148,13 @@ class ChoiceActions(TerminalBase):
             self.ask(picker, lambda name: self.run_in_background(self.service_actions.use_model(name, target)))
         elif (
             self.service_actions.session_id is None and known and model not in known
-        ):  # of a session, the service knows better
+        ):  # for an existing session, the service decides
             self.tell(f"there is no model {model!r}; /model shows them", "warning")
         else:
             self.run_in_background(self.service_actions.use_model(model, target))
 
     def action_mode(self, mode: str = "") -> None:
-        """Choose what needs a yes."""
+        """Choose the permission mode."""
         wanted = next((each for each in get_args(sc.PermissionMode) if each == mode.replace("-", "_")), None)
         if mode and wanted is None:
             known = ", ".join(each.replace("_", "-") for each in get_args(sc.PermissionMode))
@@ -181,7 +181,7 @@ class ChoiceActions(TerminalBase):
             self.ask(Picker("Thinking", picker_choices.thinking_choices(current)), self.action_thinking)
 
     def action_theme(self, name: str = "") -> None:
-        """Choose the colours."""
+        """Choose a theme."""
         if name and name not in self.available_themes:
             self.tell(f"there is no theme {name!r}; /theme shows them", "warning")
         elif name:
@@ -197,7 +197,7 @@ class ChoiceActions(TerminalBase):
         _ = self.push_screen(HelpScreen(self.service_actions.commands))
 
     def action_usage(self) -> None:
-        """Show what the viewed session has used."""
+        """Show the usage of the viewed session."""
         state = self.service_actions.state
         if state is None:
             self.tell("there is no session yet", "warning")
@@ -205,7 +205,7 @@ class ChoiceActions(TerminalBase):
             _ = self.push_screen(UsageScreen(state))
 
     def action_search(self, words: str = "") -> None:
-        """Search what was said in all sessions."""
+        """Search all sessions."""
 
         def open_hit(hit: sc.SearchHit) -> None:
             self._open(hit.session_id)
@@ -214,14 +214,14 @@ class ChoiceActions(TerminalBase):
         self.ask(SearchScreen(self.service_actions.search, words), open_hit)
 
     def action_extensions(self) -> None:
-        """See the extensions, and do something about one."""
+        """Show the extensions, and act on one."""
         choices = picker_choices.extension_choices(self._fleet().extensions.values())
         if choices:
             self.ask(Picker("Extensions", choices), self._ask_about_extension)
         else:
             self.tell("there are no extensions; see: session-core ext --help")
 
-    def _ask_about_extension(self, extension: sc.ExtensionInfo) -> None:
+    def _ask_about_extension(self, extension: sc.extensions.ExtensionInfo) -> None:
         def apply_choice(what: str) -> None:
             client = self.service_actions.client
             todo = {

@@ -1,4 +1,4 @@
-"""The commands that people type after `/`: a table. Pure functions."""
+"""The table of commands typed after `/`. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NAME_CHARS: Final = 60
 
 @attrs.frozen(kw_only=True)
 class SlashCommand:
-    """A command of the terminal itself.
+    """A command of the terminal.
 
     Attributes:
-        action: The action of the app that does it.
-        hint: What arguments it takes; without a hint it takes none.
-        choices: What its argument may be, where that is known beforehand.
+        action: The action of the app that runs it.
+        hint: The arguments it takes; without a hint it takes none.
+        choices: The possible arguments, if they are known in advance.
     """
 
     name: str
@@ -35,7 +35,7 @@ class SlashCommand:
     choices: tuple[str, ...] = ()
 
     def action_for(self, arguments: str) -> str:
-        """Return the action with what was typed after the name."""
+        """Return the action with the arguments that were typed."""
         return f"{self.action}({arguments.strip()!r})" if self.hint and arguments.strip() else f"{self.action}()"
 
 
@@ -59,7 +59,7 @@ SLASH: Final[tuple[SlashCommand, ...]] = (
     _command("thinking", "choose how much the model reasons", hint="[how]", choices=get_args(sc.Thinking)),
     _command("theme", "choose the colours", hint="[name]"),
     _command("stop", "stop this session's turn"),
-    _command("stop-all", "stop this session with its helpers", "stop_all"),
+    _command("stop-all", "stop this session with its subagents", "stop_all"),
     _command("resume", "go on where a stopped or failed turn left off"),
     _command("undo", "go back to before something you said, with the files", aliases=("rewind",)),
     _command("redo", "take the last undo back"),
@@ -84,8 +84,8 @@ SLASH: Final[tuple[SlashCommand, ...]] = (
 )
 
 
-def find_command(name: str, brought: Sequence[sc.ExtensionCommand] = ()) -> SlashCommand | None:
-    """Return the command of this name, or the only one that begins so and is not another's by its whole name."""
+def find_command(name: str, brought: Sequence[sc.extensions.ExtensionCommand] = ()) -> SlashCommand | None:
+    """Return the command of this name, or the only one with this prefix if no extension command has just this name."""
     for command in SLASH:
         if name == command.name or name in command.aliases:
             return command
@@ -95,20 +95,20 @@ def find_command(name: str, brought: Sequence[sc.ExtensionCommand] = ()) -> Slas
     return None
 
 
-def is_extension_command(name: str, commands: Sequence[sc.ExtensionCommand]) -> bool:
-    """Whether extensions bring a command that is called so."""
+def is_extension_command(name: str, commands: Sequence[sc.extensions.ExtensionCommand]) -> bool:
+    """Return whether an extension provides a command of this name."""
     return any(name in {each.name, f"{each.extension}.{each.name}"} for each in commands)
 
 
 def check_arguments(command: SlashCommand, arguments: str) -> str | None:
-    """Say that a command takes nothing, if something was typed after it: what it does may not be what was meant."""
+    """Return an error if arguments were typed after a command that takes none: something else may have been meant."""
     if command.hint or not arguments.strip():
         return None
     return f"/{command.name} takes nothing after it ({command.help})"
 
 
-def describe_unknown(name: str, commands: Sequence[sc.ExtensionCommand]) -> str:
-    """Say that there is no such command, what may have been meant, and how to say it to the model instead."""
+def describe_unknown(name: str, commands: Sequence[sc.extensions.ExtensionCommand]) -> str:
+    """Describe an unknown command: similar names, and how to send the text to the model instead."""
     names = [each.name for each in SLASH] + [each.name for each in commands]
     begun = [each for each in names if len(name) >= _SHORTEST_PREFIX and each.startswith(name)]
     near = begun[:_MOST_NEAR] or difflib.get_close_matches(name[:_NAME_CHARS], names, n=_MOST_NEAR)
@@ -118,9 +118,12 @@ def describe_unknown(name: str, commands: Sequence[sc.ExtensionCommand]) -> str:
 
 
 def suggest_commands(
-    query: str, commands: Sequence[sc.ExtensionCommand], themes: Sequence[str] = (), models: Sequence[str] = ()
+    query: str,
+    commands: Sequence[sc.extensions.ExtensionCommand],
+    themes: Sequence[str] = (),
+    models: Sequence[str] = (),
 ) -> list[Suggestion]:
-    """Return what the text after `/` may become: a command, or one with its argument."""
+    """Return completions for the text after `/`: a command, or a command with its argument."""
     name, blank, typed = query.partition(" ")
     if not blank:
         return rank_suggestions(query, [*map(_command_suggestion, SLASH), *map(_extension_suggestion, commands)])
@@ -139,7 +142,7 @@ def _command_suggestion(command: SlashCommand) -> Suggestion:
     )
 
 
-def _extension_suggestion(command: sc.ExtensionCommand) -> Suggestion:
+def _extension_suggestion(command: sc.extensions.ExtensionCommand) -> Suggestion:
     return Suggestion(
         value=f"{command.name} ", label=command.name, detail=f"{command.description} ({command.extension})"
     )

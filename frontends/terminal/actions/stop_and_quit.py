@@ -1,9 +1,9 @@
-"""Stopping and leaving: the keys that mean more when they are pressed twice. A part of the app.
+"""Stopping and leaving: keys that mean more when pressed twice. A part of the app.
 
 Rules:
-1. Twice means twice in the same session: looking at another one begins anew.
-2. Leaving never ends work without a word. In the background it goes on; where it would not, people are asked once more.
-3. What was written or attached is never thrown away by leaving.
+1. Twice means twice in the same session: viewing another one starts the count again.
+2. Leaving never ends work silently. Background work goes on; where work would end, the user has to confirm.
+3. Leaving never discards text or attachments.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import session_core as sc
 from frontends.terminal.actions.settings_actions import ChoiceActions
 
 TWICE_S: Final = 2.0
-"""How soon a key must be pressed again to mean more."""
+"""How soon a key must be pressed again to count as the second press."""
 TYPED_TWICE_S: Final = 10.0
-"""The same for a command that is typed again."""
+"""The same for a typed command."""
 
 
 class LeavingActions(ChoiceActions):
-    """What Esc, Ctrl+C, Ctrl+D and /quit do."""
+    """The actions of Esc, Ctrl+C, Ctrl+D and /quit."""
 
     _last_stop: tuple[sc.SessionId | None, float] = (None, 0.0)
     _last_leave_request: tuple[str, float] = ("", 0.0)
 
     def view(self, session_id: sc.SessionId | None) -> None:
-        """View a session; keys that mean more when they are pressed twice begin anew."""
+        """View a session, and start counting double key presses again."""
         self._last_stop = (None, 0.0)
         super().view(session_id)
 
     def action_escape(self) -> None:
-        """Leave what is being edited, or stop the turn; pressed twice, stop the helpers too."""
+        """Cancel the edit, or stop the turn; pressed twice, stop the subagents too."""
         if not self.composer.has_focus_within and not self._is_typing_elsewhere():
             self.composer.focus()
             return
@@ -53,7 +53,7 @@ class LeavingActions(ChoiceActions):
         return self.screen is not self.screen_stack[0]
 
     def action_interrupt(self) -> None:
-        """Copy what is marked, else clear what was typed, else leave if pressed twice. It stops nothing by itself."""
+        """Copy the selection, else clear the input, else leave if pressed twice. Stops no turn."""
         selected = self.screen.get_selected_text()
         if selected:
             self.copy(selected)
@@ -70,7 +70,7 @@ class LeavingActions(ChoiceActions):
             self._leave("Ctrl+C", TWICE_S)
 
     def action_leave_if_empty(self) -> None:
-        """Leave, as a shell does."""
+        """Leave if the input is empty, as a shell does."""
         if self.composer.is_empty:
             self._leave("Ctrl+D", TWICE_S if self.service_actions.work_would_end else None)
 
@@ -79,7 +79,7 @@ class LeavingActions(ChoiceActions):
         self._leave("/quit", TYPED_TWICE_S if self.service_actions.work_would_end else None)
 
     def _leave(self, how: str, within_s: float | None) -> None:
-        """Leave, if that was asked for a second time `within_s`, or need not be."""
+        """Leave if this is the second request `within_s`, or if one is enough."""
         before, asked_at = self._last_leave_request
         if within_s is None or (before == how and self.typed_at - asked_at < within_s):
             self.exit()

@@ -1,7 +1,7 @@
-"""What goes along with a prompt: pictures by path or from the clipboard, and files that are mentioned.
+"""The attachments of a prompt: pictures by path or from the clipboard, and mentioned files.
 
-Reading blocks: do it in threads. Whatever is read is bounded before it is there, and is an ordinary file: a pipe or a
-device of the right name would keep us waiting for ever.
+Reading blocks: do it in threads. Reads are bounded from the start and limited to regular files: a pipe or a device of
+the right name would block for ever.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from frontends.shared.sanitise import one_line
 
 PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 MAX_MENTIONED_BYTES: Final = 256_000
-"""Larger files stay a mention, and the model reads of them what it needs."""
+"""Larger files stay a mention, and the model reads the parts it needs."""
 MAX_CLIPBOARD_BYTES: Final = 2_000_000
 CLIPBOARD_S: Final = 3.0
 _MAX_DROPPED_CHARS: Final = 8_192
@@ -48,42 +48,42 @@ _TEXT_PROGRAMS: Final = (
 
 
 class NotAttached(Exception):
-    """Something cannot go along; the message is one sentence for the person who tried."""
+    """Something cannot be attached; the message is one sentence for the user."""
 
 
 @attrs.frozen(kw_only=True)
 class Attachment:
-    """A part of the message to come, with the name it is shown by."""
+    """A part of the message being written, with its display name."""
 
     name: str
     part: sc.ImagePart | sc.FilePart
 
     @property
     def size_bytes(self) -> int:
-        """How large it is, about."""
+        """The approximate size."""
         if isinstance(self.part, sc.FilePart):
             return len(self.part.text)
         return len(self.part.data) * 3 // 4 - self.part.data[-2:].count("=")
 
     @property
     def label(self) -> str:
-        """What a chip says."""
+        """The text of its chip."""
         kind = "picture" if isinstance(self.part, sc.ImagePart) else "file"
         return f"{kind} {one_line(self.name, _NAME_CHARS)} {format_size(self.size_bytes)}"
 
 
 def images_of(attached: Iterable[Attachment]) -> tuple[sc.ImagePart, ...]:
-    """Return the pictures among them."""
+    """Return the pictures among the attachments."""
     return tuple(each.part for each in attached if isinstance(each.part, sc.ImagePart))
 
 
 def files_of(attached: Iterable[Attachment]) -> tuple[sc.FilePart, ...]:
-    """Return the files among them."""
+    """Return the files among the attachments."""
     return tuple(each.part for each in attached if isinstance(each.part, sc.FilePart))
 
 
 def build_attachments(images: Sequence[sc.ImagePart], files: Sequence[sc.FilePart]) -> tuple[Attachment, ...]:
-    """Return parts of a message as they are shown; pictures have no names of their own."""
+    """Return parts of a message as attachments; pictures have no names of their own."""
     return (
         *(Attachment(name=f"{number}", part=part) for number, part in enumerate(images, start=1)),
         *(Attachment(name=part.name, part=part) for part in files),
@@ -91,10 +91,10 @@ def build_attachments(images: Sequence[sc.ImagePart], files: Sequence[sc.FilePar
 
 
 def join_attachments(attached: Sequence[Attachment], more: Iterable[Attachment]) -> tuple[Attachment, ...]:
-    """Return both, each part once.
+    """Return both, without duplicates.
 
     Raises:
-        NotAttached: They are too many, or too large together.
+        NotAttached: There are too many, or they are too large together.
     """
     parts = [each.part for each in attached]
     both = (*attached, *(each for each in more if each.part not in parts))
@@ -115,7 +115,7 @@ def join_attachments(attached: Sequence[Attachment], more: Iterable[Attachment])
 
 
 def find_picture_paths(pasted: str) -> list[str]:
-    """Return the paths if a paste is nothing but paths of pictures, as terminals write files dropped on them."""
+    """Return the paths if a paste holds nothing but picture paths, as terminals send files dropped on them."""
     text = pasted.strip()
     if not text or len(text) > _MAX_DROPPED_CHARS or "\0" in text:
         return []
@@ -147,7 +147,7 @@ def _is_picture_path(path: str) -> bool:
 
 
 def is_picture(path: str) -> bool:
-    """Tell by its name whether a file is a picture."""
+    """Return whether a file is a picture, judging by its name."""
     return path.casefold().endswith(PICTURES)
 
 
@@ -155,7 +155,7 @@ def read_picture(path: str, folder: Path) -> Attachment:
     """Read a picture; blocks.
 
     Raises:
-        NotAttached: There is none, or it cannot be attached.
+        NotAttached: It does not exist, or cannot be attached.
     """
     name = one_line(path, _NAME_CHARS)
     try:
@@ -175,20 +175,20 @@ def _picture(name: str, data: bytes) -> Attachment:
 
 @attrs.frozen(kw_only=True)
 class Mentions:
-    """What was found of the files that a text mentions: beneath the folder of the session, and elsewhere."""
+    """The mentioned files that were found: inside the session's folder, and outside it."""
 
     inside: tuple[Attachment, ...] = ()
     outside: tuple[Attachment, ...] = ()
 
 
 def read_mentions(paths: Sequence[str], folder: Path) -> Mentions:
-    """Read the files that are mentioned; blocks. What is no file, or too large, or not text stays a mention."""
+    """Read the mentioned files; blocks. Anything that is no file, too large or not text stays a mention."""
     inside: list[Attachment] = []
     outside: list[Attachment] = []
     for path in paths[:MAX_FILES]:
         most = MAX_IMAGE_BYTES if is_picture(path) else MAX_MENTIONED_BYTES
         with suppress(OSError, ValueError, RuntimeError, NotAttached):
-            place = (folder / Path(path).expanduser()).resolve()  # a link leads to where it leads
+            place = (folder / Path(path).expanduser()).resolve()  # links count as their targets
             data = _read(place, most)
             found = inside if place.is_relative_to(folder.resolve()) else outside
             if is_picture(path):
@@ -213,7 +213,7 @@ def _read(place: Path, most: int) -> bytes:
 
 
 async def clipboard_picture(environment: Mapping[str, str] = os.environ) -> Attachment | None:
-    """Return the picture in the clipboard; None if there is none, or nobody who could tell.
+    """Return the picture in the clipboard; None if there is none, or no program to read it.
 
     Raises:
         NotAttached: It is too large.
@@ -227,7 +227,7 @@ async def clipboard_picture(environment: Mapping[str, str] = os.environ) -> Atta
 
 
 async def clipboard_text(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the text in the clipboard, if somebody can tell."""
+    """Return the text in the clipboard, if a program can read it."""
     data = await _run_clipboard_programs(_TEXT_PROGRAMS, environment, MAX_CLIPBOARD_BYTES)
     return None if data is None or len(data) > MAX_CLIPBOARD_BYTES else data.decode("utf-8", "replace")
 
@@ -245,7 +245,7 @@ async def _run_clipboard_programs(
 
 
 async def _output(command: Sequence[str], environment: Mapping[str, str], most: int) -> bytes:
-    """Return what a program says, and one byte more than `most` if it says too much; nothing if it fails or hangs."""
+    """Return a program's output, or `most` + 1 bytes of it if it is longer; nothing if the program fails or hangs."""
     async with await anyio.open_process(
         command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=environment, start_new_session=True
     ) as process:

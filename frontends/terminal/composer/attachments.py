@@ -1,4 +1,4 @@
-"""What goes along with the prompt that is being written, shown as chips: dropped, pasted, and removed again."""
+"""The attachments of the prompt being written, shown as chips: dropped, pasted, and removed again."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -27,7 +27,7 @@ class AttachmentList:
     """Keeps the attachments of an input.
 
     Attributes:
-        all: What goes along now.
+        attachments: The current attachments.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class AttachmentList:
         self._changed = changed
 
     def show(self, attached: tuple[Attachment, ...]) -> None:
-        """Let exactly these go along."""
+        """Replace all attachments by these."""
         self.attachments = attached
         self._chips.show(tuple(each.label for each in attached))
         self._changed()
 
     def drop(self, index: int) -> bool:
-        """Let one not go along; False if there is none."""
+        """Remove one attachment; False if there is no such one."""
         if not -len(self.attachments) <= index < len(self.attachments):
             return False
         remaining = list(self.attachments)
@@ -61,7 +61,7 @@ class AttachmentList:
         return True
 
     def paste(self, pasted: str, where: TargetGetter) -> None:
-        """Attach the pictures whose paths were pasted or dropped; any other text is put in."""
+        """Attach the pictures whose paths were pasted or dropped; insert any other text."""
         paths = find_picture_paths(pasted)
         if paths:
             self._start(partial(self._read, paths, pasted, where, where()))
@@ -69,7 +69,7 @@ class AttachmentList:
             self._put_in(pasted)
 
     def paste_clipboard(self, own: str, where: TargetGetter) -> None:
-        """Attach the picture in the clipboard, or put in its text, or what this terminal has copied itself."""
+        """Attach the picture in the clipboard, or insert its text, or else the text this terminal last copied."""
         self._start(partial(self._ask_clipboard, own, where, where()))
 
     async def _read(self, paths: list[str], pasted: str, where: TargetGetter, target: MessageTarget) -> None:
@@ -100,7 +100,7 @@ class AttachmentList:
             self.paste(text, where)
 
     def _is_here(self, where: TargetGetter, target: MessageTarget) -> bool:
-        """Tell whether what was asked for is still wanted: it belongs to the session that was viewed then."""
+        """Return whether the result of a slow read is still wanted: it belongs to the session viewed at the start."""
         here = where().is_same(target)
         if not here:
             self._tell(_ELSEWHERE)

@@ -1,8 +1,8 @@
-"""What the marks mean: commands after `/`, files after `@`, a line for the shell after `!`. No widgets here.
+"""The meaning of the marks: commands after `/`, files after `@`, a shell line after `!`. No widgets here.
 
-A completer is asked for what stands between the mark and the cursor, and offers values to put in its place: for
-`/model cla` the whole of `model cla`, for `@src/ma` it is `src/ma`. A command that ends with a blank takes arguments,
-and a folder ends with a slash: both are gone on with, all else is complete once taken.
+A completer receives the text between the mark and the cursor and offers values to replace it: for `/model cla` all of
+`model cla`, for `@src/ma` just `src/ma`. A value that ends with a space (a command with arguments) or a slash (a
+folder) is completed further; any other is complete once accepted.
 """
 
 import re
@@ -26,12 +26,12 @@ _WORD_START = re.compile(r"(?:^|(?<=[\W_]))\w|(?<=[a-z])[A-Z]")
 
 @attrs.frozen(kw_only=True)
 class Suggestion:
-    """One of the things that may be meant.
+    """One suggestion.
 
     Attributes:
-        value: What is put in the place of the query.
-        label: What is shown; the value if there is none.
-        detail: What is told about it.
+        value: The text that replaces the query.
+        label: The text shown; the value if empty.
+        detail: A description.
     """
 
     value: str
@@ -40,7 +40,7 @@ class Suggestion:
 
     @property
     def display_text(self) -> str:
-        """The label as one harmless line."""
+        """The label as one safe line."""
         return one_line(self.label or self.value, _SHOWN_CHARS)
 
 
@@ -49,7 +49,7 @@ Completer: TypeAlias = Callable[[str], Awaitable[list[Suggestion]]]
 
 @attrs.frozen(kw_only=True)
 class CompletionQuery:
-    """A word that is not finished: its mark, what follows, and the column of the mark in its line."""
+    """An unfinished word: its mark, the text after it, and the column of the mark in its line."""
 
     mark: Mark
     query: str
@@ -58,7 +58,7 @@ class CompletionQuery:
 
 @attrs.frozen(kw_only=True)
 class ParsedInput:
-    """What was sent: a message, a line for the shell, or a command with its arguments."""
+    """A parsed input: a message, a shell line, or a command with its arguments."""
 
     kind: Literal["message", "shell", "command"]
     text: str
@@ -66,14 +66,14 @@ class ParsedInput:
 
 
 def parse_input(text: str) -> ParsedInput:
-    """Tell what is meant; to say what would be a command or a shell line, double the mark: one of it is dropped."""
+    """Parse an input; a doubled mark makes a message of a would-be command or shell line, and one mark is dropped."""
     if text.startswith("!"):
         line = text[1:].strip()
         if text.startswith("!!"):
             return ParsedInput(kind="message", text=text[1:])
         return ParsedInput(kind="shell", text=line) if line else ParsedInput(kind="message", text=text)
     if text.startswith("//"):
-        # However many there are: one is dropped if a single one would make a command.
+        # However many marks there are, drop one if a single one would make a command.
         return ParsedInput(kind="message", text=text[1:] if _COMMAND.match(f"/{text.lstrip('/')}") else text)
     found = _COMMAND.match(text)
     if found is None:
@@ -82,12 +82,12 @@ def parse_input(text: str) -> ParsedInput:
 
 
 def escape_as_message(text: str) -> str:
-    """Return what to type so that exactly this text is the message, also if it looks like a command."""
+    """Return what to type to send exactly this text as a message, even if it looks like a command."""
     return text if parse_input(text) == ParsedInput(kind="message", text=text) else f"{text[:1]}{text}"
 
 
 def find_completion_query(before: str, row: int) -> CompletionQuery | None:
-    """Tell what could be completed, given the line before the cursor and its number."""
+    """Return what could be completed, given the line before the cursor and its number."""
     if row == 0 and before.startswith("!"):
         return None
     skipped = max(0, len(before) - MAX_QUERY_CHARS)
@@ -101,7 +101,7 @@ def find_completion_query(before: str, row: int) -> CompletionQuery | None:
 
 
 def completed_text(question: CompletionQuery, value: str) -> str:
-    """Return what stands in the line, from the mark on, once a suggestion is taken."""
+    """Return the new text of the line, from the mark on, once a suggestion is accepted."""
     if question.mark == "/":
         return f"/{value}"
     more = value.endswith("/")
@@ -111,16 +111,16 @@ def completed_text(question: CompletionQuery, value: str) -> str:
 
 
 def find_mentions(text: str) -> list[str]:
-    """Return the paths that a text mentions, each once; whether there are such files is not known."""
+    """Return the paths that a text mentions, without duplicates; the files need not exist."""
     found = (each["quoted"] or each["bare"] for each in _MENTIONED.finditer(text))
     return list(dict.fromkeys(path.rstrip(".,;:!?)]}>'") or path for path in found))
 
 
 def score(query: str, text: str) -> int | None:
-    """Tell how well a query fits; None if its characters are not all there in order, and more is better.
+    """Return how well a query matches, more is better; None if the text lacks its characters in this order.
 
-    What begins so is best, then what has it in one piece, the more so at the start of a word; a query whose characters
-    are spread over a text fits better the more of them begin words. Of two that fit alike the shorter wins.
+    A prefix is best, then a substring, preferably at the start of a word. A query whose characters are scattered over a
+    text scores higher the more of them begin words. Of two equal matches the shorter text wins.
     """
     if not query:
         return 0
@@ -145,14 +145,14 @@ def score(query: str, text: str) -> int | None:
 
 
 def rank_suggestions(query: str, suggestions: Iterable[Suggestion], *, most: int = MAX_SUGGESTIONS) -> list[Suggestion]:
-    """Return those that fit, the best first; without a query all, as they came."""
+    """Return the matching suggestions, best first; without a query all of them, in their order."""
     found = [(fit, each) for each in suggestions if (fit := _fit(query, each)) is not None]
     found.sort(key=lambda pair: -pair[0])
     return [each for _, each in found[:most]]
 
 
 def _fit(query: str, suggestion: Suggestion) -> int | None:
-    """A path is judged by its last name first: that is what people remember."""
+    """Score a path by its last component first: that is the part people remember."""
     fits = [score(query, suggestion.value)]
     name = suggestion.value.rstrip("/").rpartition("/")[2]
     if name != suggestion.value:

@@ -1,12 +1,12 @@
-"""Where prompts are written: the input with its suggestions, attachments and history.
+"""The composer: the input for prompts with its suggestions, attachments and history.
 
-It tells wishes and waits for nothing; what takes time (files, the clipboard) goes on beside it.
+It posts messages and never waits; slow work (files, the clipboard) runs in the background.
 
 Rules:
-1. What a person wrote is never lost: not by walking the history, not by a send that fails, not by a search.
-2. What is sent is what was in the input when the key was pressed, however fast the next keys come; it goes to the
-   session that was viewed then, and replaces what was being edited then.
-3. What is edited is part of the draft: it ends with the message that was sent, or when the draft is cleared.
+1. What the user wrote is never lost: not by walking the history, not by a failed send, not by a search.
+2. A message is the input at the key press, however fast the next keys come; it goes to the session viewed at that
+   moment, and replaces the message being edited at that moment.
+3. An edit is part of the draft: it ends when its message is sent or the draft is cleared.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from frontends.terminal.composer.suggestions import SuggestionController
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.options import EditTarget, NewSession
 
-# --- messages on their way out of the input, with the files that they mention -----------------------------------------
+# --- sending messages, with the files they mention --------------------------------------------------------------------
 # Rules:
-# 1. They leave in the order in which they were sent, also if files have to be read for one of them.
-# 2. A mention is what is seen in the input: what stands in a folded paste mentions nothing.
-# 3. Files beneath the session's folder go along without a word. One from elsewhere is shown first: the message comes
-#    back with it, and goes when it is sent once more. Who takes it out then is not asked again.
+# 1. Messages leave in the order in which they were sent, even if files have to be read for one of them.
+# 2. Only mentions visible in the input count: a folded paste mentions nothing.
+# 3. Files inside the session's folder are attached silently. A file from elsewhere is shown first: the message comes
+# back with it, and leaves when it is sent again. A file removed then is not offered again.
 log = logging.getLogger(__name__)
 
 
 class MessageSender:
-    """Lets messages go, or holds them back with the reason."""
+    """Sends messages, or holds them back with the reason."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class MessageSender:
         self._pending = 0
 
     def send(self, submission: PromptSubmission) -> None:
-        """Let a message go, after those before it."""
+        """Send a message, after those before it."""
         there = {each.name for each in submission.attached}.union(
             submission.editing.files if submission.editing is not None else ()
         )
@@ -100,11 +100,11 @@ class MessageSender:
                 self._send(submission)
 
     async def _attach_mentions(self, submission: PromptSubmission, paths: list[str]) -> tuple[PromptSubmission, str]:
-        """Return a message with what it mentions, and why it is not to be sent yet."""
+        """Return a message with its mentioned files, and the reason to hold it back, if any."""
         try:
-            await submission.target.wait_decided()  # only then its folder is known
+            await submission.target.wait_decided()  # its folder is known only then
         except sc.SessionCoreError:
-            return submission, ""  # whoever sends it tells that
+            return submission, ""  # sending reports the error
         found = await anyio.to_thread.run_sync(read_mentions, paths, Path(submission.target.new.cwd))
         asked = [each for each in found.outside if each.name not in submission.offered]
         try:
@@ -128,9 +128,9 @@ def _describe_outside_files(names: list[str]) -> str:
 # --- composer ---------------------------------------------------------------------------------------------------------
 
 
-# Earlier prompts in the input: kept as they are sent, and gone through by keys. Files are read and written beside.
+# Earlier prompts in the input: recorded when sent, and walked by keys. File access runs in the background.
 class HistoryNavigator:
-    """Keeps a history for an input, and where in it somebody stands."""
+    """Keeps the history of an input, and the position in it."""
 
     def __init__(
         self, editor: Editor, file: Path | None, start: Callable[[Callable[[], Awaitable[None]]], object]
@@ -142,21 +142,21 @@ class HistoryNavigator:
 
     @property
     def prompts(self) -> Sequence[Prompt]:
-        """What was sent before, as far as it is known."""
+        """The earlier prompts, as far as they are loaded."""
         return self._history.prompts
 
     @property
     def draft(self) -> Prompt | None:
-        """What waits below all earlier prompts, while one of them is in the input."""
+        """The draft, while an earlier prompt is in the input."""
         return self._walk.draft if self._walk is not None else None
 
     def use(self, file: Path) -> None:
-        """Keep the history in this file from now on."""
+        """Use this file for the history from now on."""
         self._history = PromptHistory(file)
         self._walk = None
 
     def learn(self) -> None:
-        """Read what all terminals have written."""
+        """Load the prompts of all terminals."""
         self._start(self._learn)
 
     async def _learn(self) -> None:
@@ -164,27 +164,27 @@ class HistoryNavigator:
         history.merge_read(await anyio.to_thread.run_sync(history.read))
 
     def remember(self, prompt: Prompt) -> None:
-        """Keep a prompt that was sent."""
+        """Record a prompt that was sent."""
         self._walk = None
         if self._history.add(prompt):
             self._start(partial(_write, self._history, prompt))
 
     def reset_walk(self) -> None:
-        """Begin at the end again: what is in the input now is the draft."""
+        """Return to the end: the current input is the draft."""
         self._walk = None
 
     def resume_walk_at(self, past: Sequence[Prompt], index: int, draft: Prompt) -> None:
-        """Stand at a prompt that was found, with the draft waiting."""
+        """Continue at a prompt that was found, keeping the draft."""
         self._walk = HistoryWalk.from_search(past, index, draft)
 
     def go_older(self) -> Prompt | None:
-        """Go to the prompt before; None at the oldest."""
+        """Go to the previous prompt; None at the oldest."""
         if self._walk is None:
             self._walk = HistoryWalk(self._history.prompts)
         return self._walk.go_older(self._editor.prompt)
 
     def go_newer(self) -> Prompt | None:
-        """Go to the prompt after, and last to the draft; None at the end."""
+        """Go to the next prompt, and finally to the draft; None at the end."""
         return None if self._walk is None else self._walk.go_newer(self._editor.prompt)
 
 
@@ -201,7 +201,7 @@ _WHILE_BUSY: Final = {
     "shell": "runs only when the turn has ended",
     "command": "",
 }
-"""What the line above says of each kind of thing while a turn runs."""
+"""The title above the input for each kind of text while a turn runs."""
 Work = Callable[[], Awaitable[None]]
 
 
@@ -209,7 +209,7 @@ class Composer(Widget):
     """The input at the bottom of the screen.
 
     Attributes:
-        where: Tells where what is sent now goes, and so in which folder paths begin.
+        get_target: Returns the target of a message sent now, whose folder is also the base of relative paths.
     """
 
     DEFAULT_CSS = """
@@ -229,27 +229,27 @@ class Composer(Widget):
             super().__init__()
 
     class MessageSubmitted(_SubmissionMessage):
-        """A message is to be sent; if that fails, give it back by `restore`."""
+        """A message is to be sent; if that fails, give it back with `restore`."""
 
     class EmptySubmitted(Message):
-        """Enter was pressed, and there is nothing to send."""
+        """Enter was pressed with nothing to send."""
 
     class MessageHeld(_SubmissionMessage):
-        """A message was sent that must not go yet: give it back, and tell why."""
+        """A message must not be sent yet: give it back, and show why."""
 
         def __init__(self, submission: PromptSubmission, why: str) -> None:
             self.why = why
             super().__init__(submission)
 
     class ShellLineSubmitted(_SubmissionMessage):
-        """A line for the shell, without its mark; `said` is what was typed."""
+        """A shell line, without its mark; `submission` is the input as typed."""
 
         def __init__(self, line: str, submission: PromptSubmission) -> None:
             self.line = line
             super().__init__(submission)
 
     class SlashSubmitted(_SubmissionMessage):
-        """A command, without its slash; `said` is what was typed."""
+        """A command, without its slash; `submission` is the input as typed."""
 
         def __init__(self, name: str, arguments: str, submission: PromptSubmission) -> None:
             self.name = name
@@ -268,7 +268,7 @@ class Composer(Widget):
         self._suggesting = SuggestionController(self._editor, self._popup, self._ask)
         self._attaching = AttachmentList(self._chips, self._start, self._insert_paste, self._tell, self._retitle)
         self._sending = MessageSender(self._start, self._send, self._hold, self._tell)
-        self._rest = Draft()  # of the draft, what is neither in the input nor among the chips
+        self._rest = Draft()  # the parts of the draft outside the input and the chips
         self._busy = False
         self._last_status: tuple[bool, str] | None = None
 
@@ -281,13 +281,13 @@ class Composer(Widget):
             yield self._editor
 
     def on_mount(self) -> None:
-        """Read the history, beside everything else."""
+        """Read the history in the background."""
         self._recalling.learn()
 
     # --- for the app --------------------------------------------------------------------------------------------------
 
     def show(self, *, busy: bool, placeholder: str) -> None:
-        """Tell what is going on: whether a turn runs, and what an empty input says."""
+        """Update the display: whether a turn runs, and the placeholder of an empty input."""
         if (busy, placeholder) != self._last_status:
             self._last_status = busy, placeholder
             self._busy = busy
@@ -295,18 +295,18 @@ class Composer(Widget):
             self._retitle()
 
     def set_completers(self, completers: dict[str, Completer]) -> None:
-        """Say who completes what follows `/` and `@`; see `completion`."""
+        """Set the completers for `/` and `@`; see `completion`."""
         self._suggesting.completers = dict(completers)
 
     def use_history(self, file: Path) -> None:
-        """Keep the history in this file, which all terminals of a home share."""
+        """Use this history file, which all terminals of a home share."""
         self._recalling.use(file)
         if self.is_mounted:
             self._recalling.learn()
 
     @property
     def text(self) -> str:
-        """What would be sent now."""
+        """The text that would be sent now."""
         return self._editor.prompt.whole
 
     @text.setter
@@ -316,11 +316,11 @@ class Composer(Widget):
 
     @property
     def selected_text(self) -> str:
-        """What is selected in the input, as it would be sent."""
+        """The selected text, as it would be sent."""
         return self._editor.selected_whole
 
     def unselect(self) -> None:
-        """Select nothing; the cursor stays."""
+        """Clear the selection; the cursor stays."""
         self._editor.selection = Selection.cursor(self._editor.cursor_location)
 
     @property
@@ -330,12 +330,12 @@ class Composer(Widget):
 
     @property
     def editing(self) -> EditTarget | None:
-        """What the next message replaces."""
+        """The message that the next one replaces."""
         return self._rest.editing
 
     @property
     def draft(self) -> Draft:
-        """What is in it, with pastes and attachments, and what is being edited."""
+        """The current draft, with pastes, attachments and the edit target."""
         prompt = self._suggesting.searched_from or self._editor.prompt
         return attrs.evolve(self._rest, prompt=prompt, attached=self._attaching.attachments)
 
@@ -350,24 +350,24 @@ class Composer(Widget):
         self._attaching.show(draft.attached)
 
     def clear(self) -> None:
-        """Take everything out; what is edited is left as it was, and the draft from before comes back."""
+        """Clear everything; an edit is cancelled, and the earlier draft comes back."""
         self.draft = self._rest.aside or Draft()
 
     def edit_message(self, editing: EditTarget, parts: Iterable[sc.Part]) -> None:
-        """Let something be said differently; the draft waits until that is sent or cleared."""
+        """Start editing a message; the draft waits until the edit is sent or cleared."""
         self.draft = self.draft.edit(editing, parts)
 
     def restore(self, submission: PromptSubmission) -> None:
-        """Put back what could not be sent, before what was written since."""
+        """Put back a message that could not be sent, before anything written since."""
         self.draft = self.draft.with_restored(submission)
 
     def focus(self, scroll_visible: bool = True) -> Composer:  # noqa: FBT001, FBT002
-        """Let the keys go to the input."""
-        # At once: Textual would do it later, and keys that come in a burst would go elsewhere until then.
+        """Focus the input."""
+        # At once: Textual would do it later, and keys of a burst would go elsewhere until then.
         self.screen.set_focus(self._editor, scroll_visible)
         return self
 
-    # --- what keys wish for -------------------------------------------------------------------------------------------
+    # --- requests of keys ---------------------------------------------------------------------------------------------
 
     def _handle_intent(self, intent: KeyIntent) -> bool:
         match intent:
@@ -412,7 +412,7 @@ class Composer(Widget):
             self._sending.send(
                 attrs.evolve(submission, text=entered.text, attached=draft.attached, offered=draft.offered)
             )
-        else:  # what is being edited waits, with what goes along
+        else:  # the edit waits, with its attachments
             self._replace_text(waiting or NOTHING)
             if entered.kind == "shell":
                 self.post_message(self.ShellLineSubmitted(entered.text, submission))
@@ -426,7 +426,7 @@ class Composer(Widget):
     def _hold(self, submission: PromptSubmission, why: str) -> None:
         self.post_message(self.MessageHeld(submission, one_line(why, _SHOWN_CHARS)))
 
-    # --- what was sent before -----------------------------------------------------------------------------------------
+    # --- history ------------------------------------------------------------------------------------------------------
 
     def _recall_prompt(self, *, older: bool) -> bool:
         editor = self._editor
@@ -443,7 +443,7 @@ class Composer(Widget):
         return True
 
     def _accept_suggestion(self) -> str | None:
-        """Take the suggestion; tells what comes next: it is to be sent, edited, or there was none."""
+        """Accept the suggestion; return whether it is to be sent or edited next, or None if there was none."""
         found = self._suggesting.take()
         if found is None:
             return None
@@ -466,10 +466,10 @@ class Composer(Widget):
         else:
             self._editor.insert_text(text)
 
-    # --- what is seen -------------------------------------------------------------------------------------------------
+    # --- display ------------------------------------------------------------------------------------------------------
 
     def _replace_text(self, prompt: Prompt, *, walking: bool = False) -> None:
-        """Replace the text; no suggestions are made for what nobody has typed."""
+        """Replace the text; text that nobody typed gets no suggestions."""
         if not walking:
             self._recalling.reset_walk()
         self._suggesting.quiet = True
@@ -500,7 +500,7 @@ class Composer(Widget):
         self.focus()
 
     def _retitle(self) -> None:
-        """Say in the line above what kind of thing is written, and how much."""
+        """Update the title above the input: the kind of text, and its length."""
         text = self._editor.text
         shell = text.startswith("!") and not text.startswith("!!")
         self.set_class(shell, "shell")
@@ -526,7 +526,7 @@ class Composer(Widget):
         self.run_worker(self._guarded(work), group="composer suggestions", exclusive=True, exit_on_error=False)
 
     def _guarded(self, work: Work) -> Callable[[], Coroutine[None, None, Any]]:
-        """Return something to do beside the input of which people are told if it fails, and go on writing."""
+        """Return background work that reports a failure and lets the user go on writing."""
 
         async def guarded() -> None:
             try:

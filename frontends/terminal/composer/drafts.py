@@ -1,4 +1,4 @@
-"""What is written and not sent yet, what is said, and how what could not be sent comes back. Values only."""
+"""Unsent text, messages to send, and how unsent messages come back. Values only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOTHING: Final = Prompt(text="")
 
 @attrs.frozen(kw_only=True)
 class PromptSubmission:
-    """What somebody wants to say, and where.
+    """A message to send, and its target.
 
     Attributes:
-        prompt: How it was written; none if it comes from elsewhere.
-        editing: What it replaces.
-        offered: Files outside of the session's folder that were shown before they were sent; see `sending`.
+        prompt: The input as written; None if the message comes from elsewhere.
+        editing: The message it replaces.
+        offered: Files outside the session's folder that were shown before sending; see `MessageSender`.
     """
 
     text: str
@@ -37,17 +37,17 @@ class PromptSubmission:
 
     @property
     def as_prompt(self) -> Prompt:
-        """What to put into the input so that exactly this is said."""
+        """Return the input that sends exactly this message."""
         return self.prompt if self.prompt is not None else Prompt(text=escape_as_message(self.text))
 
 
 @attrs.frozen(kw_only=True)
 class Draft:
-    """What is in a composer, to be put aside while another session is viewed.
+    """The content of a composer, kept while another session is viewed.
 
     Attributes:
-        editing: What it is to replace, if it is no new message.
-        aside: What waits until that is sent or given up.
+        editing: The message it replaces; None for a new message.
+        aside: The draft that waits until the edit is sent or cancelled.
     """
 
     prompt: Prompt = NOTHING
@@ -57,13 +57,13 @@ class Draft:
     aside: Draft | None = None
 
     def edit(self, editing: EditTarget, parts: Iterable[sc.Part]) -> Draft:
-        """Return what is said so far, to be said differently, with this draft waiting."""
+        """Return a draft that edits a message, with this draft waiting."""
         text, attached = read_parts(parts)
         aside = self if self.editing is None else self.aside
         return Draft(prompt=Prompt(text=escape_as_message(text)), attached=attached, editing=editing, aside=aside)
 
     def with_restored(self, submission: PromptSubmission) -> Draft:
-        """Return it with what could not be sent, before what was written since; an edit and a message stay apart."""
+        """Return the draft with an unsent message before anything written since; an edit and a message stay apart."""
         if submission.editing == self.editing:
             return self._merge(submission)
         if self.editing is None:
@@ -81,7 +81,7 @@ class Draft:
         back, now = submission.as_prompt, self.prompt
         if now.text.strip():
             both = dict((*back.pastes, *now.pastes))
-            if len(both) < len(back.pastes) + len(now.pastes):  # the same label twice: write one out
+            if len(both) < len(back.pastes) + len(now.pastes):  # a label occurs twice: expand one
                 back, both = Prompt(text=back.whole), dict(now.pastes)
             back = Prompt(text=f"{back.text}\n\n{now.text}", pastes=tuple(both.items()))
         parts = {id(each.part) for each in submission.attached}
@@ -92,7 +92,7 @@ class Draft:
 
 
 def read_parts(parts: Iterable[sc.Part]) -> tuple[str, tuple[Attachment, ...]]:
-    """Return the text of a message and what goes along with it."""
+    """Return the text of a message and its attachments."""
     known = tuple(parts)
     return (
         "".join(part.text for part in known if isinstance(part, sc.TextPart)),

@@ -1,8 +1,8 @@
-"""The input itself: many lines, Emacs keys, a kill ring, and labels of large pastes that are handled as one thing.
+"""The text area: many lines, Emacs keys, a kill ring, and large pastes folded to labels that act as one unit.
 
-Keys come from one table, which is also what the help screen shows. Some of them are wishes to whoever owns the editor
-(send, go to an older prompt, ...). The owner is asked at once and not by a message: the next key may already be in the
-queue, and must find the input as the last one has left it.
+Keys come from one table, which the help screen shows too. Some are requests to the owner of the editor (send, older
+prompt, ...). The owner is called directly, not by a message: the next key may already be queued, and must find the
+input as the last key left it.
 """
 
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from frontends.terminal.composer.paste import STAND_IN, Pastes, Prompt, Veil, as
 
 MAX_KILLS: Final = 60
 MAX_PLAIN_CHARS: Final = 50_000
-"""With more of them in the input, each key would take a noticeable time."""
+"""Beyond this, each key press would take noticeable time."""
 _WORDS: Final = "_"
 
 
 class KillRing:
-    """What was cut, newest last; cuts that follow each other are one."""
+    """Killed texts, newest last; consecutive kills are merged."""
 
     def __init__(self) -> None:
         self._kills: list[str] = []
         self._index = 0
 
     def kill(self, text: str, *, back: bool, goes_on: bool) -> None:
-        """Keep what was cut, before or after what the cut before it took."""
+        """Keep a killed text, merged before or after the previous one if it `goes_on`."""
         if not text:
             return
         if goes_on and self._kills:
@@ -44,12 +44,12 @@ class KillRing:
         self._index = len(self._kills) - 1
 
     def yank(self) -> str:
-        """Return the newest."""
+        """Return the newest text."""
         self._index = len(self._kills) - 1
         return self._kills[self._index] if self._kills else ""
 
     def rotate(self) -> str:
-        """Return the one before that which was put in last, and after the oldest the newest again."""
+        """Return the text before the one yanked last, wrapping from the oldest to the newest."""
         if not self._kills:
             return ""
         self._index = (self._index - 1) % len(self._kills)
@@ -57,7 +57,7 @@ class KillRing:
 
 
 def word_left(line: str, column: int) -> int:
-    """Return where the word before a column begins: letters and digits, with what lies between skipped."""
+    """Return the start of the word before a column, skipping anything but letters and digits."""
     while column and not _in_word(line[column - 1]):
         column -= 1
     while column and _in_word(line[column - 1]):
@@ -66,7 +66,7 @@ def word_left(line: str, column: int) -> int:
 
 
 def word_right(line: str, column: int) -> int:
-    """Return where the word after a column ends."""
+    """Return the end of the word after a column."""
     while column < len(line) and not _in_word(line[column]):
         column += 1
     while column < len(line) and _in_word(line[column]):
@@ -79,7 +79,7 @@ def _in_word(character: str) -> bool:
 
 
 class Editor(TextArea, inherit_bindings=False):
-    """The text that is being written."""
+    """The text being written."""
 
     DEFAULT_CSS = """
     Editor, Editor:focus {
@@ -101,15 +101,15 @@ class Editor(TextArea, inherit_bindings=False):
         self.cursor_blink = False
         self.match_cursor_bracket = False
 
-    # --- what is in it ------------------------------------------------------------------------------------------------
+    # --- content ------------------------------------------------------------------------------------------------------
 
     @property
     def prompt(self) -> Prompt:
-        """What is written, with the pastes in it."""
+        """The text with its pastes."""
         return self.pastes.prompt(self._veil.unveil(self.text))
 
     def set_prompt(self, prompt: Prompt) -> None:
-        """Replace everything, so that it can be undone; the cursor goes to the end. A huge text becomes a label."""
+        """Replace everything as an undoable edit; the cursor goes to the end. A huge text becomes a label."""
         text = self.pastes.adopt(prompt, self.text)
         if len(text) > MAX_PLAIN_CHARS:
             text = self.pastes.fold(clean(self.pastes.prompt(text).whole), self.text)
@@ -118,13 +118,13 @@ class Editor(TextArea, inherit_bindings=False):
         self.history.checkpoint()
 
     def insert_text(self, text: str) -> None:
-        """Write a text in place of the selection."""
+        """Replace the selection by a text."""
         self.history.checkpoint()
         self.edit(Edit(text, *self.selection, maintain_selection_offset=False))
         self.history.checkpoint()
 
     def replace_range(self, start: Location, end: Location, text: str) -> None:
-        """Write a text in place of another, with the cursor behind it."""
+        """Replace a range by a text, and put the cursor after it."""
         self.selection = Selection(start, end)
         self.insert_text(text)
 
@@ -139,14 +139,14 @@ class Editor(TextArea, inherit_bindings=False):
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
     def before_cursor(self) -> tuple[str, int]:
-        """Return the cursor's line up to the cursor, as it was meant, and the number of the line."""
+        """Return the cursor's line up to the cursor, unveiled, and the number of the line."""
         row, column = self.cursor_location
         return self._veil.unveil(self.document.get_line(row)[:column]), row
 
-    # --- what Textual asks for ----------------------------------------------------------------------------------------
+    # --- Textual overrides --------------------------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> EditResult:
-        """Change the text; what comes in is made harmless, and a label is never cut in two."""
+        """Change the text; new text is made safe, and a label is never cut in two."""
         edit.text = self._veil.veil(clean(edit.text))
         if edit.from_location != edit.to_location:
             top, bottom = edit.top, edit.bottom
@@ -168,14 +168,14 @@ class Editor(TextArea, inherit_bindings=False):
         return line
 
     def _validate_selection(self, selection: Selection) -> Selection:
-        """Keep the cursor out of labels: it goes on in the direction it came from."""
+        """Keep the cursor out of labels: it moves on in its direction."""
         start, end = super()._validate_selection(selection)
         before = self.selection.end
         to_end = self._edge(end, 1 if end > before else -1)
         return Selection(to_end if start == end else self._edge(start, -1 if start < end else 1), to_end)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:  # noqa: FBT001, FBT002
-        """Scroll to the cursor, unless an undo has just taken the line away on which it still stands."""
+        """Scroll to the cursor, unless an undo has just removed its line."""
         if self.cursor_location[0] >= self.document.line_count:
             return Offset(0, 0)
         return super().scroll_cursor_visible(center, animate)
@@ -190,14 +190,14 @@ class Editor(TextArea, inherit_bindings=False):
         return location
 
     def get_cursor_word_left_location(self) -> Location:
-        """Return where the word before the cursor begins."""
+        """Return the start of the word before the cursor."""
         row, column = self.cursor_location
         if column == 0:
             return (row - 1, len(self.document.get_line(row - 1))) if row else (0, 0)
         return self._edge((row, word_left(self.document.get_line(row), column)), -1)
 
     def get_cursor_word_right_location(self) -> Location:
-        """Return where the word after the cursor ends."""
+        """Return the end of the word after the cursor."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
         if column == len(line):
@@ -214,14 +214,14 @@ class Editor(TextArea, inherit_bindings=False):
             return
         self._last = ""
         if event.key.startswith(("alt+", "ctrl+", "super+")):
-            event.prevent_default()  # not ours; Textual would write the letter of an Alt key
+            event.prevent_default()  # not ours; Textual would insert the letter of an Alt key
         elif event.character is not None and is_invisible(event.character):
-            event.prevent_default()  # the joints of emoji and of some scripts, which count as not printable
+            event.prevent_default()  # joiners of emoji and some scripts count as unprintable
             event.stop()
             self.insert_text(event.character)
 
     def _act(self, row: ComposerKey) -> bool:
-        """Do what a row of the table says; False if it is not for us, and somebody above may want the key."""
+        """Run a row of the table; False if the key is not for us and may bubble up."""
         if row.intent is not None and self._handle_intent(row.intent):
             return True
         if not row.action:
@@ -242,50 +242,50 @@ class Editor(TextArea, inherit_bindings=False):
         self.insert_text("\n")
 
     def action_delete_forward(self) -> bool:
-        """Delete the character after the cursor; in an empty input the key means something else."""
+        """Delete the character after the cursor; in an empty input the key has another meaning."""
         if not self.text:
             return False
         self.action_delete_right()
         return True
 
     def action_kill_word_left(self) -> None:
-        """Cut the word before the cursor, or what is selected."""
+        """Kill the word before the cursor, or the selection."""
         self._kill(self.get_cursor_word_left_location(), back=True)
 
     def action_kill_word_right(self) -> None:
-        """Cut the word after the cursor, or what is selected."""
+        """Kill the word after the cursor, or the selection."""
         self._kill(self.get_cursor_word_right_location(), back=False)
 
     def action_kill_to_start(self) -> None:
-        """Cut to the start of the line; there, the line break before it."""
+        """Kill to the start of the line; if already there, the line break before it."""
         row, column = self.cursor_location
         self._kill((row, 0) if column else self.get_cursor_left_location(), back=True)
 
     def action_kill_to_end(self) -> None:
-        """Cut to the end of the line; there, the line break after it."""
+        """Kill to the end of the line; if already there, the line break after it."""
         row, column = self.cursor_location
         end = len(self.document.get_line(row))
         self._kill((row, end) if column < end else self.get_cursor_right_location(), back=False)
 
     def action_yank(self) -> None:
-        """Put in what was cut last."""
+        """Insert the last killed text."""
         self._insert_yank(self._kills.yank())
 
     def action_yank_older(self) -> None:
-        """Put what was cut before in the place of what was just put in."""
+        """Replace the text just yanked by the one killed before it."""
         if self._last in {"yank", "yank_older"} and self._yanked is not None:
             self.selection = Selection(*self._yanked)
             self._insert_yank(self._kills.rotate())
 
     def action_cut_selected(self) -> bool:
-        """Cut what is selected, for the clipboard too."""
+        """Cut the selection, also to the clipboard."""
         if not self.action_copy_selected():
             return False
         self._kill(self.cursor_location, back=False)
         return True
 
     def action_copy_selected(self) -> bool:
-        """Copy what is selected to the clipboard, pastes and all."""
+        """Copy the selection to the clipboard, with folded pastes expanded."""
         if self.selection.is_empty:
             return False
         self.app.copy_to_clipboard(self.selected_whole)
@@ -293,7 +293,7 @@ class Editor(TextArea, inherit_bindings=False):
 
     @property
     def selected_whole(self) -> str:
-        """What is selected, as it would be sent."""
+        """The selected text, as it would be sent."""
         return self.pastes.prompt(self._veil.unveil(self.selected_text)).whole
 
     def _kill(self, to: Location, *, back: bool) -> None:

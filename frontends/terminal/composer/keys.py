@@ -1,4 +1,4 @@
-"""The keys of the input as data: what they do, and how the help screen tells it."""
+"""The keys of the input as data: what they do, and their texts for the help screen."""
 
 from typing import Final, Literal
 
@@ -7,24 +7,24 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.keys import Keys
 
 KeyIntent = Literal["send", "steer", "older", "newer", "search", "clipboard", "take", "close", "drop", "changed"]
-"""What an editor asks of its owner, who tells whether it was done. `changed` is told, and needs no answer."""
+"""A request of the editor to its owner, who returns whether it was handled. `changed` needs no answer."""
 
-# Terminals send Alt+Enter as these two characters, of which Textual would make a plain Enter, which sends.
+# Terminals send Alt+Enter as these two characters; Textual would turn them into a plain Enter, which sends.
 if isinstance(ANSI_SEQUENCES_KEYS, dict):
     ANSI_SEQUENCES_KEYS.setdefault("\x1b\r", (Keys.ControlJ,))
-    # Of Alt with a digit it would make the letters that a Mac types so: Alt+3 would be a pound sign.
+    # Textual would turn Alt with a digit into the character a Mac types: Alt+3 would be a pound sign.
     for digit in range(1, 10):
         ANSI_SEQUENCES_KEYS.pop(f"\x1b{digit}", None)
 
 
 @attrs.frozen(kw_only=True)
 class ComposerKey:
-    """One line of the table: keys by Textual's names, what they do, and how the help tells it.
+    """One row of the table: keys by Textual's names, what they do, and their help text.
 
     Attributes:
-        wish: What the owner is asked first.
-        action: What is done if the owner does not do it; without one the key is left to those above.
-        select: Whether a move selects.
+        intent: The request that the owner gets first.
+        action: What runs if the owner does not handle it; without one the key bubbles up.
+        select: Whether a move extends the selection.
     """
 
     keys: str

@@ -1,10 +1,10 @@
-"""Text on its way into the input: made harmless to show, with nothing lost, and large pastes folded to a label.
+"""Text entering the input: safe to show, with nothing lost, and large pastes folded to a label.
 
 Rules:
-1. Of the control characters only newline and tab come in; colours and other escape sequences go whole.
-2. What is invisible or turns a line around stays in the text that is sent. In the input each such character is one
-   stand-in of one cell, so that columns, wrapping and the cursor agree with what is seen.
-3. A large paste is one label until it is sent. A label that is not ours is text like any other.
+1. Newline and tab are the only control characters kept; colours and other escape sequences are removed whole.
+2. Invisible and bidirectional characters stay in the text that is sent. In the input each is a stand-in of one cell, so
+   columns, wrapping and the cursor match the display.
+3. A large paste is one label until it is sent. A label that is not ours is ordinary text.
 """
 
 import re
@@ -19,11 +19,11 @@ from frontends.shared.sanitise import sanitise
 LARGE_LINES: Final = 10
 LARGE_CHARS: Final = 1_000
 MAX_PASTED_CHARS: Final = 1_000_000
-"""As many as a message may have."""
+"""The maximum length of a message."""
 MAX_KEPT_CHARS: Final = 4_000_000
-"""All folded pastes of an input together; those that are in it no more are forgotten first."""
+"""The limit for all folded pastes of an input together; those no longer in the input are dropped first."""
 STAND_IN: Final = "\ufffd"
-"""What is seen of an invisible character."""
+"""How an invisible character is displayed."""
 
 _FIRST: Final = 0x10F000
 _LAST: Final = 0x10FFFD
@@ -34,7 +34,7 @@ _LABEL = re.compile(r"\[pasted [\d,]+ (?:lines|characters) #\d+\]")
 
 
 def clean(text: str) -> str:
-    """Return a text without control characters; every kind of line end becomes a newline."""
+    """Remove control characters, and turn every kind of line end into a newline."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not _ODD.search(text):
         return text
@@ -47,14 +47,14 @@ def _allowed(found: re.Match[str]) -> str:
 
 
 def is_invisible(character: str) -> bool:
-    """Tell whether a character has no picture of its own, or turns those around it."""
+    """Return whether a character has no glyph of its own, or reorders those around it."""
     return sanitise(character).startswith("<U+")
 
 
 class Veil:
     """Swaps invisible characters for stand-ins of one cell, from a range that nobody else uses, and back.
 
-    A text that has characters of that very range has them swapped as well, so that the way back is always the same.
+    Characters of that range in the text itself are swapped too, so unveiling is always exact.
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class Veil:
         self._meant: dict[str, str] = {}
 
     def veil(self, text: str) -> str:
-        """Return a cleaned text as the input keeps it."""
+        """Return a cleaned text as the input stores it."""
         return _ODD.sub(lambda found: self._stand_in(found[0]), text) if _ODD.search(text) else text
 
     def unveil(self, text: str) -> str:
-        """Return the text that was meant."""
+        """Return the original text."""
         return _VEILED.sub(lambda found: self._meant.get(found[0], STAND_IN), text) if self._meant else text
 
     def _stand_in(self, character: str) -> str:
@@ -76,7 +76,7 @@ class Veil:
         if not _VEILED.match(character) and not is_invisible(character):
             return character
         code = _FIRST + len(self._stand_ins)
-        if code > _LAST:  # thousands of different invisible characters are no text
+        if code > _LAST:  # no real text has thousands of different invisible characters
             return STAND_IN
         self._stand_ins[character] = chr(code)
         self._meant[chr(code)] = character
@@ -84,13 +84,13 @@ class Veil:
 
 
 def as_drawn(veiled: str) -> str:
-    """Return a text of the input as it is drawn: as many characters, none of them invisible."""
+    """Return a veiled text as it is drawn: the same length, and no invisible characters."""
     return _VEILED.sub(STAND_IN, veiled)
 
 
 @attrs.frozen(kw_only=True)
 class Prompt:
-    """What is in the input: the text with its labels, and what each label stands for."""
+    """The content of the input: the text with its labels, and the paste behind each label."""
 
     text: str
     pastes: tuple[tuple[str, str], ...] = ()
@@ -102,17 +102,17 @@ class Prompt:
 
     @property
     def chars(self) -> int:
-        """How much there is to keep."""
+        """The number of characters to store."""
         return len(self.text) + sum(len(content) for _, content in self.pastes)
 
 
 def expand_labels(text: str, pastes: Mapping[str, str]) -> str:
-    """Put in what the labels stand for."""
+    """Replace labels by their pastes."""
     return _LABEL.sub(lambda found: pastes.get(found[0], found[0]), text) if pastes else text
 
 
 def is_large(text: str) -> bool:
-    """Tell whether a paste is folded."""
+    """Return whether a paste gets folded."""
     return len(text) > LARGE_CHARS or text.count("\n") >= LARGE_LINES
 
 
@@ -124,7 +124,7 @@ class Pastes:
         self._last = 0
 
     def fold(self, pasted: str, present: str = "") -> str:
-        """Keep a paste, and return the label to put in its place; `present` is what the input has now."""
+        """Store a paste and return its label; `present` is the current text of the input."""
         self._forget_unused(present, len(pasted))
         lines = pasted.count("\n") + 1
         size = f"{lines:,} lines" if lines > LARGE_LINES else f"{len(pasted):,} characters"
@@ -134,7 +134,7 @@ class Pastes:
         return label
 
     def adopt(self, prompt: Prompt, present: str = "") -> str:
-        """Keep the pastes of a prompt from elsewhere, and return its text with labels of our own."""
+        """Store the pastes of another input's prompt, and return its text with labels of our own."""
         known = dict(prompt.pastes)
 
         def again(found: re.Match[str]) -> str:
@@ -146,14 +146,14 @@ class Pastes:
         return _LABEL.sub(again, prompt.text) if known else prompt.text
 
     def prompt(self, text: str) -> Prompt:
-        """Return a text with the pastes that are in it."""
+        """Return a text with the pastes it refers to."""
         found = dict.fromkeys(_LABEL.findall(text)) if self._contents else {}
         return Prompt(
             text=text, pastes=tuple((label, self._contents[label]) for label in found if label in self._contents)
         )
 
     def spans(self, line: str) -> Sequence[tuple[int, int]]:
-        """Tell where in a line our labels are."""
+        """Return where our labels are in a line."""
         if not self._contents or "[pasted " not in line:
             return ()
         return [found.span() for found in _LABEL.finditer(line) if found[0] in self._contents]

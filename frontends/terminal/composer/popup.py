@@ -1,4 +1,4 @@
-"""Small lists above the input: suggestions to take, and attachments to remove."""
+"""Small lists above the input: suggestions to accept, and attachments to remove."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,10 +19,10 @@ _DETAIL_CHARS: Final = 400
 
 
 class Popup(Widget):
-    """Suggestions, of which one is chosen.
+    """A list of suggestions, one of them chosen.
 
     Attributes:
-        touched: Whether somebody has chosen, and not just looked.
+        touched: Whether the user has moved the choice.
     """
 
     DEFAULT_CSS = """
@@ -32,7 +32,7 @@ class Popup(Widget):
     can_focus = False
 
     class SuggestionClicked(Message):
-        """One was clicked."""
+        """A suggestion was clicked."""
 
         def __init__(self, suggestion: Suggestion) -> None:
             self.suggestion = suggestion
@@ -48,21 +48,21 @@ class Popup(Widget):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to see."""
+        """Whether the popup shows anything."""
         return self.has_class("open")
 
     @property
     def chosen(self) -> Suggestion | None:
-        """The one that would be taken."""
+        """The suggestion that would be accepted."""
         return self._suggestions[self._chosen_index] if self.is_open and self._suggestions else None
 
     @property
     def index(self) -> int:
-        """Which one that is."""
+        """The index of the chosen suggestion."""
         return self._chosen_index
 
     def show(self, suggestions: Sequence[Suggestion], *, note: str = "") -> None:
-        """Show these, the first of them chosen; without any, the note, and without a note nothing."""
+        """Show suggestions with the first one chosen; without any, the note, if there is one."""
         self._suggestions = suggestions
         self._note = note
         self._chosen_index = self._top = 0
@@ -71,7 +71,7 @@ class Popup(Widget):
         self.refresh(layout=True)
 
     def move(self, by: int) -> None:
-        """Choose another one; after the last comes the first."""
+        """Move the choice, wrapping around."""
         if self._suggestions:
             self.touched = True
             self._chosen_index = (self._chosen_index + by) % len(self._suggestions)
@@ -80,17 +80,17 @@ class Popup(Widget):
 
     @property
     def _rows(self) -> int:
-        """How many are seen at once: fewer where the screen is low."""
+        """The number of visible suggestions: fewer on a low screen."""
         return max(1, min(ROWS, self.app.size.height // 4))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Tell how many lines it needs."""
+        """Return the number of lines needed."""
         if not self._suggestions:
             return 1
         return min(len(self._suggestions), self._rows) + (len(self._suggestions) > self._rows or bool(self._note))
 
     def render(self) -> Text:
-        """Draw one line for each, and one that tells how many more there are."""
+        """Draw one line per suggestion, and one with the number of the rest."""
         across = max(10, self.size.width)
         if not self._suggestions:
             return Text(cut(self._note, across), style="dim", no_wrap=True)
@@ -120,7 +120,7 @@ class Popup(Widget):
         return line
 
     def on_click(self, event: events.Click) -> None:
-        """Take the one that is clicked."""
+        """Accept the clicked suggestion."""
         event.stop()
         index = self._top + event.y
         if self._suggestions and event.y < self._rows and index < len(self._suggestions):
@@ -128,23 +128,23 @@ class Popup(Widget):
             self.post_message(self.SuggestionClicked(self._suggestions[index]))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Choose the next one."""
+        """Choose the next suggestion."""
         event.stop()
         self.move(1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Choose the one before."""
+        """Choose the previous suggestion."""
         event.stop()
         self.move(-1)
 
 
 def _label(suggestion: Suggestion) -> str:
-    """Return what is shown of a suggestion; without what changes the width of its neighbours, cells can be counted."""
+    """Return the label without characters that change the width of their neighbours, so cells can be counted."""
     return inert_line(suggestion.display_text)
 
 
 class Chips(Widget):
-    """What goes along with the prompt, each removable by a click."""
+    """The attachments of the prompt, each removable by a click."""
 
     DEFAULT_CSS = """
     Chips { display: none; height: auto; min-height: 1; max-height: 15vh; color: $accent; padding: 0 1; }
@@ -153,7 +153,7 @@ class Chips(Widget):
     can_focus = False
 
     class Removed(Message):
-        """One was clicked."""
+        """A chip was clicked."""
 
         def __init__(self, index: int) -> None:
             self.index = index
@@ -179,11 +179,11 @@ class Chips(Widget):
         )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Tell how many lines they need."""
+        """Return the number of lines needed."""
         return len(self._lines(width))
 
     def _lines(self, across: int) -> list[list[tuple[int, int, str]]]:
-        """Return the chips line by line, each with its number and its column."""
+        """Return the chips line by line, each with its number and column."""
         across = max(10, across)
         lines: list[list[tuple[int, int, str]]] = [[]]
         column = 0
@@ -197,7 +197,7 @@ class Chips(Widget):
         return lines
 
     def on_click(self, event: events.Click) -> None:
-        """Remove the one that is clicked."""
+        """Remove the clicked attachment."""
         event.stop()
         lines = self._lines(self.size.width)
         offset = event.get_content_offset(self)

@@ -1,10 +1,10 @@
-"""The prompts of the past: a private file of the home that all terminals share, and the walk through it.
+"""Earlier prompts: a private file of the home that all terminals share, and the walk through it.
 
 Rules:
-1. One JSON object per line. Who adds or shortens holds the lock, so several terminals lose nothing of each other.
-2. What cannot be read is passed over; a history that cannot be written is kept in memory, and no one is disturbed.
-3. The file is bounded, and so is one prompt in it.
-4. `read` and `write` block: call them in a thread. Everything else is quick and waits for nothing.
+1. One JSON object per line. Adding and shortening hold the lock, so terminals lose none of each other's prompts.
+2. Unreadable lines are skipped; a history that cannot be written stays in memory, without an error.
+3. The file is bounded, and so is each prompt in it.
+4. `read` and `write` block: call them in a thread. Everything else is quick and never waits.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from frontends.terminal.composer.paste import Prompt
 FILE_NAME: Final = "prompts.jsonl"
 MAX_PROMPTS: Final = 1_000
 MAX_PROMPT_CHARS: Final = 100_000
-"""A longer one is remembered by this terminal only."""
+"""Longer prompts are remembered only by this terminal."""
 MAX_FILE_BYTES: Final = 8_000_000
 _SHORTEN_BYTES: Final = MAX_FILE_BYTES // 2
-"""From here on the file is shortened to its newest prompts."""
+"""A file beyond this size is shortened to its newest prompts."""
 _TRIES: Final = 50
 _PAUSE_S: Final = 0.02
 
 
 class PromptHistory:
-    """What was sent before, oldest first.
+    """The earlier prompts, oldest first.
 
     Attributes:
-        prompts: As far as they are known here; `learn` brings what other terminals have added.
+        prompts: The prompts known here; `merge_read` adds those of other terminals.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -44,7 +44,7 @@ class PromptHistory:
         self._own: list[Prompt] = []
 
     def add(self, prompt: Prompt) -> bool:
-        """Remember a prompt, and tell whether it is to be written; one that repeats the last is not."""
+        """Remember a prompt, and return whether to write it; one that repeats the last is not written."""
         if not prompt.text.strip() or (self.prompts and self.prompts[-1] == prompt):
             return False
         self.prompts = (*self.prompts, prompt)[-MAX_PROMPTS:]
@@ -52,7 +52,7 @@ class PromptHistory:
         return self._file is not None and prompt.chars <= MAX_PROMPT_CHARS
 
     def read(self) -> Sequence[Prompt]:
-        """Read what all terminals have written; blocks. A file that cannot be read is an empty one."""
+        """Read the prompts of all terminals; blocks. An unreadable file counts as empty."""
         if self._file is None:
             return ()
         try:
@@ -61,13 +61,13 @@ class PromptHistory:
             return ()
 
     def merge_read(self, read: Sequence[Prompt]) -> None:
-        """Take over what was read; what is not in the file, or not yet, comes last."""
+        """Take over the prompts read from the file; those not in it, or not yet, come last."""
         known = set(read)
         self._own = [each for each in self._own if each not in known]
         self.prompts = _without_repeats([*read, *self._own])[-MAX_PROMPTS:]
 
     def write(self, prompt: Prompt) -> None:
-        """Add a prompt to the file; blocks. It stays in memory if that cannot be done."""
+        """Append a prompt to the file; blocks. If that fails, the prompt stays in memory."""
         if self._file is None or prompt.chars > MAX_PROMPT_CHARS:
             return
         try:
@@ -79,9 +79,9 @@ class PromptHistory:
 
 
 class HistoryWalk:
-    """Going up and down through the past, where what is not sent yet is the newest of all.
+    """A walk through the earlier prompts, with the draft as the newest.
 
-    Whatever was changed on the way is kept for the rest of the walk.
+    Prompts changed on the way keep their changes for the rest of the walk.
     """
 
     def __init__(self, past: Sequence[Prompt], position: int | None = None) -> None:
@@ -91,22 +91,22 @@ class HistoryWalk:
 
     @classmethod
     def from_search(cls, past: Sequence[Prompt], found: int, draft: Prompt) -> HistoryWalk:
-        """Stand at a prompt that was searched for; the draft waits at the end."""
+        """Start at a prompt found by a search; the draft waits at the end."""
         walk = cls(past, found)
         walk._changed[len(past)] = draft
         return walk
 
     def go_older(self, present: Prompt) -> Prompt | None:
-        """Go to the one before, leaving what is in the input now; None at the oldest."""
+        """Go to the previous prompt, keeping the current input; None at the oldest."""
         return self._go(self._position - 1, present)
 
     def go_newer(self, present: Prompt) -> Prompt | None:
-        """Go to the one after; None at the end."""
+        """Go to the next prompt; None at the end."""
         return self._go(self._position + 1, present)
 
     @property
     def draft(self) -> Prompt | None:
-        """What was not sent yet when the walk began; None while standing there."""
+        """The draft from the start of the walk; None while it is the current one."""
         return self._changed.get(len(self._past)) if self._position < len(self._past) else None
 
     def _go(self, to: int, present: Prompt) -> Prompt | None:
@@ -118,7 +118,7 @@ class HistoryWalk:
 
 
 def search_prompts(past: Sequence[Prompt], query: str, *, most: int) -> list[int]:
-    """Return where all words of a query are, newest first, each text once; every prompt has the empty query."""
+    """Return the indexes of prompts with all words of a query, newest first, each text once; no words match all."""
     words = query.casefold().split()
     found: dict[str, int] = {}
     for index in range(len(past) - 1, -1, -1):
@@ -139,7 +139,7 @@ def search_prompts(past: Sequence[Prompt], query: str, *, most: int) -> list[int
 def _read(file: Path) -> list[Prompt]:
     if not file.exists():
         return []
-    with os.fdopen(sc.private_open(file, os.O_RDONLY), "rb") as opened:
+    with os.fdopen(sc.setup.private_open(file, os.O_RDONLY), "rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - MAX_FILE_BYTES))
         data = opened.read(MAX_FILE_BYTES)
@@ -148,7 +148,7 @@ def _read(file: Path) -> list[Prompt]:
 
 def _parse_line(line: bytes) -> Prompt | None:
     try:
-        value = sc.decode(line, sc.JsonObject)
+        value = sc.wire.decode(line, sc.JsonObject)
     except sc.ProtocolError:
         return None
     text, pastes = value.get("text"), value.get("pastes")
@@ -160,11 +160,11 @@ def _parse_line(line: bytes) -> Prompt | None:
 
 
 def _line(prompt: Prompt) -> bytes:
-    return sc.encode({"text": prompt.text, "pastes": dict(prompt.pastes)}) + b"\n"
+    return sc.wire.encode({"text": prompt.text, "pastes": dict(prompt.pastes)}) + b"\n"
 
 
 def _append(file: Path, prompt: Prompt) -> None:
-    with os.fdopen(sc.private_open(file, os.O_RDWR | os.O_CREAT), "r+b") as opened:
+    with os.fdopen(sc.setup.private_open(file, os.O_RDWR | os.O_CREAT), "r+b") as opened:
         size = opened.seek(0, os.SEEK_END)
         torn = False
         if size:
@@ -185,7 +185,7 @@ def _shorten(file: Path) -> None:
             break
         retained_lines.append(line)
     beside = file.with_suffix(".tmp")
-    with os.fdopen(sc.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
+    with os.fdopen(sc.setup.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
         opened.writelines(reversed(retained_lines))
     beside.replace(file)
 
@@ -196,8 +196,8 @@ def _without_repeats(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
 
 @contextmanager
 def _hold_lock(file: Path) -> Iterator[bool]:
-    """Hold the lock beside a file, or tell that somebody else holds it for too long, as one that is suspended does."""
-    descriptor = sc.private_open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    """Hold the lock beside a file; yields False if another process holds it too long, as a suspended one does."""
+    descriptor = sc.setup.private_open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
         yield _acquire_lock(descriptor)
     finally:

@@ -1,7 +1,7 @@
-"""The suggestions above an input: of completers while a word is typed, and of the history while it is searched.
+"""The suggestions above an input: from completers while typing a word, and from the history during a search.
 
-Completers are asked beside the input. An answer counts only if the question is still the same, so the newest wins. In a
-search the input holds what is searched for, and what was written before is kept aside until the search ends.
+Completers run in the background. A result counts only if the query is still the same, so the newest wins. During a
+search the input holds the search words, and the draft is kept aside until the search ends.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _NOTHING: Final = Prompt(text="")
 
 @attrs.frozen(kw_only=True)
 class SuggestionResult:
-    """What became of a suggestion.
+    """An accepted suggestion.
 
     Attributes:
-        complete: Nothing more is to be said, so it may be sent.
-        prompt: The prompt that was found, in a search.
-        index: Where it is in the past.
-        draft: What was written before the search.
+        complete: Whether the input is complete and may be sent.
+        prompt: The prompt found by a search.
+        index: Its index in the history.
+        draft: The draft from before the search.
     """
 
     complete: bool = False
@@ -49,13 +49,13 @@ class SuggestionResult:
 
 
 class SuggestionController:
-    """Asks completers, and shows what they say.
+    """Queries completers, and shows their suggestions.
 
     Attributes:
-        completers: By their marks, `/` and `@`.
+        completers: By mark, `/` and `@`.
         quiet: Whether changes come from us, and not from the keyboard.
-        past: The prompts that are searched.
-        searched_from: What was written before a search; None if there is none.
+        past: The prompts to search.
+        searched_from: The draft from before a search; None outside a search.
     """
 
     def __init__(self, editor: Editor, popup: Popup, start: Callable[[Callable[[], Awaitable[None]]], object]) -> None:
@@ -72,12 +72,12 @@ class SuggestionController:
         self._closed: tuple[str, int, int] | None = None
         self._found: Sequence[int] = ()
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- input events -------------------------------------------------------------------------------------------------
 
     def handle_text_change(self) -> None:
-        """The text has changed: ask anew."""
+        """Query the completers again after a change of the text."""
         if self.quiet:
-            self._closed = None  # another text: what was closed is not there any more
+            self._closed = None  # another text: the closed suggestions no longer apply
             self._clear_suggestions()
         elif self.searched_from is not None:
             self._search_history()
@@ -85,7 +85,7 @@ class SuggestionController:
             self._ask()
 
     def handle_cursor_move(self) -> None:
-        """The cursor has moved: a word that it has left is asked about no more."""
+        """Close the suggestions of a word that the cursor has left."""
         if self._question is not None and self.searched_from is None and self._query_at_cursor() != self._question:
             self._ask()
 
@@ -97,7 +97,7 @@ class SuggestionController:
         return True
 
     def close(self) -> bool:
-        """Close the suggestions, and end a search with what was written before it; False if there was nothing."""
+        """Close the suggestions, and end a search by restoring the draft; False if there was nothing to close."""
         if self.searched_from is not None:
             draft, self.searched_from = self.searched_from, None
             self._clear_suggestions()
@@ -114,14 +114,14 @@ class SuggestionController:
 
     @property
     def has_current_suggestion(self) -> bool:
-        """Whether there is a suggestion for what is written at this moment."""
+        """Whether there is a suggestion for the current text."""
         if self.searched_from is not None:
             return True
         return self._popup.chosen is not None and self._answered and self._query_at_cursor() == self._question
 
     @property
     def is_taken_by_enter(self) -> bool:
-        """Whether Enter takes it: not where nothing of a word is typed yet, unless somebody has chosen."""
+        """Whether Enter accepts the suggestion: not for an empty word, unless the user has moved the choice."""
         if not self.has_current_suggestion:
             return False
         question = self._question
@@ -130,7 +130,7 @@ class SuggestionController:
         return not question.query.endswith(" ") and (question.query != "" or question.mark == "/")
 
     def take(self) -> SuggestionResult | None:
-        """Put the chosen suggestion into the text; None if there is none for what is written now."""
+        """Put the chosen suggestion into the text; None if there is none for the current text."""
         if not self.has_current_suggestion:
             return None
         chosen = self._popup.chosen
@@ -191,7 +191,7 @@ class SuggestionController:
     # --- the search ---------------------------------------------------------------------------------------------------
 
     def search(self, past: Sequence[Prompt]) -> None:
-        """Begin a search, or go to the next find if there is one."""
+        """Begin a search, or go to the next match."""
         if self.searched_from is not None:
             self._popup.move(1)
             return

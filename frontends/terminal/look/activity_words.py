@@ -1,4 +1,4 @@
-"""What a session does, in a glyph and a word, for all places that show it. Pure."""
+"""A session's activity as a glyph and a word, for every place that shows it. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS: Final[dict[sc.ActivityName, str]] = {
     "running_tools": "running tools",
     "awaiting_permission": "asks you",
     "rate_limited": "rate limited",
-    "compacting": "summing up",
+    "compacting": "compacting",
     "stopping": "stopping",
     "stopped": "stopped",
     "errored": "failed",
@@ -44,7 +44,7 @@ COLOURS: Final[dict[sc.ActivityName, str]] = {
     "interrupted": "error",
     "idle": "text-muted",
 }
-"""The theme's colour of each; those that work are in the colour of success."""
+"""The theme colour of each activity; working sessions have the colour of success."""
 
 
 def colour_of(activity: sc.Activity) -> str:
@@ -58,7 +58,7 @@ def glyph_of(activity: sc.Activity) -> str:
 
 
 def describe_activity(activity: sc.Activity, now_ms: int) -> str:
-    """Return a few words, with the time that is left where that is known."""
+    """Return a few words, with the remaining time where it is known."""
     word = WORDS.get(activity.name, activity.name)
     if activity.name == "rate_limited" and activity.retry_at is not None:
         return f"{word}, tries again in {duration(max(0, activity.retry_at - now_ms))}"
@@ -66,7 +66,7 @@ def describe_activity(activity: sc.Activity, now_ms: int) -> str:
 
 
 def describe_activity_briefly(activity: sc.Activity, now_ms: int) -> str:
-    """The same where there is little room: the time must not be cut off."""
+    """Return a shorter form for little room: the time must not be cut off."""
     if activity.name == "rate_limited" and activity.retry_at is not None:
         return f"limited, {duration(max(0, activity.retry_at - now_ms))}"
     return describe_activity(activity, now_ms)

@@ -1,4 +1,4 @@
-"""The time, as the service tells it: whole milliseconds."""
+"""The time as the service gives it: whole milliseconds."""
 
 from time import time_ns
 

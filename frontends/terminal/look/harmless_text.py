@@ -1,9 +1,9 @@
-"""Foreign text made harmless: what a terminal, or a reader, would take for more than text.
+"""Makes foreign text harmless: removes what a terminal or a reader would take for more than text.
 
 Rules:
-1. Everything foreign goes through `inert` or `plain` before a widget gets it; `InertFilter` is the wall behind them.
-2. What is shown takes as many cells as we count: characters that change the width of their neighbours, differently in
-   every terminal, are left out, and marks are not piled up without end.
+1. All foreign text goes through `inert` or `to_plain_text` before a widget gets it; `InertFilter` backs them up.
+2. Displayed text takes as many cells as we count: characters that change the width of their neighbours, differently in
+   every terminal, are dropped, and stacks of combining marks are limited.
 """
 
 import re
@@ -21,7 +21,7 @@ from frontends.shared.sanitise import sanitise
 
 TAB: Final = 4
 _UNSEEN: Final = 4
-"""So many times what is shown of a line is looked at: most of a hostile one is not seen."""
+"""How many times the visible length is scanned: most of a hostile line is invisible."""
 
 _DANGEROUS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
@@ -29,11 +29,11 @@ _DANGEROUS: Final = re.compile(
     "\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001f1e6-\U0001f1ff"
     "\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"
 )
-"""Whatever `sanitise` may change, and what is left out below: most texts have none of it, and stay as they are."""
+"""Everything `sanitise` may change, and what is dropped below: most texts have none of it and stay as they are."""
 _FITTING: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
-"""Ask for another picture of the character before them, which may be wider or not."""
+"""Characters that select another glyph for the one before them, which may be wider."""
 _FLAG_LETTER: Final = re.compile("[\U0001f1e6-\U0001f1ff]")
-"""Letters of which two are a flag: one to four cells, differently in every terminal."""
+"""Letters that form a flag in pairs: one to four cells, differently in every terminal."""
 _MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _PILE: Final = re.compile(f"(?:^|(?<=[\\n\\t ]))[{_MARKS}]|([{_MARKS}]{{3}})[{_MARKS}]+", re.MULTILINE)
 _PILED: Final = re.compile(f"(?<=[{_MARKS}]{{3}})[{_MARKS}]")
@@ -41,7 +41,7 @@ _ANY_MARK: Final = re.compile(f"[{_MARKS}]")
 
 
 def inert(text: str) -> str:
-    """Return a text that may be drawn, newlines included; tabs are expanded."""
+    """Return a text that is safe to draw, newlines included; tabs are expanded."""
     if text.isascii() and text.isprintable():
         return text
     if _DANGEROUS.search(text) is not None:
@@ -57,24 +57,24 @@ def _latin_letter(found: re.Match[str]) -> str:
 
 
 def _thin_marks(found: re.Match[str]) -> str:
-    """Give a mark that has nothing to stand on a place of its own, and keep three of a pile."""
+    """Give a mark without a base character a place of its own, and keep three of a stack."""
     return found[1] or f"\N{DOTTED CIRCLE}{found[0]}"
 
 
 def inert_line(text: str, limit: int = 4_000) -> str:
-    """Return the beginning of a text as one line that may be drawn; what cannot be seen takes no room of it."""
+    """Return the beginning of a text as one line that is safe to draw; invisible characters do not count."""
     return " ".join(inert(text[: _UNSEEN * limit]).split())[:limit]
 
 
 def make_copyable(text: str) -> str:
-    """Return a text to be pasted elsewhere: as it can be seen, with its newlines and tabs, and nothing that steers."""
+    """Return a text to paste elsewhere: the visible text with newlines and tabs, and no control sequences."""
     return text if text.isascii() and text.isprintable() else sanitise(text.replace("\r\n", "\n"))
 
 
 def reveal_hidden(text: str) -> str:
-    """Return a text to judge before saying yes: nothing that it holds is left out without a trace.
+    """Return a text to judge before an approval: nothing in it disappears without a trace.
 
-    Characters that cannot be seen or reorder a line are shown by number, and so are those that `inert` leaves out.
+    Invisible characters and those that reorder a line are shown by number, and so are those that `inert` drops.
     """
     visible_text = sanitise(_CONTROLS.sub(_show_by_number, text.replace("\r\n", "\n")))
     for odd in (_FITTING, _FLAG_LETTER, _PILED):
@@ -90,25 +90,25 @@ def _show_by_number(found: re.Match[str]) -> str:
 
 
 def to_plain_text(text: str, style: str | Style = "") -> Text:
-    """Return foreign text for a widget, without markup: brackets are brackets."""
+    """Return foreign text for a widget, without markup: brackets stay brackets."""
     return Text(inert(text), style=style, no_wrap=False, end="")
 
 
 class InertFilter(LineFilter):
-    """The last wall: whatever a widget draws, no control character and no link reaches the terminal.
+    """The last line of defence: whatever a widget draws, no control character and no link reaches the terminal.
 
-    A line takes as many cells as before: the widget has counted them.
+    A line keeps its width in cells, as the widget has already counted them.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return segments that are harmless; most are so already, and stay as they are."""
+        """Return harmless segments; most already are, and stay as they are."""
         if all(_is_harmless(segment) for segment in segments):
             return segments
         return [segment if _is_harmless(segment) else _make_harmless(segment) for segment in segments]
 
 
 THE_WALL: Final = InertFilter()
-"""The only one there is: Textual keeps what a filter has made for as long as it is the same filter."""
+"""The only instance: Textual caches a filter's results per filter object."""
 
 
 def _is_harmless(segment: Segment) -> bool:

@@ -1,9 +1,9 @@
-"""Drawing without any colour, for those who ask for it by `NO_COLOR`: https://no-color.org
+"""Drawing without any colour, as requested by `NO_COLOR` (https://no-color.org).
 
 Rules:
-1. No colour is written at all: the letters and the ground are those of the terminal itself, whatever theme is chosen.
-2. What only its ground marks (the chosen row, the cursor, what is selected) is reversed instead.
-3. What is paler than the rest stays so, as far as a terminal knows dim letters.
+1. No colour is written at all: text and background are the terminal's own, whatever theme is chosen.
+2. Anything marked only by its background (the chosen row, the cursor, the selection) is reversed instead.
+3. Pale text stays pale, as far as the terminal supports dim text.
 """
 
 import os
@@ -18,18 +18,18 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 _MARKED: Final = 0.25
-"""How much lighter or darker a ground must be than that of the screen to mark something, where 1 is black to white."""
+"""How much a background must differ in lightness from the screen's to mark something, where 1 is black to white."""
 _PALE: Final = 0.5
-"""Letters that differ less than this from what is beneath them are pale."""
+"""Text that differs less than this from its background is pale."""
 
 
 def colour_is_unwanted() -> bool:
-    """Whether somebody has asked for no colours; an empty value asks for nothing."""
+    """Return whether the user asked for no colours; an empty value does not."""
     return bool(os.environ.get("NO_COLOR"))
 
 
 class ColourlessFilter(LineFilter):
-    """Takes the colours out of what widgets draw; `ground` and `letters` say how light those of a theme are."""
+    """Removes the colours from what widgets draw; `ground` and `letters` are the lightness of a theme's two colours."""
 
     def __init__(self, ground: float, letters: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class ColourlessFilter(LineFilter):
 
     @classmethod
     def from_theme(cls, theme: Theme) -> "ColourlessFilter":
-        """Return one for what is drawn in a theme."""
+        """Return a filter for a theme."""
         colours = theme.to_color_system().generate()
         ground = _lightness(Color.parse(colours["background"]).rich_color, 0.0 if theme.dark else 1.0)
         return cls(ground, _lightness(Color.parse(colours["foreground"]).rich_color, 1.0 if theme.dark else 0.0))
@@ -70,7 +70,7 @@ def _colourless(style: Style, screen: float, letters: float) -> Style:
 
 
 def _lightness(colour: RichColor | None, usual: float) -> float:
-    """How light a colour is; the terminal's own are what is usual where they stand."""
+    """Return the lightness of a colour; the terminal's own colours count as `usual`."""
     if colour is None or colour.is_default:
         return usual
     red, green, blue = colour.get_truecolor()

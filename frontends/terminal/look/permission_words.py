@@ -1,4 +1,4 @@
-"""What may need a yes, in words: a few for the status line, a sentence for those who choose."""
+"""Permission modes in words: a few for the status line, a sentence for the picker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import session_core as sc
 
 @attrs.frozen
 class Words:
-    """What people are told of a permission mode."""
+    """The texts of a permission mode."""
 
     short: str
     long: str
@@ -22,5 +22,5 @@ MODES: Final[dict[sc.PermissionMode, Words]] = {
     "ask_all": Words("asks always", "asks before every tool"),
     "ask_writes": Words("asks before changes", "asks before it changes a file or runs a command"),
     "auto_edit": Words("edits freely", "edits files in the folder by itself, asks before commands"),
-    "full": Words("asks never", "asks nothing; the sandbox is the only bound"),
+    "full": Words("rarely asks", "asks only what every mode asks; the sandbox still holds"),
 }

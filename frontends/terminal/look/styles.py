@@ -1,6 +1,6 @@
-"""How things look: every style and symbol that is drawn, made from a theme.
+"""Every style and symbol that is drawn, made from a theme.
 
-Colours only add to what symbols and words tell already: without them a conversation reads the same.
+Colours only add to what symbols and words already say: a conversation reads the same without them.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ _GLYPHS: Final[Mapping[Glyph, tuple[str, str]]] = {
 }
 
 _PALE: Final = 0.36
-"""How far dim text goes towards the background."""
+"""How far dim text is blended towards the background."""
 _PALER: Final = 0.3
 _BOLD: Final = Style(bold=True)
 _ITALIC: Final = Style(italic=True)
@@ -64,13 +64,13 @@ _CHANGED: Final = Style(bold=True, underline=True)
 
 @attrs.frozen(kw_only=True, eq=False)
 class Look:
-    """Styles by what they are for.
+    """Styles by purpose.
 
     Attributes:
-        said: What a person has said.
-        heading, strong, emphasis, struck, code: Of Markdown; `code` is for code within a line.
-        changed: Words that differ within an added or removed line, on top of its style.
-        code_theme: The name of a theme of Pygments, or `ansi_dark` and `ansi_light` of rich; None is without colours.
+        said: A user message.
+        heading, strong, emphasis, struck, code: For Markdown; `code` is for code within a line.
+        changed: Changed words within an added or removed line, on top of its style.
+        code_theme: The name of a Pygments theme, or `ansi_dark` and `ansi_light` of rich; None means no colours.
         symbols: Whether more than ASCII can be shown.
     """
 
@@ -94,7 +94,7 @@ class Look:
     symbols: bool = True
 
     def glyph(self, name: Glyph) -> str:
-        """Return a symbol, or what stands for it where only ASCII can be shown."""
+        """Return a symbol, or its replacement where only ASCII can be shown."""
         return _GLYPHS[name][0 if self.symbols else 1]
 
     @classmethod
@@ -157,7 +157,7 @@ def _code_theme(theme: Theme) -> str:
 
 
 def _first(colours: Mapping[str, str], names: tuple[str, ...]) -> Color | None:
-    """Return the first of these colours that is a plain one; some only exist relative to what is beneath them."""
+    """Return the first of these colours that is a plain one; some exist only relative to their background."""
     for name in names:
         try:
             colour = Color.parse(colours[name])

@@ -1,4 +1,4 @@
-"""The colours of the terminal."""
+"""The themes of the terminal."""
 
 from typing import Final
 
@@ -50,12 +50,12 @@ THEMES: Final = (
         dark=True,
     ),
 )
-"""Ours; Textual brings more, among them two with the sixteen colours of the terminal itself."""
+"""Our own; Textual adds more, among them two with the sixteen colours of the terminal itself."""
 ABOUT: Final = {
-    DEFAULT: "dark, what it begins with",
+    DEFAULT: "dark, the default",
     "session-light": "for light rooms",
     "high-contrast": "black and white with few strong colours",
     "ansi-dark": "the sixteen colours of your terminal itself, if it is dark",
     "ansi-light": "the same for a light one",
 }
-"""What people are told of some, in the order in which they are offered; the others say it by their names."""
+"""Descriptions of some themes, in the order of the picker; the names of the others speak for themselves."""

@@ -1,4 +1,4 @@
-"""What extensions show beside a conversation: titles, statuses, and widgets that hear keys."""
+"""What extensions show beside a conversation: titles, statuses, and widgets that receive keys."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from frontends.terminal.panels.shortcut_keys import key_name
 from frontends.terminal.transcript.rendering.entries import render_block_rows
 
 SHARE: Final = 0.25
-"""How much of the screen widgets take at most."""
+"""The largest share of the screen for widgets."""
 _LEAST_ROWS: Final = 4
 _LINE_CHARS: Final = 300
 _DEEPEST: Final = 8
 _OURS: Final = frozenset({"escape", "tab", "shift+tab", "pageup", "pagedown", "ctrl+c"})
-"""Keys that mean the same in every widget: an extension cannot keep people in it."""
+"""Keys with the same meaning in every widget: an extension cannot trap the focus."""
 
 
 @attrs.frozen(kw_only=True)
 class WidgetKey:
-    """A key that a widget listens to; `name` is how its extension calls it."""
+    """A key that a widget listens to; `name` is the extension's name for it."""
 
     widget_id: str
     name: str
@@ -38,7 +38,7 @@ class WidgetKey:
 
 
 def widget_keys(block: Mapping[str, object], depth: int = 0) -> Iterator[WidgetKey]:
-    """Yield the keys of a widget and of those within it."""
+    """Yield the keys of a widget and of those nested in it."""
     if depth > _DEEPEST:
         return
     if block.get("kind") == "widget" and isinstance(widget_id := block.get("widget_id"), str):
@@ -61,7 +61,7 @@ def _line(text: str | None) -> str:
 
 
 class WidgetPanel(Panel, can_focus=True):
-    """Draws what extensions show; with the focus, the marked widget hears its keys."""
+    """Draws the widgets of extensions; with the focus, the marked widget receives its keys."""
 
     DEFAULT_CSS = """
     WidgetPanel { height: auto; display: none; padding: 0 1; }
@@ -74,7 +74,7 @@ class WidgetPanel(Panel, can_focus=True):
     ]
 
     class WidgetKeyPressed(Message):
-        """Somebody has pressed a key that a widget listens to, by the name its extension has given it."""
+        """The user has pressed a key of a widget, given by the extension's name for it."""
 
         def __init__(self, extension: str, widget_id: str, key: str) -> None:
             super().__init__()
@@ -83,17 +83,17 @@ class WidgetPanel(Panel, can_focus=True):
             self.key = key
 
     class WidgetsEmptied(Message):
-        """Nothing is shown any more, though somebody was looking at it: back to the composer."""
+        """Nothing is left to show while the panel has the focus: back to the composer."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._displays: tuple[sc.ExtensionDisplay, ...] = ()
+        self._displays: tuple[sc.extensions.ExtensionDisplay, ...] = ()
         self._rows: dict[str, tuple[object, int, object, list[Strip]]] = {}
         self._marked: str | None = None
         self._offset = 0
 
-    def show(self, displays: tuple[sc.ExtensionDisplay, ...]) -> None:
-        """Show what extensions want to be seen."""
+    def show(self, displays: tuple[sc.extensions.ExtensionDisplay, ...]) -> None:
+        """Show the widgets of extensions."""
         if displays is self._displays or displays == self._displays:
             return
         self._displays = displays
@@ -110,7 +110,7 @@ class WidgetPanel(Panel, can_focus=True):
     # --- drawing ------------------------------------------------------------------------------------------------------
 
     def draw(self, width: int) -> list[Text | Strip]:
-        """Draw all of them, or as much as there is room for."""
+        """Draw all widgets, or as much as there is room for."""
         lines: list[Text | Strip] = []
         for display in self._displays:
             lines += self._display_lines(display, width)
@@ -124,7 +124,7 @@ class WidgetPanel(Panel, can_focus=True):
         keys = ", PgUp PgDn scroll" if self.has_focus else ""
         return [*part, Text(f"{self.look.glyph('more')} {format_count(remaining, 'more line')}{keys}", self.look.dim)]
 
-    def _display_lines(self, display: sc.ExtensionDisplay, width: int) -> list[Text | Strip]:
+    def _display_lines(self, display: sc.extensions.ExtensionDisplay, width: int) -> list[Text | Strip]:
         look = self.look
         title, status = _line(display.title), _line(display.status)
         if not title and not status and display.widget is None:
@@ -145,7 +145,7 @@ class WidgetPanel(Panel, can_focus=True):
                 lines.append(self._keys(keys, listens=listens))
         return lines
 
-    def _widget_rows(self, display: sc.ExtensionDisplay, width: int) -> list[Strip]:
+    def _widget_rows(self, display: sc.extensions.ExtensionDisplay, width: int) -> list[Strip]:
         cached = self._rows.get(display.extension)
         if cached is not None and cached[0] is display.widget and cached[1] == width and cached[2] is self.look:
             return cached[3]
@@ -187,7 +187,7 @@ class WidgetPanel(Panel, can_focus=True):
         self.redraw()
 
     def action_turn(self, step: int) -> None:
-        """Have another widget hear the keys."""
+        """Switch the keys to another widget."""
         names = list(self._keys_by_extension())
         if self._marked in names:
             self._marked = names[(names.index(self._marked) + step) % len(names)]

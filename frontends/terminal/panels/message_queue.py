@@ -1,4 +1,4 @@
-"""The messages that wait: which there are, when each is read, and what can be done with them."""
+"""The queue: which messages wait, when each is read, and what can be done with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frontends.terminal.look.styles import Look
 from frontends.terminal.panels.panel import Panel, draw_title_rule
 
 _ROWS_IDLE: Final = 3
-"""Messages that are shown while nobody looks at them."""
+"""Messages shown while the queue does not have the focus."""
 _ROWS: Final = 10
 _WHEN: Final[dict[str, str]] = {
     "steer": "at the next step",
@@ -31,12 +31,12 @@ KEYS: Final = (
     ("Alt+Up Alt+Down, K J", "move it"),
     ("Esc", "back"),
 )
-"""For the help screen: what can be pressed in the queue."""
+"""For the help screen: the keys of the queue."""
 _KEYS: Final = ("e edit", "d remove", "s send now", "K J move", "Esc back")
 
 
 def queue_text(item: sc.QueueItem) -> str:
-    """Return what a waiting message says, in one line, with what comes along."""
+    """Return a queued message as one line, with its attachments."""
     said = inert_line(" ".join(part.text for part in item.parts if isinstance(part, sc.TextPart)))
     pictures = sum(isinstance(part, sc.ImagePart) for part in item.parts)
     files = sum(isinstance(part, sc.FilePart) for part in item.parts)
@@ -46,7 +46,7 @@ def queue_text(item: sc.QueueItem) -> str:
 
 
 def queue_line(item: sc.QueueItem, number: int, look: Look, *, marked: bool) -> Text:
-    """Draw one waiting message."""
+    """Draw one queued message."""
     line = Text.assemble((f"{'>' if marked else ' '} {number} ", look.accent))
     line.append(_WHEN.get(item.deliver_as, inert_line(item.deliver_as)), look.dim)
     if item.source is not None:
@@ -57,7 +57,7 @@ def queue_line(item: sc.QueueItem, number: int, look: Look, *, marked: bool) -> 
 
 
 class QueuePanel(Panel, can_focus=True):
-    """Shows what waits; with the focus, messages can be edited, moved, removed and sent."""
+    """Shows the queue; with the focus, messages can be edited, moved, removed and sent."""
 
     DEFAULT_CSS = """
     QueuePanel { height: auto; display: none; padding: 0 1; }
@@ -78,33 +78,33 @@ class QueuePanel(Panel, can_focus=True):
             self.item = item
 
     class QueueEditRequested(_QueueItemMessage):
-        """Somebody wants to write it differently."""
+        """The user wants to edit the message."""
 
     class QueueRemoveRequested(_QueueItemMessage):
-        """Somebody wants it gone."""
+        """The user wants to remove the message."""
 
     class QueueSendRequested(_QueueItemMessage):
-        """Somebody wants it read at once."""
+        """The user wants it read at once."""
 
     class QueueMoveRequested(Message):
-        """Somebody wants another order; every message is named."""
+        """The user wants another order; every message is named."""
 
         def __init__(self, item_ids: tuple[sc.QueueItemId, ...]) -> None:
             super().__init__()
             self.item_ids = item_ids
 
     class QueueEmptied(Message):
-        """Nothing waits any more, though somebody was looking at it: back to the composer."""
+        """The queue became empty while it had the focus: back to the composer."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._service_items: tuple[sc.QueueItem, ...] = ()
         self._items: tuple[sc.QueueItem, ...] = ()
         self._marked: sc.QueueItemId | None = None
-        self._displayed_ids: list[sc.QueueItemId] = []  # row by row, as they were drawn
+        self._displayed_ids: list[sc.QueueItemId] = []  # row by row, as drawn
 
     def show(self, queue: tuple[sc.QueueItem, ...]) -> None:
-        """Show what waits now."""
+        """Show the current queue."""
         if queue is self._service_items:
             return
         marked_index = self._marked_index()
@@ -117,12 +117,12 @@ class QueuePanel(Panel, can_focus=True):
         self.redraw()
 
     def restore_order(self) -> None:
-        """Show the order as it is: it could not be changed."""
+        """Show the real order again: it could not be changed."""
         self._items = self._service_items
         self.redraw()
 
     def draw(self, width: int) -> list[Text]:
-        """Draw a head line, and the messages around the marked one."""
+        """Draw a header, and the messages around the marked one."""
         self._displayed_ids = []
         if not self._items:
             return []
@@ -160,8 +160,8 @@ class QueuePanel(Panel, can_focus=True):
         self.redraw()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Mark the message under the mouse, as it was drawn: with the focus, more rows are drawn in other places."""
-        row_index = event.y - 1  # above them is the head line
+        """Mark the message under the mouse as it was drawn: once focused, the panel draws more rows in other places."""
+        row_index = event.y - 1  # row 0 is the header
         if 0 <= row_index < len(self._displayed_ids):
             self._marked = self._displayed_ids[row_index]
             self.redraw()
@@ -173,22 +173,22 @@ class QueuePanel(Panel, can_focus=True):
             self.redraw()
 
     def action_edit(self) -> None:
-        """Write it differently."""
+        """Edit the message."""
         if self._items:
             self.post_message(self.QueueEditRequested(self._items[self._marked_index()]))
 
     def action_remove(self) -> None:
-        """Throw it away."""
+        """Remove the message."""
         if self._items:
             self.post_message(self.QueueRemoveRequested(self._items[self._marked_index()]))
 
     def action_send(self) -> None:
-        """Have it read at once."""
+        """Have the message read at once."""
         if self._items:
             self.post_message(self.QueueSendRequested(self._items[self._marked_index()]))
 
     def action_move(self, step: int) -> None:
-        """Put it before or after its neighbour; shown at once, until the service says what the order is."""
+        """Swap it with its neighbour; shown at once, until the service reports the order."""
         marked_index = self._marked_index()
         to = marked_index + step
         if not 0 <= to < len(self._items):

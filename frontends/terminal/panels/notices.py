@@ -1,9 +1,9 @@
-"""What extensions say in passing: signed, short, few at once, and never over something that people are asked.
+"""Notices of extensions: signed, short, few at once, and never over a question.
 
 Rules:
-1. Who says it stands above it, by us. What is said takes few rows, and says that it was cut.
-2. At most so many are on the screen at once; the next ones wait, a bounded number of them, and loss is told.
-3. While people are asked something, all of them wait: nothing foreign may look like a part of a question.
+1. We print the sender above the text. The text takes few rows, and says if it was cut.
+2. The number on screen is limited; a bounded number of others wait, and losses are reported.
+3. While a question is open, all notices wait: nothing foreign may look like part of a question.
 """
 
 from collections import deque
@@ -24,14 +24,14 @@ MOST_AT_ONCE: Final = 3
 MOST_WAITING: Final = 20
 _NAME_CHARS: Final = 60
 _TOAST: Final = 60
-"""Cells of what Textual shows such texts in; half of the screen if that is less."""
+"""The width of Textual's toasts in cells; half of the screen if that is less."""
 _FRAME: Final = 7
-"""Cells of that which may be frame: a border, the space within it, a scrollbar."""
+"""Cells of that width that may be frame: border, padding, scrollbar."""
 
 
 @attrs.frozen(kw_only=True)
 class Notice:
-    """Something to be shown for some seconds; `rows` and `chars` are how much of it."""
+    """A text to show for some seconds; `rows` and `chars` limit its size."""
 
     who: str
     text: str
@@ -41,12 +41,12 @@ class Notice:
     chars: int = MOST_CHARS
 
     def title(self, left_out: int) -> str:
-        """Say who says it, and how many before it are not shown."""
+        """Return the sender, and how many notices before this one were dropped."""
         name = inert_line(self.who, _NAME_CHARS) or "an extension"
         return f"{name} ({left_out:,} before this left out)" if left_out else name
 
     def render_text(self, across: int, look: Look) -> str:
-        """Return what is shown of it on a screen of this width."""
+        """Return the visible part on a screen of this width."""
         text = inert(self.text[: 2 * self.chars]).strip()
         if len(text) > self.chars:
             text = f"{text[: self.chars - 1]}…"
@@ -55,7 +55,7 @@ class Notice:
 
 
 class Notices:
-    """Those that wait, and when those end that are on the screen."""
+    """The waiting notices, and when those on screen end."""
 
     def __init__(self) -> None:
         self._waiting: deque[Notice] = deque()
@@ -63,14 +63,14 @@ class Notices:
         self._left_out = 0
 
     def add(self, notice: Notice) -> None:
-        """Have it shown when there is room; if too many wait, the oldest of them is left out."""
+        """Queue a notice; if too many wait, the oldest is dropped."""
         self._waiting.append(notice)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self._left_out += 1
 
     def take(self, now: float) -> Sequence[tuple[str, Notice]]:
-        """Return those that may be shown now, each with its title; `now` is in seconds."""
+        """Return the notices that may be shown now, each with its title; `now` is in seconds."""
         self._ends = [end for end in self._ends if end > now]
         taken: list[tuple[str, Notice]] = []
         while self._waiting and len(self._ends) < MOST_AT_ONCE:

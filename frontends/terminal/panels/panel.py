@@ -1,4 +1,4 @@
-"""What the panels share: lines that are drawn again only when something has changed, in the look of the theme."""
+"""The base of the panels: lines that are redrawn only after a change, in the look of the theme."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -16,20 +16,20 @@ from textual.widget import Widget
 from frontends.terminal.look.styles import Look
 
 _PAPER = Console(file=None, width=1_000, color_system="truecolor", legacy_windows=False)
-"""Turns texts into segments; nothing is ever printed on it."""
+"""Turns texts into segments; never prints anything."""
 
 
 TIGHT_BELOW: Final = 20
-"""Rows of a screen on which a question leaves no room for anything beside it."""
+"""Screens with fewer rows have no room for anything beside a question."""
 
 
 def is_tight(app: App[object]) -> bool:
-    """Whether there is hardly any room."""
+    """Return whether room is very short."""
     return app.size.height < TIGHT_BELOW
 
 
 def look_of(app: App[object]) -> Look:
-    """Return how things look in an app now."""
+    """Return the current look of an app."""
     ours = getattr(app, "look", None)
     symbols = ours.symbols if isinstance(ours, Look) else True
     return Look.from_theme(app.current_theme, colour=not app.no_color, symbols=symbols)
@@ -41,13 +41,13 @@ def filled_strip(line: Text | Strip, width: int, ground: Style) -> Strip:
         strip = line
     elif line.spans:
         strip = Strip(line.render(_PAPER))
-    else:  # rich leaves the style of such a text to whoever prints it
+    else:  # rich does not apply the base style of a text itself
         strip = Strip([Segment(line.plain, line.style if isinstance(line.style, Style) else None)])
     return strip.adjust_cell_length(width).apply_style(ground)
 
 
 def cut_to(text: Text, width: int, look: Look) -> Text:
-    """Cut a line that is too long, and show that it was cut."""
+    """Cut a line that is too long, and mark the cut."""
     if text.cell_len <= width:
         return text
     more = look.glyph("more")
@@ -59,14 +59,14 @@ def cut_to(text: Text, width: int, look: Look) -> Text:
 
 
 def draw_title_rule(title: Text, width: int, look: Look) -> Text:
-    """Draw a rule with a title in it: what is below is another thing than what is above."""
+    """Draw a rule with a title, to separate what is below from what is above."""
     line = look.glyph("line")
     rule = Text.assemble((f"{line} ", look.dim), title)
     return rule.append(f" {line * max(0, width - rule.cell_len - 1)}", look.dim)
 
 
 def wrap_text(text: Text, width: int, *, most: int) -> list[Text]:
-    """Break a line at words, and go on below it, for at most so many rows."""
+    """Wrap a line at words, in at most this many rows."""
     rows = list(text.wrap(_PAPER, max(1, width), overflow="fold")) or [Text()]
     for row in rows:
         row.rstrip()
@@ -76,7 +76,7 @@ def wrap_text(text: Text, width: int, *, most: int) -> list[Text]:
 
 
 class Panel(Widget):
-    """A widget of lines: whoever makes one says what they are for a width, and calls `redraw` when they change."""
+    """A widget of lines: subclasses return them for a width, and call `redraw` when they change."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -90,25 +90,25 @@ class Panel(Widget):
 
     @property
     def look(self) -> Look:
-        """How to draw."""
+        """The current look."""
         if self._look is None:
             self._look = look_of(self.app)
         return self._look
 
     def redraw(self) -> None:
-        """Draw again: something has changed."""
+        """Redraw after a change."""
         self._drawn = None
         if self.is_attached:
             self.refresh(layout=True)
 
     def cramp(self, *, cramped: bool) -> None:
-        """Take as little room as possible, or as much as is good."""
+        """Take as little room as possible, or the usual amount."""
         if cramped != self.cramped:
             self.cramped = cramped
             self.redraw()
 
     def lines(self, width: int) -> list[Text | Strip]:
-        """Return the lines as they are, drawn for this width."""
+        """Return the current lines, drawn for this width."""
         if self._drawn is None or self._drawn[0] != width:
             drawn = [] if self.cramped and is_tight(self.app) else self.draw(width)
             self._drawn = (
@@ -130,14 +130,14 @@ class Panel(Widget):
         return len(self.lines(width))
 
     def render_line(self, y: int) -> Strip:
-        """Return one line of the picture."""
+        """Return one line of the panel."""
         width = self.size.width
         lines = self.lines(width)
         return filled_strip(lines[y] if y < len(lines) else Text(), width, self.rich_style)
 
 
 class LinesPanel(Panel):
-    """Lines that somebody else knows: a part of a larger panel."""
+    """Lines provided by the owner: a part of a larger panel."""
 
     DEFAULT_CSS = "LinesPanel { height: auto; }"
 
@@ -146,5 +146,5 @@ class LinesPanel(Panel):
         self._made_by = lines
 
     def draw(self, width: int) -> Sequence[Text]:
-        """Ask for them."""
+        """Get the lines from the owner."""
         return self._made_by(width)

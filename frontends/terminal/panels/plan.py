@@ -1,4 +1,4 @@
-"""What the agent means to do, step by step: one line, or all of it."""
+"""The agent's plan, step by step: one line, or all of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.panels.panel import Panel, draw_title_rule, wrap_text
 
 SHARE: Final = 0.25
-"""How much of the screen an open plan takes at most."""
+"""The largest share of the screen for an open plan."""
 _LEAST_ROWS: Final = 4
 _STEP_ROWS: Final = 2
 _GLYPHS: Final[dict[str, Glyph]] = {"done": "checked", "in_progress": "running", "pending": "unchecked"}
@@ -22,7 +22,7 @@ Plan = tuple[sc.PlanItem, ...]
 
 
 def plan_line(plan: Plan, look: Look) -> Text:
-    """Say in one line how far it is, and with what it goes on."""
+    """Return one line with the progress and the next step."""
     done = sum(each.status == "done" for each in plan)
     line = Text.assemble(("plan ", look.strong), (f"{done}/{len(plan)}", look.accent))
     step_index = current_step(plan)
@@ -31,7 +31,7 @@ def plan_line(plan: Plan, look: Look) -> Text:
 
 
 def current_step(plan: Plan) -> int | None:
-    """Return the number of the step that is being worked on, or else of the next one; None when all is done."""
+    """Return the number of the step in progress, or else of the next one; None when all are done."""
     working = next((n for n, each in enumerate(plan) if each.status == "in_progress"), None)
     return working if working is not None else next((n for n, each in enumerate(plan) if each.status != "done"), None)
 
@@ -55,7 +55,7 @@ class PlanPanel(Panel):
         super().__init__(id=id)
         self._plan: Plan = ()
         self._collapsed = collapsed
-        self._moved = 0  # how far somebody has scrolled away from the current step
+        self._moved = 0  # scroll offset from the current step
 
     def show(self, plan: Plan) -> None:
         """Show this plan, if there is one."""
@@ -68,17 +68,17 @@ class PlanPanel(Panel):
 
     @property
     def collapsed(self) -> bool:
-        """Whether it is only one line."""
+        """Whether only one line is shown."""
         return self._collapsed
 
     def toggle(self) -> None:
-        """Open or close it."""
+        """Open or close the plan."""
         self._collapsed = not self._collapsed
         self._moved = 0
         self.redraw()
 
     def draw(self, width: int) -> list[Text]:
-        """Draw a line, or the steps around the current one as far as there is room."""
+        """Draw one line, or the steps around the current one as far as there is room."""
         if not self._plan:
             return []
         if self._collapsed or self.cramped:
@@ -101,16 +101,16 @@ class PlanPanel(Panel):
         return line.append(f" {look.glyph('dot')} {', '.join(hidden)}", look.dim) if hidden else line
 
     def on_click(self) -> None:
-        """Open or close it."""
+        """Open or close the plan."""
         self.toggle()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Look at earlier steps."""
+        """Scroll to earlier steps."""
         self._move(-1)
         event.stop()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Look at later steps."""
+        """Scroll to later steps."""
         self._move(1)
         event.stop()
 

@@ -1,4 +1,4 @@
-"""The lines of the list of sessions as values: all that their picture depends on, so that equal ones are drawn once."""
+"""The lines of the session list as values: they hold everything that is drawn, so equal lines are drawn once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frontends.terminal.panels.session_order import FamilyRow, FolderRows
 NAME_CHARS: Final = 200
 _FOLDER_CHARS: Final = 1_000
 _MARGIN: Final = 4
-"""Cells before the second line of a session: below its name."""
+"""Cells before the second line of a session, to align it with the name."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,7 +32,7 @@ class SidebarHeading:
 
 @attrs.frozen(kw_only=True)
 class SessionLine:
-    """One session; `colour` is the name of the theme's, `about` what it does and what waits in it."""
+    """One session; `colour` is a theme colour's name, `about` what the session does and what waits in it."""
 
     session_id: sc.SessionId
     name: str
@@ -48,7 +48,7 @@ Line = SidebarHeading | SessionLine
 
 
 class SessionLines:
-    """Makes the lines; what has been made is used again while it would come out the same."""
+    """Builds the lines, reusing earlier ones while they would be the same."""
 
     def __init__(self) -> None:
         self._made: dict[sc.SessionId, tuple[tuple[object, ...], SessionLine]] = {}
@@ -63,7 +63,7 @@ class SessionLines:
         width: int,
         most: int,
     ) -> list[Line]:
-        """Return what is shown of these sessions, in at most so many lines and one that says how many are left out."""
+        """Return the lines of these sessions, at most this many plus one that counts the rest."""
         lines: list[Line] = []
         before, self._made = self._made, {}
         remaining = sum(len(each.rows) for each in folders)
@@ -88,7 +88,7 @@ class SessionLines:
 
 
 def _moment(summary: sc.SessionSummary, now_ms: int) -> int:
-    """The time, as exactly as the line of a session tells it."""
+    """Return the time, rounded to the precision shown."""
     match summary.activity.name:
         case "idle":
             return (now_ms - summary.updated_at) // 60_000
@@ -101,7 +101,7 @@ def _moment(summary: sc.SessionSummary, now_ms: int) -> int:
 def session_line(
     row: FamilyRow, *, viewed: sc.SessionId | None, unread: Collection[sc.SessionId], now_ms: int
 ) -> SessionLine:
-    """Return what is shown of a session."""
+    """Return the line of a session."""
     summary = row.summary
     return SessionLine(
         session_id=summary.session_id,
@@ -116,7 +116,7 @@ def session_line(
 
 
 def describe_session(summary: sc.SessionSummary, now_ms: int, *, unread: bool = False) -> str:
-    """Say what a session does, or since when it rests, and what waits in it."""
+    """Describe what a session does, or since when it has been idle, and what waits in it."""
     activity = summary.activity
     parts = [describe_activity_briefly(activity, now_ms)]
     if activity.name == "idle":

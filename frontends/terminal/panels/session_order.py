@@ -1,6 +1,6 @@
-"""Sessions in the order in which they are shown: by folder, newest first, helpers beneath whom they work for. Pure.
+"""The display order of sessions: by folder, newest first, subagents beneath their parents. Pure.
 
-The order does not change with what sessions do: what somebody is about to choose, or to stop, stays where it is.
+The order does not depend on activity: a session somebody is about to choose or stop stays in place.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import attrs
 import session_core as sc
 
 DEEPEST: Final = 8
-"""Levels that are indented; helpers of helpers beyond that are shown at this depth."""
+"""The deepest indentation; subagents nested deeper are shown at this depth."""
 
 
 @attrs.frozen(kw_only=True)
 class FamilyRow:
-    """One session in the list; `depth` is 0 for those that nobody has sent."""
+    """One session in the list; `depth` is 0 for sessions without a parent."""
 
     summary: sc.SessionSummary
     depth: int
@@ -35,7 +35,7 @@ class FolderRows:
 def group_by_folder(sessions: Iterable[sc.SessionSummary], *, here: str, query: str = "") -> list[FolderRows]:
     """Arrange the sessions: the folder `here` first, the others by their newest session; archived ones are left out.
 
-    With a `query`, only sessions whose name, id or folder holds all of its words, and those whom they work for.
+    With a `query`, only sessions whose name, id or folder contains all its words, and their parents.
     """
     known = {each.session_id: each for each in sessions if not each.archived}
     displayed = _filter_sessions(known, query.lower().split())
@@ -53,7 +53,7 @@ def group_by_folder(sessions: Iterable[sc.SessionSummary], *, here: str, query: 
 
 
 def matches_words(summary: sc.SessionSummary, words: Iterable[str]) -> bool:
-    """Whether the name, the id or the folder of a session holds all of these words, which are in small letters."""
+    """Return whether the name, id or folder of a session contains all of these lowercase words."""
     text = f"{summary.name} {summary.session_id} {summary.cwd}".lower()
     return all(word in text for word in words)
 

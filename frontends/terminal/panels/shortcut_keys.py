@@ -1,4 +1,4 @@
-"""Keys by the names that extensions give them, as Textual calls them; and which of their shortcuts can be had."""
+"""Translates extensions' key names to Textual's, and decides which of their shortcuts are available."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _NAMED: Final = frozenset(
     | {"backspace", "escape"}
 )
 _NEVER: Final = frozenset({"ctrl+c", "ctrl+q", "ctrl+z", "ctrl+s", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+h"})
-"""What leaves, what the terminal keeps to itself, and what is another key to a terminal."""
+"""Keys that leave, keys the terminal keeps to itself, and keys a terminal cannot tell from others."""
 _TYPED_OVER: Final = frozenset({"escape", "enter", "tab", "backspace", "delete", "space"})
 
 
 def key_name(spelling: str) -> str | None:
-    """Return what Textual calls a key that is said like `Ctrl+P`, `C-p`, `alt+left` or `?`; None if it is none."""
+    """Return Textual's name of a key spelled like `Ctrl+P`, `C-p`, `alt+left` or `?`; None if there is no such key."""
     if len(spelling) == 1:
         return _character_key_name(spelling)
     spelling = spelling.strip()
@@ -102,11 +102,13 @@ def _is_named_character(key: str) -> bool:
     return True
 
 
-def usable_shortcuts(extensions: Iterable[sc.ExtensionInfo], reserved: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return which keys stand for which commands, as pairs of extension and command.
+def usable_shortcuts(
+    extensions: Iterable[sc.extensions.ExtensionInfo], reserved: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the usable keys with their commands, as pairs of extension and command.
 
-    Keys that are `taken` (as Textual names them, also several with commas between) are left alone, and so are those
-    that people type with, that terminals do not send, and that another extension has had before.
+    Keys in `reserved` (Textual's names, possibly several separated by commas) are skipped, and so are keys used for
+    typing, keys that terminals do not send, and keys that an earlier extension has taken.
     """
     ours = {name.strip() for each in reserved for name in each.split(",")} | _NEVER
     found: dict[str, tuple[str, str]] = {}
@@ -122,7 +124,7 @@ def usable_shortcuts(extensions: Iterable[sc.ExtensionInfo], reserved: Collectio
 
 
 def _is_sent(key: str) -> bool:
-    """Whether a terminal sends it, and nobody needs it for typing."""
+    """Return whether terminals send the key and nobody needs it for typing."""
     *held, base = key.split("+")
     if not held:
         return base in _FUNCTION_KEYS

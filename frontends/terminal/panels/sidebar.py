@@ -1,4 +1,4 @@
-"""The list of sessions at the side: what each of them does, live, and what can be done with it."""
+"""The session list at the side: what each session does, live, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from frontends.terminal.panels.session_order import FolderRows, group_by_folder,
 
 WIDTH: Final = 34
 MOST_ROWS: Final = 300
-"""Sessions that are listed; more are found by `/`."""
+"""The most sessions listed; `/` finds the rest."""
 _FRAME: Final = 2
-"""Cells of the width that are the border and the scrollbar."""
+"""Cells taken by the border and the scrollbar."""
 
 KEYS: Final[tuple[tuple[str, str], ...]] = (
     ("Up / Down", "choose a session"),
     ("Enter", "view it"),
-    ("s / S", "stop its turn / with its helpers"),
+    ("s / S", "stop its turn / with its subagents"),
     ("r", "rename it"),
     ("a", "archive it"),
     ("d", "delete it"),
@@ -42,18 +42,18 @@ class SessionList(OptionList):
     """The list itself.
 
     Attributes:
-        near: Where to go on when nothing is marked, as what was marked is gone.
+        near: Where to continue if the marked session is gone.
     """
 
     near: int | None = None
 
     def action_cursor_down(self) -> None:
-        """Mark the next one."""
+        """Mark the next session."""
         if not self._mark_near():
             super().action_cursor_down()
 
     def action_cursor_up(self) -> None:
-        """Mark the one before."""
+        """Mark the previous session."""
         if not self._mark_near():
             super().action_cursor_up()
 
@@ -66,17 +66,17 @@ class SessionList(OptionList):
         return True
 
     def redraw(self, index: int, prompt: Text) -> None:
-        """Draw one of them anew, in as many lines as before; Textual's own way would measure all of them again."""
+        """Redraw one row with an unchanged number of lines; Textual's own method would measure all rows again."""
         self.get_option_at_index(index)._set_prompt(prompt)  # noqa: SLF001 - see above
         self._option_render_cache.clear()
         self.refresh()
 
 
 class Sidebar(Vertical):
-    """The sessions by folder, helpers beneath whom they work for.
+    """The sessions by folder, subagents beneath their parents.
 
     Attributes:
-        order: The sessions from top to bottom, helpers left out: what keys switch between.
+        order: The sessions from top to bottom, without subagents: those that keys switch between.
     """
 
     DEFAULT_CSS = f"""
@@ -92,7 +92,7 @@ class Sidebar(Vertical):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop('turn')", "stop", show=False),
-        Binding("S", "stop('subtree')", "stop with helpers", show=False),
+        Binding("S", "stop('subtree')", "stop with subagents", show=False),
         Binding("r", "rename", "rename", show=False),
         Binding("a", "archive", "archive", show=False),
         Binding("d,delete", "delete", "delete", show=False),
@@ -103,33 +103,33 @@ class Sidebar(Vertical):
     ]
 
     class SidebarSessionMessage(Message):
-        """Somebody wants something of a session."""
+        """The user wants to do something with a session."""
 
         def __init__(self, session_id: sc.SessionId) -> None:
             super().__init__()
             self.session_id = session_id
 
     class SessionChosen(SidebarSessionMessage):
-        """View it."""
+        """View the session."""
 
     class RenameWanted(SidebarSessionMessage):
-        """Give it another name."""
+        """Rename the session."""
 
     class ArchiveWanted(SidebarSessionMessage):
-        """Put it away."""
+        """Archive the session."""
 
     class DeleteWanted(SidebarSessionMessage):
-        """Remove it."""
+        """Delete the session."""
 
     class StopWanted(SidebarSessionMessage):
-        """Stop what it does."""
+        """Stop the session."""
 
         def __init__(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
             super().__init__(session_id)
             self.scope: sc.StopScope = scope
 
     class NewWanted(Message):
-        """Begin another session."""
+        """Begin a new session."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -146,7 +146,7 @@ class Sidebar(Vertical):
         self._busy: set[sc.SessionId] = set()
 
     def compose(self) -> ComposeResult:
-        """Make the list, and the field to search in it."""
+        """Build the list and its search field."""
         yield Input(placeholder="search sessions", id="filter", compact=True)
         yield SessionList(id="sessions", markup=False)
 
@@ -157,7 +157,7 @@ class Sidebar(Vertical):
     # --- showing ------------------------------------------------------------------------------------------------------
 
     def show(self, fleet: sc.FleetState, viewed: sc.SessionId | None, *, here: str, now_ms: int) -> None:
-        """Show the sessions as they are now; it costs next to nothing while they are as they were, in one second."""
+        """Show the current sessions; nearly free while they are unchanged within the same second."""
         summaries = tuple(fleet.sessions.values())
         asked = (viewed, here, now_ms // 1_000)
         if asked == self._asked and self._summaries is not None and _are_same(summaries, self._summaries):
@@ -171,7 +171,7 @@ class Sidebar(Vertical):
             self._highlight(viewed)
 
     def _note_endings(self, summaries: Sequence[sc.SessionSummary]) -> None:
-        """Remember which sessions have ended their work while nobody looked; helpers report to whom they work for."""
+        """Record which sessions finished unseen; subagents do not count, as they report to their parents."""
         own = [each for each in summaries if each.parent_id is None]
         busy = {each.session_id for each in own if not each.activity.is_at_rest}
         self._unread |= self._busy - busy
@@ -199,7 +199,7 @@ class Sidebar(Vertical):
         )
 
     def _show_lines(self, lines: list[Line]) -> None:
-        """Show these lines; where the same sessions stand in the same places, only what has changed is drawn."""
+        """Show these lines; if the same sessions are in the same places, only changed ones are redrawn."""
         before, self._displayed_lines = self._displayed_lines, lines
         if lines == before:
             return
@@ -220,13 +220,13 @@ class Sidebar(Vertical):
         )
         sessions.scroll_to(y=scrolled, animate=False)
         if chosen is not None and chosen not in map(_id_of, lines) and self.has_focus_within:
-            # A key that is on its way was meant for the one that is gone, and not for its neighbour.
+            # A key already on its way was meant for the session that is gone, not for its neighbour.
             sessions.highlighted, sessions.near = None, place
         else:
             self._highlight(chosen or self._viewed, near=place)
 
     def _highlight(self, session_id: sc.SessionId | None, near: int | None = None) -> None:
-        """Mark a session; if it is not there, the one that is near its place, if a place is given."""
+        """Mark a session; if it is gone, the one nearest to its place, if a place is given."""
         sessions = self.query_one(SessionList)
         sessions.near = None
         ids = [_id_of(each) for each in self._displayed_lines]
@@ -242,10 +242,10 @@ class Sidebar(Vertical):
         displayed_lines, self._displayed_lines = self._displayed_lines, []
         self._show_lines(displayed_lines)
 
-    # --- what people do -----------------------------------------------------------------------------------------------
+    # --- user actions -------------------------------------------------------------------------------------------------
 
     def focus_list(self) -> None:
-        """Go to the list, to the session that is viewed, or to the first."""
+        """Focus the list, at the viewed session or the first one."""
         self._highlight(self._viewed, near=0)
         self.screen.set_focus(self.query_one(OptionList))
 
@@ -253,7 +253,7 @@ class Sidebar(Vertical):
         return _id_at(self._displayed_lines, self.query_one(OptionList).highlighted)
 
     def action_move(self, step: int) -> None:
-        """Go up or down in the list while searching."""
+        """Move up or down in the list while searching."""
         sessions = self.query_one(OptionList)
         if step < 0:
             sessions.action_cursor_up()
@@ -281,21 +281,21 @@ class Sidebar(Vertical):
             self.post_message(self.RenameWanted(session_id))
 
     def action_archive(self) -> None:
-        """Put the chosen session away."""
+        """Archive the chosen session."""
         if (session_id := self._highlighted()) is not None:
             self.post_message(self.ArchiveWanted(session_id))
 
     def action_delete(self) -> None:
-        """Remove the chosen session."""
+        """Delete the chosen session."""
         if (session_id := self._highlighted()) is not None:
             self.post_message(self.DeleteWanted(session_id))
 
     def action_new(self) -> None:
-        """Begin another session."""
+        """Begin a new session."""
         self.post_message(self.NewWanted())
 
     def action_filter(self) -> None:
-        """Search in the list."""
+        """Search the list."""
         field = self.query_one(Input)
         field.add_class("open")
         field.focus()
@@ -321,7 +321,7 @@ class Sidebar(Vertical):
             self._choose(session_id)
 
     def on_key(self, event: events.Key) -> None:
-        """Leave the search, and the whole list with the next Esc."""
+        """Leave the search on Esc, and the list on the next Esc."""
         if event.key == "escape" and self.query_one(Input).has_class("open"):
             self._close_filter()
             self.focus_list()
@@ -330,7 +330,7 @@ class Sidebar(Vertical):
 
 
 def _are_same(some: Sequence[sc.SessionSummary], others: Sequence[sc.SessionSummary]) -> bool:
-    """Whether these are the very same values, without looking into them."""
+    """Return whether these are the same objects, without comparing their contents."""
     return len(some) == len(others) and all(map(is_, some, others))
 
 

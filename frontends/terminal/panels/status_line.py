@@ -1,4 +1,4 @@
-"""The last line: how the terminal is connected, what the viewed session does, with which model, and at what cost."""
+"""The last line: the connection, the viewed session's activity, its model, and the cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATUS_CHARS: Final = 60
 
 @attrs.frozen(kw_only=True)
 class StatusItem:
-    """Something on the line; those with a higher rank go first when there is no room, `colour` is the theme's."""
+    """An item of the line; those with a higher rank are dropped first if room is short. `colour` is a theme colour."""
 
     text: str = attrs.field(converter=inert_line)
     rank: int = 0
@@ -57,7 +57,7 @@ class StatusLine(Static):
         draft: NewSession | None = None,
         following: bool = True,
     ) -> None:
-        """Show what is the case."""
+        """Show the current state."""
         items = [
             *connection_items(connection, failure),
             *session_items(state, now_ms),
@@ -65,7 +65,7 @@ class StatusLine(Static):
             *other_items(state, fleet, lag, following=following),
         ]
         visible_items = fit_items(items, max(20, self.size.width - 2))
-        if (self.app.theme, visible_items) == self._drawn:  # this is asked with every picture
+        if (self.app.theme, visible_items) == self._drawn:  # called with every frame
             return
         self._drawn = (self.app.theme, visible_items)
         line = Text(no_wrap=True, overflow="ellipsis")
@@ -77,7 +77,7 @@ class StatusLine(Static):
 
 
 def fit_items(items: list[StatusItem], width: int) -> list[StatusItem]:
-    """Leave out the least important items until the rest fits."""
+    """Drop the least important items until the rest fits."""
     remaining = list(items)
     while len(remaining) > 1 and sum(width_of(each.text) + len(_GAP) for each in remaining) - len(_GAP) > width:
         remaining.remove(max(reversed(remaining), key=lambda each: each.rank))
@@ -85,7 +85,7 @@ def fit_items(items: list[StatusItem], width: int) -> list[StatusItem]:
 
 
 def connection_items(connection: ConnectionState | None, failure: str | None) -> list[StatusItem]:
-    """Say how the terminal is connected, if not simply so."""
+    """Describe the connection, unless it is normal."""
     if failure is not None:
         return [StatusItem(text="✗ no service", colour="error")]
     if connection is None or connection.phase == "connecting":
@@ -98,7 +98,7 @@ def connection_items(connection: ConnectionState | None, failure: str | None) ->
 
 
 def session_items(state: sc.SessionState | None, now_ms: int) -> list[StatusItem]:
-    """Say what the viewed session does, for how long, and what waits in it."""
+    """Describe what the viewed session does, for how long, and what waits in it."""
     if state is None:
         return [StatusItem(text="new session")]
     since = "" if state.turn is None else f" {duration(max(0, now_ms - state.turn.started_at))}"
@@ -117,7 +117,7 @@ def session_items(state: sc.SessionState | None, now_ms: int) -> list[StatusItem
 
 
 def setting_items(state: sc.SessionState | None, draft: NewSession | None) -> list[StatusItem]:
-    """Say which model answers, what it may do, and what it has cost."""
+    """Describe the model, the permission mode, and the cost so far."""
     if state is None:
         model = draft.model if draft is not None else None
         mode = draft.mode if draft is not None else None
@@ -142,7 +142,7 @@ def setting_items(state: sc.SessionState | None, draft: NewSession | None) -> li
 
 
 def thousands(count: int) -> str:
-    """Return a number as people read it at a glance."""
+    """Format a number for reading at a glance."""
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 100_000 else f"{count // 1_000}k"
@@ -151,7 +151,7 @@ def thousands(count: int) -> str:
 def other_items(
     state: sc.SessionState | None, fleet: sc.FleetState | None, lag: Lag | None, *, following: bool
 ) -> list[StatusItem]:
-    """Say what goes on elsewhere, and whether this is the newest."""
+    """Describe what happens in other sessions, and whether the view is up to date."""
     items: list[StatusItem] = []
     if fleet is not None:
         if fleet.read_only is not None:

@@ -1,4 +1,4 @@
-"""What is on the screen while there is no conversation: what this is, where it works, and how to begin."""
+"""The screen before a conversation: what this is, where it works, and how to begin."""
 
 from rich.text import Text
 from textual.widgets import Static
@@ -30,9 +30,9 @@ class WelcomeView(Static):
         default_model: str = "",
         embedded: bool = False,
     ) -> None:
-        """Say what is the case; `default_model` answers where none was chosen, as far as that is known yet."""
+        """Show the current state; `default_model` answers if none was chosen, as far as it is known yet."""
         if failure is not None:
-            lines = ["The service is not there.", inert(failure), "", "Enter tries again, Ctrl+D closes."]
+            lines = ["The service is not running.", inert(failure), "", "Enter tries again, Ctrl+D closes."]
         elif viewed is not None and viewed.is_deleted:
             lines = ["This session was deleted.", "", "Alt+N begins a new one."]
         elif viewed is not None and viewed.refused is not None:
@@ -58,11 +58,11 @@ class WelcomeView(Static):
             ]
         if lines != self._lines:
             self._lines = lines
-            self.update(Text("\n".join(lines)))  # Textual puts them into the middle as one piece
+            self.update(Text("\n".join(lines)))  # one piece, which Textual centres as a whole
 
 
 def describe_model(chosen: str | None, default: str) -> list[str]:
-    """Say which model will answer, and how to get a real one where none is set up; nothing while nobody knows."""
+    """Describe the model that will answer, or how to set up a real one; nothing until that is known."""
     model = inert_line(chosen or default, _MODEL_CHARS)
     if not model:
         return []

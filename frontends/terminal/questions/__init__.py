@@ -1,4 +1,4 @@
-"""What the person at the terminal is asked: approvals of tool calls and dialogs of extensions.
+"""The questions to the person at the terminal: approvals of tool calls and dialogs of extensions.
 
 - `panel`: the widget that shows one question at a time, with the line in which it is answered
 - `answers`: a question and its possible answers, as values

@@ -1,4 +1,4 @@
-"""A question to the person at the terminal, as it is put on the screen: pure values."""
+"""A question to the person at the terminal, as shown on screen: pure values."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from frontends.terminal.look.harmless_text import reveal_hidden
 from frontends.terminal.questions.untrusted_view import ForeignPassage
 
 FACT_CHARS: Final = 200
-"""The most of a foreign text that stands in a line of ours; a longer one is shown whole among what is asked for."""
+"""The most foreign text within a line of ours; longer text is shown whole among the passages."""
 
 
 def as_visible_line(text: str, limit: int = FACT_CHARS) -> str:
-    """Return the beginning of a text as one line, with all that cannot be seen by its number."""
+    """Return the beginning of a text as one line, with invisible characters shown by number."""
     line = " ".join(reveal_hidden(text[: limit * 20]).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def exceeds_line(text: str) -> bool:
-    """Tell whether a line of ours has no room for all of a text, as it can be seen, so that it is to be shown whole."""
+    """Return whether a text, made visible, is too long for a line of ours and has to be shown whole."""
     return len(text) > FACT_CHARS or len(reveal_hidden(text)) > FACT_CHARS
 
 
 @attrs.frozen(kw_only=True)
 class AnswerChoice:
-    """One of the answers to choose from; `key` is typed for it, if one is."""
+    """One of the answers to choose from; `key` is its shortcut, if it has one."""
 
     label: str
     key: str = ""
@@ -37,14 +37,14 @@ class AnswerChoice:
 
 @attrs.frozen(kw_only=True)
 class ScreenQuestion:
-    """What is asked, in words that are harmless.
+    """A question in words that are safe to display.
 
     Attributes:
-        title: The question itself, by us.
-        facts: What belongs to it: why it is asked, by whom.
+        title: The question itself, in our words.
+        facts: Context: why it is asked, and by whom.
         passages: The foreign text to judge.
-        typed: What the answer begins with.
-        filters: Typing narrows the choices down.
+        typed: The initial text of the answer.
+        filters: Whether typing narrows the choices.
     """
 
     request_id: sc.RequestId
@@ -59,14 +59,14 @@ class ScreenQuestion:
 
 @attrs.frozen(kw_only=True)
 class AnswerMeaning:
-    """What Enter would do with what was typed or chosen; without an `answer` it does nothing, and `told` says why."""
+    """What Enter would do with the typed text or choice; without an `answer` it does nothing, and `hint` says why."""
 
     hint: str
     answer: TypedApprovalAnswer | Reply | None = None
 
 
 def describe_time_left(expires_at: int, now_ms: int) -> str:
-    """Say how long a question stays open."""
+    """Describe how long a question stays open."""
     seconds = (expires_at - now_ms) // 1000
     if seconds < 0:
         return "time is up"

@@ -1,4 +1,4 @@
-"""An approval in the terminal: what is asked for, what each answer covers, and what a typed answer means."""
+"""An approval in the terminal: what is requested, what each answer covers, and what a typed answer means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
-from frontends.commands.run.approval_text import helper_name
+from frontends.commands.run.approval_text import subagent_name
 from frontends.commands.run.work_lines import NAME_CHARS
 from frontends.terminal.questions.answers import (
     AnswerChoice,
@@ -25,12 +25,12 @@ _DECISION_HINTS: dict[sc.Decision, str] = {
     "allow_always": "Enter: yes, and always when it is exactly this",
     "deny": "Enter: no",
 }
-_HOW = "y, s, a or n, then Enter; a sentence is a no, and the model is told it"
+_HOW = "y, s, a or n, then Enter; a sentence means no, and is sent to the model"
 _UNCLEAR = 'not clear yet: y or n; to tell the model something, begin with "no"'
 
 
-def approval_question(approval: sc.Approval, helper_names: Mapping[sc.SessionId, str]) -> ScreenQuestion:
-    """Put an approval into words."""
+def approval_question(approval: sc.Approval, subagent_names: Mapping[sc.SessionId, str]) -> ScreenQuestion:
+    """Turn an approval into a question."""
     name = as_visible_line(approval.tool_name, NAME_CHARS)
     command = _command(approval)
     facts = [] if command is not None or not approval.summary else [as_visible_line(approval.summary)]
@@ -38,7 +38,7 @@ def approval_question(approval: sc.Approval, helper_names: Mapping[sc.SessionId,
         facts.append(f"asked for because {as_visible_line(approval.reason)}")
     return ScreenQuestion(
         request_id=approval.request_id,
-        title=f"{_asker(approval, helper_names)}Allow {name}?",
+        title=f"{_asker(approval, subagent_names)}Allow {name}?",
         facts=tuple(facts),
         passages=(*_requested_passages(approval, command), *_overlong_passages(approval, command)),
         choices=(
@@ -52,7 +52,7 @@ def approval_question(approval: sc.Approval, helper_names: Mapping[sc.SessionId,
 
 
 def approval_meaning(typed: str, chosen: int | None) -> AnswerMeaning:
-    """Say what a typed answer means, or the choice if nothing was typed."""
+    """Return the meaning of a typed answer, or of the choice if nothing was typed."""
     if not typed.strip():
         if chosen is None:
             return AnswerMeaning(hint=_HOW)
@@ -67,23 +67,25 @@ def approval_meaning(typed: str, chosen: int | None) -> AnswerMeaning:
 
 
 def parse_choice(typed: str) -> int | None:
-    """Return which of the choices a typed answer is."""
+    """Return the choice that a typed answer names."""
     answer = parse_answer(typed) if typed.strip() else None
     return None if answer is None or answer.unclear else _DECISIONS.index(answer.decision)
 
 
-def _asker(approval: sc.Approval, helper_names: Mapping[sc.SessionId, str]) -> str:
+def _asker(approval: sc.Approval, subagent_names: Mapping[sc.SessionId, str]) -> str:
     if approval.session_id is None:
         return ""
-    known = helper_names.get(approval.session_id)
+    known = subagent_names.get(approval.session_id)
     said = (
-        f'"{as_visible_line(known)}"' if known is not None else as_visible_line(helper_name(approval.session_id, None))
+        f'"{as_visible_line(known)}"'
+        if known is not None
+        else as_visible_line(subagent_name(approval.session_id, None))
     )
     return f"{said} asks. "
 
 
 def _command(approval: sc.Approval) -> str | None:
-    """Return the command line, if that is what is asked about and what is shown first."""
+    """Return the command line, if the approval is about one and it is shown first."""
     command = approval.arguments.get("command")
     if not isinstance(command, str) or not command:
         return None
@@ -91,7 +93,7 @@ def _command(approval: sc.Approval) -> str | None:
 
 
 def _requested_passages(approval: sc.Approval, command: str | None) -> list[ForeignPassage]:
-    """Return what would happen; what is said of a command is apart from it, since it could say the same of itself."""
+    """Return what would happen; facts about a command stand apart from it, since the command could fake them."""
     if command is not None:
         how = approval.shown.removeprefix(command).strip("\n")
         return [ForeignPassage(text=command), *([ForeignPassage(text=how, label="how it would run:")] if how else [])]
@@ -110,7 +112,7 @@ def _overlong_passages(approval: sc.Approval, command: str | None) -> list[Forei
 
 
 def _describe_grant(approval: sc.Approval, name: str, command: str | None) -> str:
-    """Say what a yes for the whole session would cover."""
+    """Describe what an approval for the whole session would cover."""
     if approval.grant in {"", approval.tool_name}:
         return f"for every {name} of this session"
     if command is not None:

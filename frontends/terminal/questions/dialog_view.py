@@ -1,4 +1,4 @@
-"""A question of an extension in the terminal: what is asked, and what a typed or chosen answer means."""
+"""A dialog of an extension in the terminal: the question, and what a typed or chosen answer means."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from frontends.terminal.questions.answers import (
 from frontends.terminal.questions.untrusted_view import ForeignPassage
 
 MAX_ANSWER_CHARS = 20_000
-"""More than extensions may suggest; what is longer does not belong into a line."""
+"""More than extensions may suggest; longer text does not belong in a line."""
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
 _CONFIRM = (AnswerChoice(key="y", label="yes"), AnswerChoice(key="n", label="no"))
 
 
 def dialog_question(dialog: sc.Dialog) -> ScreenQuestion:
-    """Put a dialog into words."""
+    """Turn a dialog into a question."""
     passages = [ForeignPassage(text=dialog.message)] if dialog.message else []
     if exceeds_line(dialog.title):
         passages.insert(0, ForeignPassage(text=dialog.title))
@@ -43,7 +43,7 @@ def dialog_question(dialog: sc.Dialog) -> ScreenQuestion:
 
 
 def dialog_meaning(dialog: sc.Dialog, typed: str, chosen: int | None) -> AnswerMeaning:
-    """Say what was answered, as far as it goes; `chosen` is the number of a choice."""
+    """Return the meaning of an answer, complete or not; `chosen` is the number of a choice."""
     match dialog.kind:
         case "confirm":
             word = typed.strip().lower()
@@ -74,13 +74,13 @@ def parse_confirmation(typed: str) -> int | None:
 
 
 def filter_choices(choices: Sequence[AnswerChoice], typed: str) -> list[int]:
-    """Return the numbers of the choices that have all typed words in them, in their order."""
+    """Return the numbers of the choices that contain all typed words, in order."""
     words = typed.casefold().split()
     return [number for number, each in enumerate(choices) if all(word in each.label.casefold() for word in words)]
 
 
 def describe_other_dialog(dialog: sc.Dialog) -> str:
-    """Say that a question is for somebody else."""
+    """Describe a dialog that is for another client."""
     return f"{as_visible_line(describe_asker(dialog))} somebody at another frontend: {as_visible_line(dialog.title)}"
 
 
@@ -93,5 +93,5 @@ def _choices(dialog: sc.Dialog) -> tuple[AnswerChoice, ...]:
 
 
 def _fits_a_line(default: str) -> bool:
-    """Whether a suggestion can be edited in a line just as it is."""
+    """Return whether a suggestion can be edited in one line unchanged."""
     return "\n" not in default and "\t" not in default and reveal_hidden(default) == default

@@ -1,30 +1,30 @@
-"""When a key may answer a question: never one that was on its way before the question could be read."""
+"""Decides which keys may answer a question: none that was pressed before the question could be read."""
 
 from typing import Final
 
 import attrs
 
 PATIENCE_S: Final = 0.5
-"""How long nothing must have been typed into a new question before what is typed counts."""
+"""Seconds without typing before keys count as an answer to a new question."""
 
 
 @attrs.define(eq=False)
 class KeyGuard:
-    """Tells keys that were meant for a question from those that were typed for something else.
+    """Tells keys meant for a question from those typed for something else.
 
-    A key counts once the question is on the screen and `patience_s` have passed without one: whoever is in the middle
-    of a word goes on typing, and none of that is an answer.
+    A key counts once the question is on screen and `patience_s` have passed without a key: somebody in the middle of a
+    word goes on typing, and none of that is an answer.
     """
 
     patience_s: float = PATIENCE_S
     _quiet_since: float | None = None
 
     def begin(self) -> None:
-        """Another question: nothing counts until it is `drawn`."""
+        """Start with another question: no key counts until `mark_drawn`."""
         self._quiet_since = None
 
     def mark_drawn(self, drawn_at: float) -> None:
-        """The question can be read from now on."""
+        """Record that the question can be read from now on."""
         self._quiet_since = drawn_at
 
     @property
@@ -33,7 +33,7 @@ class KeyGuard:
         return self._quiet_since is not None
 
     def accepts_key(self, typed_at: float) -> bool:
-        """Say whether a key was meant for this question; one that was not starts the waiting anew."""
+        """Return whether a key was meant for this question; one that was not restarts the wait."""
         if self._quiet_since is None:
             return False
         if typed_at - self._quiet_since < self.patience_s:

@@ -1,11 +1,11 @@
-"""What the person at the terminal is asked: approvals of tools and questions of extensions, one at a time.
+"""The panel for approvals of tool calls and dialogs of extensions, one at a time.
 
 Rules:
-1. The question, the answers and the keys stand outside of the foreign text, which has a frame of its own and scrolls.
-2. What Enter would do is said before it is pressed, and no other key answers anything. Keys that were typed before a
-   question could be read never count, and one that was typed for a question never answers another.
-3. The panel never takes the focus by itself, and a question never changes places with another under people's hands.
-   The app gives a new question the focus once nobody has typed for a moment and nothing is written; else F8 does.
+1. The question, the answers and the keys stand outside the foreign text, which has its own frame and scrolls.
+2. The panel shows what Enter would do before it is pressed, and no other key answers anything. Keys typed before a
+   question could be read never count, and a key typed for one question never answers another.
+3. The panel never takes the focus on its own, and questions never swap places while the user is answering.
+   The app focuses a new question once nobody has typed for a moment and the composer is empty; else F8 does.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from frontends.terminal.questions.question_order import Request, RequestQueue
 from frontends.terminal.questions.untrusted_view import ForeignView
 
 
-# One question while it is answered: what was typed and marked so far, and what Enter would make of it.
+# A question being answered: the text and choice so far, and what Enter would make of them.
 @attrs.define(eq=False)
 class CurrentRequest:
-    """A request with its question; `chosen` is the number of the choice that was marked by hand, if any."""
+    """A request with its question; `chosen` is the number of the choice the user marked, if any."""
 
     request: Request
     question: ScreenQuestion
     chosen: int | None = None
 
     def selectable_choices(self, typed: str) -> list[int]:
-        """Return the numbers of the choices that what was typed leaves."""
+        """Return the numbers of the choices that match the typed text."""
         choices = self.question.choices
         return filter_choices(choices, typed) if self.question.filters else [*range(len(choices))]
 
     def marked_choice(self, typed: str) -> int | None:
-        """Return the number of the choice that Enter would take."""
+        """Return the number of the choice that Enter would pick."""
         if self.question.filters:
             selectable = self.selectable_choices(typed)
             return self.chosen if self.chosen in selectable else selectable[0] if selectable else None
@@ -77,7 +77,7 @@ class CurrentRequest:
         return dialog_meaning(self.request, typed, self.marked_choice(typed))
 
     def move_mark(self, typed: str, step: int) -> bool:
-        """Mark the next or the previous choice; False if there is none."""
+        """Mark the next or previous choice; False if there is none."""
         selectable, marked = self.selectable_choices(typed), self.marked_choice(typed)
         if not selectable:
             return False
@@ -90,18 +90,18 @@ class CurrentRequest:
 
 # --- panel ------------------------------------------------------------------------------------------------------------
 
-# The line in which a question is answered: foreign text never gets into it unseen, and no stray key does.
+# The line for the answer: no foreign text gets into it unseen, and no stray key does.
 _ANSWERING: Final = frozenset({"enter", "up", "down", "backspace", "delete", "ctrl+g"})
 
 
 class AnswerLine(Input):
-    """A line to type in.
+    """The input line of an answer.
 
-    `counts` says whether what was typed at a moment is meant for the question, and `shown` which question that is.
+    `accepts_key` decides whether a key typed at a given time is meant for the question; `current_request_id` names it.
 
     Attributes:
-        meant_for: The question that was shown when the last key was pressed that may answer one. What a key does
-            comes some steps later, and there may be another question by then.
+        meant_for: The question on screen when the last key was pressed that may answer one. The key takes effect a few
+            steps later, when there may be another question.
     """
 
     DEFAULT_CSS = """
@@ -122,7 +122,7 @@ class AnswerLine(Input):
         self.meant_for: sc.RequestId | None = None
 
     def start(self, text: str) -> None:
-        """Begin another answer."""
+        """Start another answer."""
         self.value = text
         self.cursor_position = len(text)
 
@@ -145,10 +145,10 @@ class AnswerLine(Input):
 # --- panel ------------------------------------------------------------------------------------------------------------
 
 SHARE: Final = 0.7
-"""How much of the screen a question takes at most."""
+"""The largest share of the screen a question may take."""
 _LEAST_ROWS: Final = 3
 _FRAME_ROWS: Final = 5
-"""The line above, how far one has scrolled, what is typed, what Enter would do, the keys."""
+"""The line above, the scroll position, the typed text, what Enter would do, the keys."""
 
 
 KEYS: Final = (
@@ -160,13 +160,13 @@ KEYS: Final = (
     ("Ctrl+G", "dismiss a question of an extension"),
     ("Esc", "answer later"),
 )
-"""For the help screen: what can be pressed while a question is answered."""
+"""For the help screen: the keys while answering a question."""
 Value = bool | str | None
-"""What a question of an extension is answered with; None dismisses it."""
+"""The answer to a dialog of an extension; None dismisses it."""
 
 
 class RequestPanel(Widget):
-    """Shows the oldest open question with how many wait, and reads the answer."""
+    """Shows the oldest open question and how many wait, and reads the answer."""
 
     DEFAULT_CSS = """
     RequestPanel { height: auto; layout: vertical; display: none; padding: 0 1; border-top: heavy $warning; }
@@ -189,7 +189,7 @@ class RequestPanel(Widget):
     ]
 
     class ApprovalDecided(Message):
-        """Somebody has decided about a tool call."""
+        """The user has decided about a tool call."""
 
         def __init__(self, approval: sc.Approval, decision: sc.Decision, message: str) -> None:
             super().__init__()
@@ -198,7 +198,7 @@ class RequestPanel(Widget):
             self.message = message
 
     class DialogValueGiven(Message):
-        """Somebody has answered a question of an extension; no value dismisses it."""
+        """The user has answered a dialog of an extension; no value dismisses it."""
 
         def __init__(self, dialog: sc.Dialog, value: Value) -> None:
             super().__init__()
@@ -206,7 +206,7 @@ class RequestPanel(Widget):
             self.value = value
 
     class RequestPostponed(Message):
-        """Somebody leaves the question open for now, or there is nothing left to answer: back to the composer."""
+        """The user leaves the question open for now, or nothing is left to answer: back to the composer."""
 
     def __init__(
         self, *, id: str | None = None, patience_s: float = PATIENCE_S, now_ms: Callable[[], int] = now_ms
@@ -223,7 +223,7 @@ class RequestPanel(Widget):
         self._hints = LinesPanel(self._draw_hints, id="request-hints")
 
     def compose(self) -> ComposeResult:
-        """Put the parts below one another."""
+        """Stack the parts."""
         yield self._head
         yield self._view
         yield self._choices
@@ -233,10 +233,10 @@ class RequestPanel(Widget):
         yield self._hints
 
     def on_mount(self) -> None:
-        """Count down."""
+        """Start the countdown."""
         self._ticking = self.set_interval(1.0, self._tick)
 
-    # --- what to show -------------------------------------------------------------------------------------------------
+    # --- content ------------------------------------------------------------------------------------------------------
 
     def show(
         self,
@@ -244,20 +244,20 @@ class RequestPanel(Widget):
         dialogs: tuple[sc.Dialog, ...],
         client_id: sc.ClientId,
         *,
-        helper_names: Mapping[sc.SessionId, str],
+        subagent_names: Mapping[sc.SessionId, str],
     ) -> None:
-        """Show what is open now."""
-        if self._waiting.update(approvals, dialogs, client_id, helper_names):
+        """Show the open questions."""
+        if self._waiting.update(approvals, dialogs, client_id, subagent_names):
             self._show_next()
 
     def reopen(self, request_id: sc.RequestId) -> None:
-        """Ask again: the answer could not be given."""
+        """Ask again: the answer could not be delivered."""
         self._waiting.reopen(request_id)
         self._show_next()
 
     @property
     def patience_s(self) -> float:
-        """How long nothing must have been typed into a new question before what is typed counts."""
+        """Seconds without typing before keys count as an answer to a new question."""
         return self._settling.patience_s
 
     @patience_s.setter
@@ -266,11 +266,11 @@ class RequestPanel(Widget):
 
     @property
     def has_question(self) -> bool:
-        """Whether something waits for an answer of this person."""
+        """Whether a question waits for this user."""
         return self._current_request is not None
 
     def focus_question(self) -> bool:
-        """Go to the question; False if there is none."""
+        """Focus the question; False if there is none."""
         if self._current_request is None:
             return False
         self.screen.set_focus(self._line)
@@ -310,7 +310,7 @@ class RequestPanel(Widget):
         return dialog_question(request)
 
     def _mark_readable(self) -> None:
-        if self.screen.is_active:  # else something else is in front of it; `_tick` looks again
+        if self.screen.is_active:  # otherwise another screen covers it; `_tick` checks again
             self._settling.mark_drawn(monotonic())
 
     # --- drawing ------------------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ class RequestPanel(Widget):
                 self._mark_readable()
 
     def _fit(self) -> None:
-        """Give the foreign text the rows that the other parts leave it."""
+        """Give the foreign text the rows that the other parts leave."""
         width = self.size.width
         if self._current_request is None or width <= 0:
             return
@@ -388,19 +388,19 @@ class RequestPanel(Widget):
         self.call_after_refresh(self._redraw_scroll_state)
 
     def _redraw_scroll_state(self) -> None:
-        """Say how far one has scrolled, and whether one can, now that the foreign text has its room."""
+        """Update the scroll position, and whether scrolling is possible, now that the foreign text has its size."""
         self._choices.redraw()
         self._hints.redraw()
 
     def _make_room(self) -> None:
-        """Have the panels beside this one be small while something is asked."""
+        """Shrink the neighbouring panels while a question is open."""
         if isinstance(self.parent, Widget):
             for each in self.parent.children:
                 if isinstance(each, Panel):
                     each.cramp(cramped=self._current_request is not None)
 
     def _room(self) -> int:
-        """Return how many rows the neighbours leave that do not shrink by themselves."""
+        """Return how many rows the neighbours that never shrink leave."""
         if not isinstance(self.parent, Widget):
             return self.app.size.height
         near = [each for each in self.parent.children if each is not self and each.display]
@@ -408,15 +408,15 @@ class RequestPanel(Widget):
         return self.parent.size.height - sum(each.outer_size.height for each in solid)
 
     def on_resize(self) -> None:
-        """Make the best of another size."""
+        """Adapt to the new size."""
         self._fit()
 
     def on_descendant_focus(self) -> None:
-        """Say which keys there are."""
+        """Show the keys."""
         self._hints.redraw()
 
     def on_descendant_blur(self) -> None:
-        """Say how to come back."""
+        """Show how to come back."""
         self._hints.redraw()
 
     # --- answering ----------------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ class RequestPanel(Widget):
         return self._current_request.request.request_id if self._current_request is not None else None
 
     def _is_key_for_current(self) -> bool:
-        """Whether the last key was pressed while this very question was shown: what it does comes some steps later."""
+        """Whether the last key was pressed while this question was on screen: a key takes effect a few steps later."""
         return self._current_request is not None and self._line.meant_for == self._current_request_id()
 
     def _answer(self) -> None:
@@ -465,7 +465,7 @@ class RequestPanel(Widget):
         if event.widget is not self._choices or not self._settling.accepts_key(event.time):
             return
         rows = self._choice_rows(self._current_request, self._choices.size.width)
-        if not 1 <= event.y <= len(rows):  # above them is the rule
+        if not 1 <= event.y <= len(rows):  # row 0 is the rule
             return
         number = rows[event.y - 1][0]
         if number == self._current_request.marked_choice(self._line.value):
@@ -480,7 +480,7 @@ class RequestPanel(Widget):
         self._redraw()
 
     def action_choose(self, step: int) -> None:
-        """Mark another answer."""
+        """Mark another choice."""
         if (
             self._current_request is not None
             and self._is_key_for_current()
@@ -489,19 +489,19 @@ class RequestPanel(Widget):
             self._apply_manual_mark(self._current_request)
 
     def action_scroll(self, step: int) -> None:
-        """Show more of what is asked for."""
+        """Scroll the foreign text."""
         page = max(1, self._view.size.height - 1)
         self._view.scroll_relative(y=step * page, animate=False)
         self.call_after_refresh(self._choices.redraw)
 
     def action_turn(self, step: int) -> None:
-        """Turn to another question."""
+        """Switch to another question."""
         pending = self._waiting.pending
         if self._current_request is not None and len(pending) > 1:
             self._ask(pending[(self._waiting.position(self._current_request.request) + step) % len(pending)])
 
     def action_dismiss(self) -> None:
-        """Leave a question of an extension without an answer, for good."""
+        """Dismiss a dialog for good without an answer."""
         if (
             self._current_request is not None
             and self._is_key_for_current()
@@ -510,5 +510,5 @@ class RequestPanel(Widget):
             self._finish_request(self.DialogValueGiven(self._current_request.request, None))
 
     def action_put_off(self) -> None:
-        """Answer later."""
+        """Postpone the answer."""
         self.post_message(self.RequestPostponed())

@@ -1,4 +1,4 @@
-"""The lines around a question, drawn by us: who asks what, the answers, and the keys. Pure functions."""
+"""The lines around a question, all in our words: who asks what, the answers, and the keys. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frontends.terminal.questions.dialog_view import describe_other_dialog
 _TITLE_ROWS = 4
 _FACT_ROWS = 3
 _CHOICE_ROWS = 4
-"""Rows of one long choice."""
+"""The most rows of one long choice."""
 _HINT_ROWS = 3
 _MOST_CHOICES = 8
 _INDENT = 2
@@ -32,7 +32,7 @@ def head(
     now_ms: int,
     tight: bool = False,
 ) -> list[Text]:
-    """Return the question, how many wait and how long it stays open."""
+    """Return the question, how many wait, and how long it stays open."""
     dot = f" {look.glyph('dot')} "
     place, count = which
     number = f"{place} of {count}{dot}" if count > 1 else ""
@@ -50,7 +50,7 @@ def head(
 
 
 def draw_others(dialogs: Sequence[sc.Dialog], width: int, look: Look) -> list[Text]:
-    """Return the one line that says that somebody else is asked."""
+    """Return one line about questions that are for other clients."""
     return _others(dialogs, width, look) if dialogs else []
 
 
@@ -61,7 +61,7 @@ def _others(dialogs: Sequence[sc.Dialog], width: int, look: Look) -> list[Text]:
 
 
 def draw_scroll_rule(in_sight: tuple[int, int, int], width: int, look: Look) -> Text:
-    """Return the line below the foreign text: which part of it can be seen, if that is not all."""
+    """Return the line below the foreign text, with the visible part if that is not all."""
     first, last, total = in_sight
     line = look.glyph("line")
     if total <= 0 or last < first or (first <= 1 and last >= total):
@@ -75,7 +75,7 @@ def draw_scroll_rule(in_sight: tuple[int, int, int], width: int, look: Look) -> 
 def choices(
     question: ScreenQuestion, numbers: Sequence[int], marked: int | None, width: int, look: Look, *, tight: bool = False
 ) -> list[tuple[int, Text]]:
-    """Return the rows of the answers, each with the number of its answer; of many, those around the marked one."""
+    """Return the rows of the answers with their numbers; of many, those around the marked one."""
     marked_index = numbers.index(marked) if marked in numbers else 0
     most = _MOST_CHOICES // 2 if tight else _MOST_CHOICES
     begin = max(0, min(marked_index - most // 2, len(numbers) - most))

@@ -1,9 +1,9 @@
-"""Foreign text to be judged: shown whole, to scroll through, within a frame that it cannot imitate.
+"""Foreign text for the user to judge: shown whole, scrollable, in a frame it cannot imitate.
 
 Rules:
-1. Nothing is left out: characters that cannot be seen are shown by number, long lines go on in the next row.
-2. Every row of foreign text begins with a bar of ours; where a long line goes on, the bar is another one. Whatever has
-   no bar is said by us.
+1. Nothing is left out: invisible characters are shown by number, and long lines continue in the next row.
+2. Every row of foreign text begins with a bar of ours, a different one where a long line continues. Text without a bar
+   is ours.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ from frontends.terminal.panels.panel import filled_strip, look_of
 
 RowKind = Literal["label", "text", "added", "removed", "place", "file"]
 GUTTER: Final = 2
-"""Cells at the left that foreign text never reaches."""
+"""Cells on the left that foreign text never reaches."""
 _NARROWEST: Final = 8
 _GOES_ON: Final = {True: "┆", False: ":"}
 
 
 @attrs.frozen(kw_only=True)
 class ForeignPassage:
-    """Some foreign text; `label` is what we call it, `diff` says that it is a change of files."""
+    """A foreign text; `label` is our name for it, `diff` marks a change of files."""
 
     text: str
     label: str = ""
@@ -40,7 +40,7 @@ class ForeignPassage:
 
 @attrs.frozen(kw_only=True)
 class ForeignRow:
-    """One row on the screen; `continued` belongs to the line of the row before it."""
+    """One row on screen; `continued` means it belongs to the line of the row before."""
 
     text: str
     kind: RowKind = "text"
@@ -48,7 +48,7 @@ class ForeignRow:
 
 
 def build_rows(passages: Sequence[ForeignPassage], width: int) -> list[ForeignRow]:
-    """Return every row of these passages, for a width that includes the bar."""
+    """Return all rows of these passages, for a width that includes the bar."""
     room = max(_NARROWEST, width - GUTTER)
     rows: list[ForeignRow] = []
     for passage in passages:
@@ -62,7 +62,7 @@ def build_rows(passages: Sequence[ForeignPassage], width: int) -> list[ForeignRo
 
 
 def draw_row(row: ForeignRow, look: Look) -> Text:
-    """Return a row with its bar."""
+    """Draw a row with its bar."""
     if row.kind == "label":
         return Text(" " * GUTTER + row.text, look.dim)
     bar = _GOES_ON[look.symbols] if row.continued else look.glyph("bar")
@@ -70,7 +70,7 @@ def draw_row(row: ForeignRow, look: Look) -> Text:
 
 
 def line_kind(line: str) -> RowKind:
-    """Say what a line of a diff is, by how it begins."""
+    """Return the kind of a diff line, judging by how it begins."""
     if line.startswith("@@"):
         return "place"
     if line.startswith(("+++", "---")):
@@ -79,7 +79,7 @@ def line_kind(line: str) -> RowKind:
 
 
 def style_of_kind(kind: RowKind, look: Look) -> Style:
-    """Return how such a line is drawn."""
+    """Return the style of such a line."""
     match kind:
         case "added":
             return look.added
@@ -94,7 +94,7 @@ def style_of_kind(kind: RowKind, look: Look) -> Style:
 
 
 class ForeignView(ScrollView, can_focus=False):
-    """Shows passages; only the rows in sight are drawn."""
+    """Shows passages; draws only the visible rows."""
 
     DEFAULT_CSS = """
     ForeignView { height: auto; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
@@ -107,20 +107,20 @@ class ForeignView(ScrollView, can_focus=False):
         self._look: Look | None = None
 
     def show(self, passages: tuple[ForeignPassage, ...]) -> None:
-        """Show these from their beginning."""
+        """Show these passages from the top."""
         self._passages = passages
         self._rows = None
         self.scroll_home(animate=False)
         self.refresh()
 
     def rows(self, width: int) -> list[ForeignRow]:
-        """Return the rows for a width; the last answer is kept."""
+        """Return the rows for a width; caches the last result."""
         if self._rows is None or self._rows[0] != width:
             self._rows = (width, build_rows(self._passages, width))
         return self._rows[1]
 
     def fit(self, width: int, most: int) -> int:
-        """Take as many rows of the screen as are needed, at most these; return how many there are to scroll through."""
+        """Take as many rows of the screen as needed, up to `most`; return the number of rows to scroll through."""
         surely = sum(each.text.rstrip("\n").count("\n") + 1 for each in self._passages)
         if surely <= most and len(self.rows(width)) <= most:
             count = len(self.rows(width))
@@ -132,7 +132,7 @@ class ForeignView(ScrollView, can_focus=False):
         return count
 
     def visible_range(self) -> tuple[int, int, int]:
-        """Return the first and the last row that can be seen, counted from 1, and how many there are."""
+        """Return the first and last visible row, counted from 1, and the number of rows."""
         total = self.virtual_size.height
         first = self.scroll_offset.y
         return first + 1, min(total, first + self.size.height), total
@@ -146,7 +146,7 @@ class ForeignView(ScrollView, can_focus=False):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the picture."""
+        """Return one line of the view."""
         if self._look is None:
             self._look = look_of(self.app)
         width = self.size.width

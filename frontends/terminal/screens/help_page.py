@@ -1,4 +1,4 @@
-"""All keys and commands on one screen, made from the tables that they are made of."""
+"""All keys and commands on one screen, built from the tables that define them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = Sequence[tuple[str, str]]
 
 KEYS: Final = (
     ("Enter", "send; while the agent works, the message waits in the queue"),
-    ("Esc", "stop the viewed session's turn; twice: its helpers too"),
+    ("Esc", "stop the viewed session's turn; twice: its subagents too"),
     ("Ctrl+C", "copy what is marked, else clear what was typed; twice: close"),
     ("Ctrl+D", "close, if nothing is typed"),
     ("F1", "this help"),
@@ -34,16 +34,16 @@ KEYS: Final = (
     ("F4 / F5", "choose the model / what needs a yes"),
     ("F6", "the conversation"),
     ("F7 / F8", "the messages that wait / the open question"),
-    ("F9", "what extensions show, so that it hears keys"),
+    ("F9", "focus the widgets of extensions, to use their keys"),
     ("Alt+P", "the whole plan, or where it stands"),
     ("Alt+N", "new session"),
     ("Alt+Up / Alt+Down", "previous / next session, also Ctrl+PageUp / Ctrl+PageDown"),
     ("Alt+1 ... Alt+9", "a session by its place in the list"),
-    ("Ctrl+O", "show everything whole, or in short"),
+    ("Ctrl+O", "expand or collapse everything"),
     ("PageUp / PageDown", "scroll the conversation"),
     ("Ctrl+Home / Ctrl+End", "its beginning / its end"),
 )
-"""What can be pressed anywhere."""
+"""The keys that work anywhere."""
 _TABLES: Final[tuple[tuple[str, Rows], ...]] = (
     ("Anywhere", KEYS),
     ("Commands", tuple((f"/{each.name} {each.hint}".strip(), each.help) for each in SLASH)),
@@ -67,12 +67,12 @@ class HelpScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1,enter", "dismiss(None)", "close", show=False)]
 
-    def __init__(self, brought: Iterable[sc.ExtensionCommand] = ()) -> None:
+    def __init__(self, brought: Iterable[sc.extensions.ExtensionCommand] = ()) -> None:
         super().__init__()
         self._brought = tuple(brought)
 
     def compose(self) -> ComposeResult:
-        """Put the tables together."""
+        """Build the tables."""
         with VerticalScroll() as scroll:
             scroll.border_title = "Help"
             scroll.border_subtitle = "Up and Down scroll, Esc closes"
@@ -80,12 +80,12 @@ class HelpScreen(ModalScreen[None]):
                 yield Static(_draw_table(title, rows), markup=False)
 
     def on_mount(self) -> None:
-        """Let arrows scroll."""
+        """Focus the page so that the arrow keys scroll."""
         self.query_one(VerticalScroll).focus()
 
 
-def tables(brought: Sequence[sc.ExtensionCommand]) -> list[tuple[str, Rows]]:
-    """Return everything that can be pressed and typed, part by part; what extensions bring comes after our commands."""
+def tables(brought: Sequence[sc.extensions.ExtensionCommand]) -> list[tuple[str, Rows]]:
+    """Return all keys and commands, section by section; those of extensions come after our commands."""
     theirs = tuple(
         (f"/{inert_line(each.name, 60)}", f"{inert_line(each.description, _SAID_CHARS)} ({inert_line(each.extension)})")
         for each in brought

@@ -1,4 +1,4 @@
-"""Small screens on top of the others: choose from a list, type a line, say yes or no. Esc leaves each of them."""
+"""Small screens on top of the others: choose from a list, type a line, confirm. Esc leaves each of them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_SHOWN: Final = 200
-"""Choices in the list at once; more are found by typing."""
+"""Choices listed at once; typing finds the rest."""
 _DETAIL_CHARS: Final = 300
 _LABEL_CELLS: Final = 36
-"""Labels up to this width have their details in a column."""
+"""Labels up to this width have their details aligned in a column."""
 _HINT: Final = "Enter chooses, Esc leaves"
 
 
 @attrs.frozen(kw_only=True)
 class PickerChoice(Generic[T]):
-    """Something to choose; `current` marks what is in use."""
+    """A choice; `current` marks the one in use."""
 
     value: T
     label: str
@@ -68,18 +68,18 @@ class Box(Vertical):
 
 
 class Hint(Label):
-    """The line at the bottom that says what can be pressed, or what is wrong."""
+    """The bottom line, with the keys or an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__(to_plain_text(text), classes="hint")
 
     def say(self, text: str) -> None:
-        """Say something else."""
+        """Change the text."""
         self.update(to_plain_text(text))
 
 
 class Picker(ModalScreen[T | None]):
-    """Choose one of many; typing leaves those that fit."""
+    """Choose one of many; typing filters them."""
 
     DEFAULT_CSS = "Picker { align: center middle; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -100,14 +100,14 @@ class Picker(ModalScreen[T | None]):
         self._placeholder = placeholder or "type to search"
 
     def compose(self) -> ComposeResult:
-        """Make a field to search with, and the list."""
+        """Build the search field and the list."""
         with Box(self._title):
             yield Input(placeholder=self._placeholder, compact=True)
             yield OptionList(markup=False)
             yield Hint(_HINT)
 
     def on_mount(self) -> None:
-        """Show what there is, or have it loaded."""
+        """Show the choices, or load them."""
         self.query_one(OptionList).can_focus = False
         if callable(self._source):
             self.query_one(Hint).say("loading…")
@@ -149,7 +149,7 @@ class Picker(ModalScreen[T | None]):
         self.query_one(Hint).say(f"{remaining} more; type to find them" if remaining else _HINT)
 
     def action_move(self, step: int) -> None:
-        """Go up or down in the list, past what cannot be chosen."""
+        """Move up or down in the list, skipping disabled choices."""
         options = self.query_one(OptionList)
         usable = [index for index, each in enumerate(self._displayed_choices) if each.enabled]
         if usable:
@@ -171,14 +171,14 @@ class Picker(ModalScreen[T | None]):
 
 
 def _initial_index(choices: Sequence[PickerChoice[T]], *, prefer_current: bool) -> int | None:
-    """Return the choice to begin at: what is in use, else the first that can be chosen."""
+    """Return the initial choice: the one in use, else the first enabled one."""
     usable = [index for index, each in enumerate(choices) if each.enabled]
     current = [index for index in usable if choices[index].current] if prefer_current else []
     return next(iter([*current, *usable]), None)
 
 
 def rank_choices(choices: Sequence[PickerChoice[T]], query: str) -> list[PickerChoice[T]]:
-    """Return the choices that fit, the best first; all in their order where nothing is asked for."""
+    """Return the matching choices, best first; without a query all of them, in their order."""
     if not query:
         return list(choices)
     matcher = Matcher(query)
@@ -187,7 +187,7 @@ def rank_choices(choices: Sequence[PickerChoice[T]], query: str) -> list[PickerC
 
 
 def _column(choices: Sequence[PickerChoice[T]]) -> int:
-    """Return where the details begin; nowhere in particular, if some labels are long."""
+    """Return the column where details begin; none in particular if some labels are long."""
     widest = max((width_of(_indented(each.label)) for each in choices), default=0)
     return widest if widest <= _LABEL_CELLS else 0
 
@@ -203,13 +203,13 @@ def _line(choice: PickerChoice[T], column: int) -> Text:
 
 
 def _indented(label: str) -> str:
-    """Return a label as one line, with the blanks that it begins with."""
+    """Return a label as one line, keeping its leading spaces."""
     line = inert_line(label, _DETAIL_CHARS)
     return " " * (len(label) - len(label.lstrip(" "))) + line
 
 
 class LineInputScreen(ModalScreen[str | None]):
-    """Type one line; `check` says what is wrong with it, or nothing."""
+    """Type one line; `check` returns what is wrong with it, or nothing."""
 
     DEFAULT_CSS = "LineInputScreen { align: center middle; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "leave", show=False)]
@@ -229,7 +229,7 @@ class LineInputScreen(ModalScreen[str | None]):
         self._check = check
 
     def compose(self) -> ComposeResult:
-        """Make a field."""
+        """Build the field."""
         with Box(self._title):
             yield Input(inert_line(self._value), placeholder=self._placeholder, compact=True)
             yield Hint("Enter takes it, Esc leaves")
@@ -244,7 +244,7 @@ class LineInputScreen(ModalScreen[str | None]):
 
 
 class Confirmation(ModalScreen[bool]):
-    """Say yes or no; only y is a yes, and none that was typed before the question could be read.
+    """Confirm or cancel; only y confirms, and only if typed after the question could be read.
 
     Attributes:
         settling: Decides which keys came too early.
@@ -275,14 +275,14 @@ class Confirmation(ModalScreen[bool]):
             yield Hint("y yes, n no")
 
     def on_mount(self) -> None:
-        """Count keys from when the question can be read."""
+        """Accept keys from the moment the question can be read."""
         self.call_after_refresh(self._drawn)
 
     def _drawn(self) -> None:
         self.settling.mark_drawn(monotonic())
 
     def on_key(self, event: events.Key) -> None:
-        """Take a y for a yes, unless it was on its way before the question was there."""
+        """Confirm on y, unless it was pressed before the question could be read."""
         if event.key == "y" and self.settling.accepts_key(event.time):
             event.stop()
             _ = self.dismiss(result=True)

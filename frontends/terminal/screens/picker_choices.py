@@ -1,4 +1,4 @@
-"""What there is to choose from. Pure functions from states to choices."""
+"""The lists to choose from. Pure functions from states to choices."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ THINKING: Final[dict[sc.Thinking, str]] = {
 }
 _SAID_CHARS: Final = 200
 _LATER: Final = "; this counts from the next start of the service on"
-"""What the service says of a key that is not set: too long for a line."""
+"""A part of the service's text about an unset key that is too long for a line."""
 
 
 def mode_choices(current: sc.PermissionMode | None) -> list[PickerChoice[str]]:
-    """What may need a yes."""
+    """Return the permission modes."""
     return [
         PickerChoice(value=mode, label=mode.replace("_", "-"), detail=words.long, current=mode == current)
         for mode, words in MODES.items()
@@ -36,12 +36,12 @@ def mode_choices(current: sc.PermissionMode | None) -> list[PickerChoice[str]]:
 
 
 def thinking_choices(current: sc.Thinking | None) -> list[PickerChoice[str]]:
-    """How much a model may reason."""
+    """Return the thinking levels."""
     return [PickerChoice(value=how, label=how, detail=text, current=how == current) for how, text in THINKING.items()]
 
 
 def model_choices(models: Sequence[sc.ListedModel], current: str) -> list[PickerChoice[str]]:
-    """The models, those that can be used first."""
+    """Return the models, usable ones first."""
     return [
         PickerChoice(
             value=each.name,
@@ -55,7 +55,7 @@ def model_choices(models: Sequence[sc.ListedModel], current: str) -> list[Picker
 
 
 def _describe_model(model: sc.ListedModel) -> str:
-    """Say what a model can do, in columns; or what to do so that it can be used, in few words."""
+    """Describe what a model can do, in columns; or briefly, how to make it usable."""
     if not model.usable:
         return model.why_not.replace(_LATER, ", restart the service") or "cannot be used"
     can = "thinks" if model.can_think else "", "sees pictures" if model.can_see else ""
@@ -65,14 +65,14 @@ def _describe_model(model: sc.ListedModel) -> str:
 
 
 def _amount(tokens: int) -> str:
-    """Return a number of tokens as people say it."""
+    """Format a number of tokens for people."""
     if tokens < 1_000_000:
         return f"{tokens // 1_000}k"
     return f"{tokens / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
 def theme_choices(names: Iterable[str], current: str) -> list[PickerChoice[str]]:
-    """What colours there are, those that we say something about first."""
+    """Return the themes, those with a description first."""
     known = list(ABOUT)
     return [
         PickerChoice(value=name, label=name, detail=ABOUT.get(name, ""), current=name == current)
@@ -83,7 +83,7 @@ def theme_choices(names: Iterable[str], current: str) -> list[PickerChoice[str]]
 def session_choices(
     fleet: sc.FleetState, *, here: str, viewed: sc.SessionId | None, now_ms: int
 ) -> list[PickerChoice[sc.SessionId]]:
-    """The sessions, as in the list at the side; after them those that were put away, the last used first."""
+    """Return the sessions as in the sidebar, then the archived ones, last used first."""
     rows = [
         (row.summary, row.depth) for each in group_by_folder(fleet.sessions.values(), here=here) for row in each.rows
     ]
@@ -106,8 +106,10 @@ def _describe_session(summary: sc.SessionSummary, now_ms: int) -> str:
     return ", ".join([does, *asks, format_ago(summary.updated_at, now_ms), format_path(summary.cwd)])
 
 
-def extension_choices(extensions: Iterable[sc.ExtensionInfo]) -> list[PickerChoice[sc.ExtensionInfo]]:
-    """The extensions, with how they are."""
+def extension_choices(
+    extensions: Iterable[sc.extensions.ExtensionInfo],
+) -> list[PickerChoice[sc.extensions.ExtensionInfo]]:
+    """Return the extensions with their states."""
     return [
         PickerChoice(
             value=each,
@@ -119,8 +121,8 @@ def extension_choices(extensions: Iterable[sc.ExtensionInfo]) -> list[PickerChoi
     ]
 
 
-def extension_actions(extension: sc.ExtensionInfo) -> list[PickerChoice[str]]:
-    """What can be done about an extension."""
+def extension_actions(extension: sc.extensions.ExtensionInfo) -> list[PickerChoice[str]]:
+    """Return the actions for an extension."""
     off = extension.state == "disabled"
     return [
         PickerChoice(value="reload", label="reload", detail="let a new process take over", enabled=not off),
@@ -130,13 +132,13 @@ def extension_actions(extension: sc.ExtensionInfo) -> list[PickerChoice[str]]:
 
 
 def user_message_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoice[sc.Message]]:
-    """What people have said on the way to the present, newest first."""
+    """Return the user's messages on the current branch, newest first."""
     said = [each for each in state.transcript if each.role == "user" and each.source is None]
     return [_user_message_choice(each, now_ms) for each in reversed(said)]
 
 
 def branch_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoice[sc.MessageId]]:
-    """The ends of all branches within the window, newest first; the present one is marked."""
+    """Return the ends of all branches within the window, newest first; the current one is marked."""
     parents = {each.parent_id for each in state.messages}
     ends = [each for each in state.messages if each.message_id not in parents]
     return [
@@ -151,7 +153,7 @@ def branch_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoice[sc.
 
 
 def _last_user_message(messages: Sequence[sc.Message], end: sc.Message) -> sc.Message:
-    """The newest thing that a person said on the way to a message."""
+    """Return the newest user message on the path to a message."""
     known = {each.message_id: each for each in messages}
     current: sc.Message | None = end
     while current is not None and current.role != "user":

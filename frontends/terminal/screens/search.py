@@ -1,4 +1,4 @@
-"""Searching what was said in all sessions, as one types."""
+"""Full-text search in all sessions while typing."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from frontends.terminal.screens.picker import Box, Hint
 log = logging.getLogger(__name__)
 
 PAUSE_S: Final = 0.15
-"""How long nobody must have typed before it is searched."""
+"""Seconds without typing before a search starts."""
 LONG_S: Final = 1.0
-"""From when on people are told that it is still searched."""
+"""Seconds after which a running search is mentioned."""
 _KEYS: Final = "Enter opens the session there, Esc leaves"
 
 Search = Callable[[str], Awaitable[Sequence[sc.SearchHit]]]
@@ -58,14 +58,14 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
         self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Make a field and a list."""
+        """Build the field and the list."""
         with Box("Search in all sessions"):
             yield Input(self._words, placeholder="words that were said", compact=True)
             yield OptionList(markup=False)
             yield Hint(f"type words that were said; {_KEYS}")
 
     def on_mount(self) -> None:
-        """Search for what was given."""
+        """Search for the initial words."""
         self.query_one(OptionList).can_focus = False
         if self._words:
             self._begin()
@@ -104,7 +104,7 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
         hint.say(f"{found if words else 'type words that were said'}; {_KEYS}")
 
     def action_move(self, step: int) -> None:
-        """Go up or down in the list."""
+        """Move up or down in the list."""
         options = self.query_one(OptionList)
         if self._hits:
             options.highlighted = max(0, min(len(self._hits) - 1, (options.highlighted or 0) + step))
@@ -112,7 +112,7 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         index = self.query_one(OptionList).highlighted
-        if event.value.strip() != self._searched:  # what is listed was found for other words
+        if event.value.strip() != self._searched:  # the list still belongs to other words
             self._begin()
         elif index is not None and index < len(self._hits):
             _ = self.dismiss(self._hits[index])

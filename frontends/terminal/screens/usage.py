@@ -1,4 +1,4 @@
-"""What a session has used and cost, by model and purpose."""
+"""The usage and cost of a session, by model and purpose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frontends.terminal.look.harmless_text import inert_line
 from frontends.terminal.screens.picker import Box, Hint
 
 _SMALL_MICROS: Final = 100_000
-"""If anything costs less, all costs are shown in hundredths of a cent."""
+"""If any cost is below this, all costs are shown in hundredths of a cent."""
 
 
 class UsageScreen(ModalScreen[None]):
@@ -38,19 +38,19 @@ class UsageScreen(ModalScreen[None]):
         self._before_model = state.context_tokens
 
     def compose(self) -> ComposeResult:
-        """Make the table."""
+        """Build the table."""
         with Box("Usage"):
             with VerticalScroll():
                 yield Static(usage_table(self._lines, self._usage), markup=False)
             yield Hint(f"context: {self._before_model:,} tokens at the newest answer; Esc closes")
 
     def on_mount(self) -> None:
-        """Let arrows scroll."""
+        """Focus the table so that the arrow keys scroll."""
         self.query_one(VerticalScroll).focus()
 
 
 def usage_table(lines: tuple[sc.UsageLine, ...], whole: sc.Usage) -> Table:
-    """Return the figures, one line for each model and purpose."""
+    """Return the figures, one row per model and purpose."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("model", "for"):
         table.add_column(head, header_style="bold", overflow="fold")

@@ -1,4 +1,4 @@
-"""From messages, calls and outcomes to their blocks. Pure functions; `blocks` remembers what they made."""
+"""Builds blocks from messages, calls and outcomes. Pure functions; `blocks` caches the results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAILED: Final = {
 
 @attrs.frozen(kw_only=True)
 class CallTime:
-    """When a call began, and when it ended if that was seen."""
+    """When a call began, and when it ended if that was observed."""
 
     started_at: int
     ended_at: int | None = None
@@ -48,7 +48,7 @@ MakeTool = Callable[[str, sc.ToolCallPart], ToolBlock]
 
 
 def build_message_blocks(message: sc.Message, branches: tuple[sc.MessageId, ...], tool: MakeTool) -> Iterator[Block]:
-    """Yield the blocks of a message; results of tools are shown with their calls."""
+    """Yield the blocks of a message; tool results are shown with their calls."""
     match message.role:
         case "user":
             yield _build_user_block(message, branches)
@@ -96,23 +96,23 @@ def _build_user_block(message: sc.Message, branches: tuple[sc.MessageId, ...]) -
 
 
 def is_shell_line(message: sc.Message) -> bool:
-    """Tell whether a message is what became of a command line that a person has run."""
+    """Return whether a message holds the result of a shell line that the user ran."""
     return shell_line_of(message) is not None
 
 
 def shell_line_of(message: sc.Message) -> str | None:
-    """Return the command line that a person has run, if a message is what became of one."""
+    """Return the shell line of a message that holds the result of one."""
     ran = _RAN.fullmatch(message.text) if message.source is None else None
     return None if ran is None else ran["line"]
 
 
 def find_siblings(messages: Iterable[sc.Message]) -> dict[sc.MessageId | None, tuple[sc.MessageId, ...]]:
-    """Return what was said at each place, by the message before it, where it was said in more than one way."""
+    """Return the alternative messages at each place, keyed by the message before it, where there is more than one."""
     said: dict[sc.MessageId | None, list[sc.MessageId]] = {}
     for message in messages:
         if message.role == "user":
             here = said.setdefault(message.parent_id, [])
-            if message.message_id not in here:  # one that was brought back into the window is also among the older ones
+            if message.message_id not in here:  # a message may be both in the window and older
                 here.append(message.message_id)
     return {parent: tuple(each) for parent, each in said.items() if len(each) > 1}
 
@@ -126,7 +126,7 @@ def tool_block(
     *,
     asked: bool,
 ) -> ToolBlock:
-    """Return a call as it stands."""
+    """Return a call in its current state."""
     if result is None and live is not None:
         result = live.result
     child = live.child_id if live is not None else None
@@ -148,7 +148,7 @@ def tool_block(
 
 
 def growing_block(key: str, message_id: sc.MessageId, part: sc.PartialPart, text: str, *, growing: bool) -> Block:
-    """Return a part that is still being written, or was written a moment ago."""
+    """Return a part that is still being streamed, or was until a moment ago."""
     match part.kind:
         case "thinking":
             return ThinkingBlock(key=key, text=text, growing=growing)
@@ -159,7 +159,7 @@ def growing_block(key: str, message_id: sc.MessageId, part: sc.PartialPart, text
 
 
 def build_ending(state: sc.SessionState) -> RemarkBlock | None:
-    """Say how the last turn ended, where the conversation does not tell already."""
+    """Return a remark on how the last turn ended, unless the conversation already shows it."""
     outcome = state.last_outcome
     if outcome is None or state.turn is not None or outcome.status == "completed":
         return None

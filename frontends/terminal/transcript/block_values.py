@@ -1,4 +1,4 @@
-"""What stands below one another in a conversation on the screen: pure values, compared by identity."""
+"""The blocks of a conversation on screen: pure values, compared by identity."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import session_core as sc
 
 @attrs.frozen(kw_only=True, eq=False)
 class UserMessageBlock:
-    """What a person has said, or what was put into the conversation for them.
+    """A message of the user, or one inserted on the user's side of the conversation.
 
     Attributes:
-        source: The extension or protocol that has put it there.
-        command: The command line, when this tells what became of one that a person has run; `text` is its output.
-        ended: How that command ended, if not well.
-        branches: In how many ways this was said; `branch` is which of them this is, from 1.
+        source: The extension or protocol that inserted it.
+        command: The shell line, if this is the result of one that the user ran; `text` is its output.
+        ended: How that command ended, if it failed.
+        branches: How many alternatives of this message there are; `branch` is the number of this one, from 1.
     """
 
     key: str
@@ -55,15 +55,15 @@ class ThinkingBlock:
 
 @attrs.frozen(kw_only=True, eq=False)
 class ToolBlock:
-    """A call of a tool from the first letter of its arguments to its result.
+    """A tool call from the first character of its arguments to its result.
 
     Attributes:
-        call_id: None while its arguments are written.
-        writing: The JSON of its arguments, as far as it was written.
-        live: It runs, or its result is not part of the conversation yet.
-        asked: Somebody has to say yes first.
-        took_ms: How long it took, if that was seen.
-        child_id: The session that does the work, or has done it.
+        call_id: None while its arguments are being written.
+        writing: The JSON of its arguments, as far as it is written.
+        live: Whether it is running, or its result is not part of the conversation yet.
+        asked: Whether it waits for an approval.
+        took_ms: How long it took, if that was observed.
+        child_id: The child session that does or did the work.
     """
 
     key: str
@@ -80,7 +80,7 @@ class ToolBlock:
 
 @attrs.frozen(kw_only=True, eq=False)
 class RemarkBlock:
-    """A line about the conversation: cut short, an outcome, a notice."""
+    """A line about the conversation: an interruption, an outcome, a notice."""
 
     key: str
     text: str
@@ -89,7 +89,7 @@ class RemarkBlock:
 
 @attrs.frozen(kw_only=True, eq=False)
 class SummaryBlock:
-    """What stands for everything before it."""
+    """A summary that replaces everything before it."""
 
     key: str
     message_id: sc.MessageId
@@ -98,10 +98,10 @@ class SummaryBlock:
 
 @attrs.frozen(kw_only=True, eq=False)
 class EntryBlock:
-    """What an extension keeps with the session, shown as its template says."""
+    """An entry of an extension, shown by its template."""
 
     key: str
-    entry: sc.ExtensionEntry
+    entry: sc.extensions.ExtensionEntry
     template: sc.JsonObject | None = None
 
 

@@ -1,10 +1,10 @@
-"""A conversation as blocks, made from the state of a session again and again as it changes.
+"""A conversation as blocks, rebuilt from the session's state as it changes.
 
 Rules:
-1. A block that has not changed is the very same object as before, so that whoever draws them compares by identity; if
-   none has changed, so is the tuple of all.
-2. Every block has a key that stays the same while it grows: what is being written and what was written are one block.
-3. Only what can have changed is made anew: the text that grows, the calls that run, the messages that are new.
+1. An unchanged block is the same object as before, so drawing can compare by identity; if no block has changed, the
+   tuple of all is the same too.
+2. Every block has a key that stays the same while it grows: a streaming text and the finished text are one block.
+3. Only what can have changed is rebuilt: growing text, running calls, new messages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Results = Mapping[sc.CallId, sc.ToolResultPart]
 
 @attrs.define(eq=False)
 class _MessageBlocks:
-    """The blocks of one message, and what they were made from."""
+    """The blocks of one message, and what they were built from."""
 
     message: sc.Message
     branches: tuple[sc.MessageId, ...]
@@ -49,12 +49,12 @@ class _MessageBlocks:
 
 @attrs.define(eq=False)
 class _History:
-    """The messages on the way to the head as blocks, around the newest one that calls tools.
+    """The messages up to the head as blocks, split around the newest one that calls tools.
 
     Attributes:
-        known: What it was made from.
-        calling: The newest message with tool calls; its blocks depend on how these stand.
-        results: Those of its calls that are part of the conversation, since `answered_at`.
+        known: What it was built from.
+        calling: The newest message with tool calls; its blocks depend on the state of those calls.
+        results: The results of its calls that are part of the conversation, since `answered_at`.
     """
 
     known: tuple[object, ...]
@@ -66,7 +66,7 @@ class _History:
 
 
 class BlockBuilder:
-    """Makes the blocks of one session; `older` are messages before its window, oldest first."""
+    """Builds the blocks of one session; `older` are the messages before its window, oldest first."""
 
     def __init__(self) -> None:
         self.older: list[sc.Message] = []
@@ -80,8 +80,10 @@ class BlockBuilder:
         self._ending: RemarkBlock | None = None
         self._all: tuple[Block, ...] = ()
 
-    def build_blocks(self, state: sc.SessionState, extensions: Sequence[sc.ExtensionInfo] = ()) -> tuple[Block, ...]:
-        """Return all blocks, oldest first; `extensions` say how their entries are to be shown."""
+    def build_blocks(
+        self, state: sc.SessionState, extensions: Sequence[sc.extensions.ExtensionInfo] = ()
+    ) -> tuple[Block, ...]:
+        """Return all blocks, oldest first; `extensions` provide the templates of their entries."""
         history = self._build_history(state, extensions)
         calling, alone = self._build_tools(state, history)
         ended = self._build_ending(state)
@@ -91,9 +93,9 @@ class BlockBuilder:
             self._all = blocks
         return self._all
 
-    # --- what was said ------------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------------------
 
-    def _build_history(self, state: sc.SessionState, extensions: Sequence[sc.ExtensionInfo]) -> _History:
+    def _build_history(self, state: sc.SessionState, extensions: Sequence[sc.extensions.ExtensionInfo]) -> _History:
         templates = _templates(extensions)
         known = (state.head, state.messages, len(self.older), state.entries, state.earlier, *templates.values())
         before = self._history.known
@@ -111,6 +113,7 @@ class BlockBuilder:
         entry = next(entries, None)
         pieces: list[Block] = []
         made: dict[sc.MessageId, _MessageBlocks] = {}
+        # Merge entries and messages by time. The calling message is skipped: `_build_tools` makes its blocks each time.
         for index, message in enumerate(path):
             while entry is not None and entry.entry.at < message.created_at:
                 pieces.append(entry)
@@ -162,7 +165,7 @@ class BlockBuilder:
     def _build_entries(
         self, state: sc.SessionState, templates: Mapping[tuple[str, str], sc.JsonObject], path: Sequence[sc.Message]
     ) -> Iterator[EntryBlock]:
-        """Yield entries that have a template, by time; those from before messages that are not loaded are left out."""
+        """Yield entries that have a template, by time; those older than the loaded messages are left out."""
         since = path[0].created_at if path and state.earlier > len(self.older) else None
         used_blocks: dict[int, EntryBlock] = {}
         count: dict[tuple[str, int], int] = {}
@@ -180,10 +183,10 @@ class BlockBuilder:
             yield block
         self._entries = used_blocks
 
-    # --- what is being done -------------------------------------------------------------------------------------------
+    # --- running calls ------------------------------------------------------------------------------------------------
 
     def _build_tools(self, state: sc.SessionState, history: _History) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
-        """Return the blocks of the newest message with calls, and those of calls that no message has made."""
+        """Return the blocks of the newest message with calls, and those of calls that belong to no message."""
         known = (history, state.tools, state.approvals)
         if len(self._live[0]) == len(known) and all(map(is_, known, self._live[0])):
             return self._live[1:]
@@ -210,7 +213,7 @@ class BlockBuilder:
 
     @staticmethod
     def _reuse_blocks(blocks: tuple[Block, ...], before: tuple[Block, ...]) -> tuple[Block, ...]:
-        """Keep the texts around calls; a key with the same text is the same block."""
+        """Reuse the blocks of texts around calls; the same key with the same text is the same block."""
         known = {each.key: each for each in before if not isinstance(each, ToolBlock)}
         return tuple(known.get(each.key, each) if not isinstance(each, ToolBlock) else each for each in blocks)
 
@@ -234,7 +237,7 @@ class BlockBuilder:
         return cached[1]
 
     def _note_times(self, state: sc.SessionState, history: _History, live: Mapping[sc.CallId, sc.LiveTool]) -> None:
-        """Remember when calls began and ended: their results do not tell."""
+        """Record when calls began and ended, as their results do not say."""
         for call_id, tool in live.items():
             time = self._times.get(call_id)
             if time is None or time.started_at != tool.started_at:
@@ -246,7 +249,7 @@ class BlockBuilder:
             if time is not None and time.ended_at is None:
                 self._times[call_id] = CallTime(started_at=time.started_at, ended_at=history.answered_at)
 
-    # --- what is being said -------------------------------------------------------------------------------------------
+    # --- streaming text -----------------------------------------------------------------------------------------------
 
     def _build_partial(self, state: sc.SessionState) -> list[Block]:
         partial = state.partial
@@ -276,19 +279,19 @@ class BlockBuilder:
 
 _NONE: Final[Results] = {}
 _MAX_REMEMBERED_CALLS: Final = 5_000
-"""Calls that are remembered; then all are forgotten, and drawn anew once."""
+"""The most call times kept; then all are dropped, and their blocks redrawn once."""
 
 
 def _is_same(one: object, other: object) -> bool:
     return one is other or (isinstance(one, int | str) and one == other)
 
 
-def _templates(extensions: Sequence[sc.ExtensionInfo]) -> dict[tuple[str, str], sc.JsonObject]:
+def _templates(extensions: Sequence[sc.extensions.ExtensionInfo]) -> dict[tuple[str, str], sc.JsonObject]:
     return {(each.name, renderer.tag): renderer.template for each in extensions for renderer in each.renderers}
 
 
 def _results(path: Sequence[sc.Message]) -> dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]]:
-    """Return the results of each message's calls: they follow it, and an id may come again in a later message."""
+    """Return the results of each message's calls: they follow it, and a later message may reuse an id."""
     found: dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]] = {}
     asking: sc.MessageId | None = None
     for message in path:

@@ -1,8 +1,8 @@
-"""Where each block of a conversation stands, in lines: pure bookkeeping for a long picture that grows at both ends.
+"""The line position of each block: pure bookkeeping for a long picture that grows at both ends.
 
 Rules:
-1. A block is drawn when it is new, has changed, or is wanted in another form; everything else is kept as it was drawn.
-2. Only the end is laid out at first: `first` is the first block that is. More is laid out above on demand.
+1. A block is drawn when it is new, has changed or was toggled; all others are kept as drawn.
+2. At first only the end is laid out: `first` is the first block that is. More is laid out above on demand.
 """
 
 from bisect import bisect_right
@@ -15,17 +15,17 @@ from textual.strip import Strip
 from frontends.terminal.transcript.blocks import Block
 
 MOST_LINES: Final = 20_000
-"""Lines that are kept while somebody looks at the end; those above are drawn again when they are wanted."""
+"""The most lines kept while the user is at the end; those above are drawn again on demand."""
 _SPARE_BLOCKS: Final = 100
-"""Drawn blocks that are kept although they are laid out no more: somebody may go back and forth."""
+"""Drawn blocks kept although they are no longer laid out, for going back and forth."""
 
 Draw = Callable[[Block, bool], list[Strip]]
-"""Draws a block, whole or in short."""
+"""Draws a block, expanded or collapsed."""
 
 
 @attrs.define(eq=False)
 class _DrawnBlock:
-    """A block as it was drawn."""
+    """A drawn block."""
 
     block: Block
     strips: list[Strip]
@@ -36,10 +36,10 @@ class Layout:
     """The lines of a sequence of blocks; each is followed by an empty line.
 
     Attributes:
-        blocks: All of them, oldest first.
-        first: The first one that is laid out.
-        height: Lines of all that are laid out.
-        expand_all: Whether blocks are drawn whole, unless they were toggled.
+        blocks: All blocks, oldest first.
+        first: The first block that is laid out.
+        height: The number of lines laid out.
+        expand_all: Whether blocks are drawn expanded, unless they were toggled.
     """
 
     def __init__(self, draw: Draw) -> None:
@@ -49,13 +49,13 @@ class Layout:
         self.expand_all = False
         self._draw = draw
         self._drawn: dict[str, _DrawnBlock] = {}
-        self._tops: list[int] = []  # of the blocks from the first one on
+        self._tops: list[int] = []  # of the blocks from `first` on
         self._toggled: set[str] = set()
 
-    # --- changing what is there ---------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------------------
 
     def replace(self, blocks: Sequence[Block], lines: int) -> None:
-        """Have these blocks instead, and lay out at least so many lines of their end, or as many as there are."""
+        """Replace the blocks, and lay out at least this many lines of their end, or as many as there are."""
         before, self.blocks = self.blocks, blocks
         self._lay_out(self._first_changed(before))
         self.fill(lines)
@@ -64,13 +64,13 @@ class Layout:
             self._drawn = {key: drawn for key, drawn in self._drawn.items() if key in retained_keys}
 
     def redraw(self, draw: Draw | None = None) -> None:
-        """Draw everything anew, perhaps in another way."""
+        """Redraw everything, optionally with another draw function."""
         self._draw = draw or self._draw
         self._drawn.clear()
         self._lay_out(self.first)
 
     def redraw_blocks(self, wanted: Callable[[Block], bool]) -> bool:
-        """Draw some of the blocks anew; returns whether there are any."""
+        """Redraw some blocks; return whether there are any."""
         changed = [index for index in range(self.first, len(self.blocks)) if wanted(self.blocks[index])]
         for index in changed:
             self._drawn.pop(self.blocks[index].key, None)
@@ -79,25 +79,25 @@ class Layout:
         return bool(changed)
 
     def expand(self, *, everything: bool) -> None:
-        """Draw all blocks whole, or all in short."""
+        """Expand or collapse all blocks."""
         self.expand_all = everything
         self._toggled.clear()
         self._lay_out(self.first)
 
     def toggle(self, block: Block) -> None:
-        """Draw one block whole that was short, or the other way round."""
+        """Expand or collapse one block."""
         self._toggled ^= {block.key}
         index = self.index_of(block.key)
         if index is not None:
             self._lay_out(max(index, self.first))
 
     def fill(self, lines: int) -> None:
-        """Lay out at least so many lines, or as many as there are."""
+        """Lay out at least this many lines, or as many as there are."""
         while self.first > 0 and self.height < lines:
             self.extend(8)
 
     def extend(self, count: int) -> int:
-        """Lay out so many blocks more above; returns how many lines that were."""
+        """Lay out this many more blocks above; return the number of lines added."""
         count = min(count, self.first)
         self.first -= count
         tops, height = [], 0
@@ -109,34 +109,35 @@ class Layout:
         return height
 
     def forget_above(self) -> None:
-        """Leave out what is far above the end, if there is too much of it."""
+        """Drop blocks far above the end if too many lines are laid out."""
         if self.height <= MOST_LINES:
             return
+        # Drop down to half the limit, so that this does not run again with every new line.
         keep = bisect_right(self._tops, self.height - MOST_LINES // 2)
         cut = self._tops[keep] if keep < len(self._tops) else self.height
         self.first += keep
         self._tops = [top - cut for top in self._tops[keep:]]
         self.height -= cut
 
-    # --- looking ------------------------------------------------------------------------------------------------------
+    # --- lookups ------------------------------------------------------------------------------------------------------
 
     def index_of(self, key: str) -> int | None:
-        """Find a block; recent ones are found fastest."""
+        """Return the index of a block; recent ones are found fastest."""
         return next((index for index in range(len(self.blocks) - 1, -1, -1) if self.blocks[index].key == key), None)
 
     def top_of(self, index: int) -> int:
-        """The line on which a block begins; it must be laid out."""
+        """Return the first line of a block, which must be laid out."""
         return self._tops[index - self.first]
 
     def block_at(self, line: int) -> tuple[int, int] | None:
-        """Return the block of a line, and which of its lines it is; the empty one below it is its last."""
+        """Return the block at a line, and the line within it; the empty line below belongs to it."""
         if not 0 <= line < self.height:
             return None
         index = bisect_right(self._tops, line) - 1
         return self.first + index, line - self._tops[index]
 
     def strips_of(self, index: int) -> list[Strip]:
-        """Return a block as it is drawn."""
+        """Return a block as drawn."""
         block = self.blocks[index]
         expanded = (block.key in self._toggled) != self.expand_all
         drawn = self._drawn.get(block.key)
@@ -145,17 +146,17 @@ class Layout:
         return drawn.strips
 
     def lines(self) -> list[str]:
-        """Return all lines that are laid out, as text."""
+        """Return all lines laid out, as text."""
         lines: list[str] = []
         for index in range(self.first, len(self.blocks)):
             lines += [strip.text.rstrip() for strip in self.strips_of(index)]
             lines.append("")
         return lines
 
-    # --- within -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     def _first_changed(self, before: Sequence[Block]) -> int:
-        """Find the first block that is not as it was, and mind that older ones may have come before all."""
+        """Return the first block that changed, allowing for older blocks added before all."""
         blocks, first = self.blocks, self.first
         anchor = before[first].key if self._tops and first < len(before) else None
         if anchor is None:
@@ -166,13 +167,14 @@ class Layout:
             if found is None:  # another branch
                 self.first = len(blocks)
                 return self.first
+            # Shift `before` by the blocks added or removed above, so that equal indexes mean equal blocks again.
             moved, self.first = found - first, found
             before = (*blocks[:moved], *before) if moved > 0 else before[-moved:]
         both = min(len(before), len(blocks))
         return next((index for index in range(self.first, both) if before[index] is not blocks[index]), both)
 
     def _lay_out(self, since: int) -> None:
-        """Lay the blocks out from this one on."""
+        """Lay out the blocks from this one on."""
         del self._tops[max(0, since - self.first) :]
         last = self.first + len(self._tops) - 1
         self.height = self._tops[-1] + self._lines_of(last) if self._tops else 0

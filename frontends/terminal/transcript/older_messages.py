@@ -1,9 +1,9 @@
-"""The messages from before a session's window: those that left it while somebody looked, and those that were loaded.
+"""The messages from before a session's window: those that left it while it was viewed, and those that were loaded.
 
 Rules:
-1. They end where the window begins, without a hole; so their number says which message of the session is their first.
-2. What leaves the window is kept up to a bound; then the oldest go. As many can be loaded, and no more.
-3. A page that does not fit any more when it comes, as something has changed meanwhile, is thrown away.
+1. They end where the window begins, without a gap; so their number tells the index of their first one.
+2. Messages that leave the window are kept up to a bound; then the oldest go. The same bound limits loading.
+3. A page that no longer fits when it arrives, because something has changed meanwhile, is discarded.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 import session_core as sc
 
 MOST_MESSAGES: Final = 8_192
-"""Eight windows: days of work, and still drawn at once."""
+"""Eight windows: days of work, and still quick to draw."""
 MOST_CHARS: Final = 32_000_000
 
 
 class OlderMessages:
-    """Keeps them, oldest first, in a list that others read."""
+    """Keeps the older messages, oldest first, in a list that others read."""
 
     def __init__(self, messages: list[sc.Message]) -> None:
         self._messages = messages
@@ -34,13 +34,13 @@ class OlderMessages:
         return len(self._messages) >= MOST_MESSAGES or self._chars >= MOST_CHARS
 
     def first_index(self, state: sc.SessionState) -> int:
-        """Return which message of the session is the oldest that is known, counted from 0."""
+        """Return the index of the oldest known message in the session, counted from 0."""
         return state.earlier - len(self._messages)
 
     def take_from_window(self, messages: Sequence[sc.Message], earlier: int, state: sc.SessionState) -> bool:
-        """Take what has left the window, which was at `earlier` with these messages; True if some were let go.
+        """Take the messages that left the window, which held these and started at `earlier`; True if some were dropped.
 
-        Where the old window does not reach up to the new one there would be a hole, so nothing is kept.
+        If the old window does not reach the new one, there would be a gap, so nothing is kept.
         """
         moved = state.earlier - earlier
         if moved == 0:
@@ -55,7 +55,7 @@ class OlderMessages:
         return self._shrink()
 
     def take(self, reply: sc.replies.MessagesReply, state: sc.SessionState) -> bool:
-        """Put a page before the others; False if it does not belong there."""
+        """Prepend a page; False if it does not belong there."""
         if reply.first + len(reply.messages) != self.first_index(state):
             return False
         self._messages[:0] = reply.messages
@@ -78,5 +78,5 @@ def _begins_with(state: sc.SessionState, message: sc.Message) -> bool:
 
 
 def _size_of(message: sc.Message) -> int:
-    """Return about how many characters a message holds."""
+    """Return the approximate number of characters in a message."""
     return sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for part in message.parts)

@@ -1,9 +1,9 @@
 """The conversation on the screen.
 
 Rules:
-1. Only what can be seen is drawn line by line; `layout` knows the rest.
-2. What somebody looks at stays where it is, whatever comes above or below it.
-3. Whoever is at the end stays at the end as it grows; whoever has scrolled away is never moved.
+1. Only visible lines are drawn; `layout` knows the rest.
+2. The visible part stays in place, whatever is added above or below it.
+3. A view at the end follows the end; a view scrolled away is never moved.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from frontends.terminal.transcript.layout import Draw, Layout
 from frontends.terminal.transcript.rendering.draw import Drawer, changes_with_time, is_expandable
 
 MORE_ABOVE: Final = 40
-"""Blocks that are drawn at once when somebody scrolls up: a few screens."""
+"""Blocks drawn at once when scrolling up: a few screens."""
 _INDENT: Final = 2
-"""Cells at the left for the mark of the chosen block."""
+"""Cells on the left for the mark of the chosen block."""
 KEYS: Final = (
     ("Up Down", "choose something"),
     ("Enter", "show more or less of it"),
     ("c", "copy it"),
     ("e", "say it differently, in a new branch"),
     ("b", "show what else was said in this place"),
-    ("o", "open the session of the helper that does a task"),
+    ("o", "open the session of the subagent that does a task"),
     ("Home End", "the beginning, the end"),
     ("Esc", "back"),
 )
-"""For the help screen: what can be pressed in the conversation."""
+"""For the help screen: the keys of the conversation."""
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Shows blocks below one another."""
+    """Shows blocks one below the other."""
 
     DEFAULT_CSS = """
     Transcript { background: $background; scrollbar-size-vertical: 1; scrollbar-gutter: stable; overflow-x: hidden; }
@@ -61,7 +61,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("c,y", "copy_block", "copy", show=False),
         Binding("e", "edit_block", "say it differently", show=False),
         Binding("b", "branch_block", "another branch", show=False),
-        Binding("o", "open_block", "the helper's session", show=False),
+        Binding("o", "open_block", "the subagent's session", show=False),
         Binding("home,g", "oldest", "oldest", show=False),
         Binding("end,G", "newest", "newest", show=False),
     ]
@@ -69,31 +69,31 @@ class Transcript(ScrollView, can_focus=True):
     following: var[bool] = var(default=True)
 
     class OlderWanted(Message):
-        """Somebody has come to the oldest block there is, and may want older ones."""
+        """The user has reached the oldest block, and may want older ones."""
 
     class EditWanted(Message):
-        """Somebody wants to say something differently."""
+        """The user wants to edit a message."""
 
         def __init__(self, block: UserMessageBlock) -> None:
             super().__init__()
             self.block = block
 
     class BranchWanted(Message):
-        """Somebody wants to see what else was said in this place."""
+        """The user wants to see another branch at this message."""
 
         def __init__(self, block: UserMessageBlock) -> None:
             super().__init__()
             self.block = block
 
     class CopyWanted(Message):
-        """Somebody wants to have a text elsewhere."""
+        """The user wants to copy a text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class OpenWanted(Message):
-        """Somebody wants to see the session of a helper."""
+        """The user wants to view the session of a subagent."""
 
         def __init__(self, session_id: sc.SessionId) -> None:
             super().__init__()
@@ -106,14 +106,14 @@ class Transcript(ScrollView, can_focus=True):
         self._style = Style()
         self._subject: object = None
         self._layout = self._new_layout()
-        self._pending: Sequence[Block] | None = ()  # what came before there was a width to draw for
+        self._pending: Sequence[Block] | None = ()  # blocks that arrived before the width was known
         self._chosen: str | None = None
         self._asked_for_older = False
 
-    # --- what to show -------------------------------------------------------------------------------------------------
+    # --- content ------------------------------------------------------------------------------------------------------
 
     def show(self, subject: object, blocks: Sequence[Block]) -> None:
-        """Show these blocks; another subject, such as another session, begins at its end."""
+        """Show these blocks; a new subject, such as another session, starts at its end."""
         if subject != self._subject:
             self._subject = subject
             self._chosen = None
@@ -132,35 +132,35 @@ class Transcript(ScrollView, can_focus=True):
         if self.following:
             self._layout.forget_above()
         elif self.scroll_y < self.size.height and self._layout.first:
-            self.call_later(self._load_more)  # older ones have come for somebody who waits for them
+            self.call_later(self._load_more)  # older blocks arrived for a user who is waiting
         self._update_size()
 
     def set_look(self, look: Look) -> None:
-        """Draw everything in another look."""
+        """Redraw everything in another look."""
         self._look = look
         self._layout.redraw(self._make_draw())
         self._update_size()
 
     def tick(self) -> None:
-        """Draw again what shows how long it takes."""
+        """Redraw blocks that show an elapsed time."""
         with self._keep_position():
             changed = self._layout.redraw_blocks(changes_with_time)
         if changed:
             self._update_size()
 
     def expand_all(self, *, expanded: bool) -> None:
-        """Show everything whole, or in short."""
+        """Expand or collapse all blocks."""
         self._layout.expand(everything=expanded)
         self._layout.fill(self._enough)
         self._update_size()
 
     @property
     def expanded(self) -> bool:
-        """Whether everything is shown whole."""
+        """Whether all blocks are expanded."""
         return self._layout.expand_all
 
     def show_message(self, key: str) -> bool:
-        """Scroll to the block with this key, or the first one of that message; False if there is none."""
+        """Scroll to the block with this key, or to the first block of that message; False if there is none."""
         layout = self._layout
         found = (
             index for index, block in enumerate(layout.blocks) if block.key == key or block.key.startswith(f"{key}/")
@@ -179,7 +179,7 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def _enough(self) -> int:
-        """Lines that fill the screen, with some to spare."""
+        """The number of lines that fill the screen, with some to spare."""
         return 2 * max(self.size.height, 24)
 
     def _new_layout(self) -> Layout:
@@ -195,7 +195,7 @@ class Transcript(ScrollView, can_focus=True):
         return draw
 
     def _lay_out_from(self, index: int) -> None:
-        """Lay out everything from this block on, and keep what is looked at where it is."""
+        """Lay out everything from this block on, keeping the visible part in place."""
         if index >= self._layout.first:
             return
         added = self._layout.extend(self._layout.first - index)
@@ -204,12 +204,12 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def _go_to(self, y: float) -> None:
-        """Have a line at the top, at once; by force, since Textual scrolls nothing before it has made a scrollbar."""
+        """Scroll a line to the top at once; forced, as Textual does not scroll before it has a scrollbar."""
         self.scroll_to(y=y, animate=False, immediate=True, force=True)
 
     @contextmanager
     def _keep_position(self) -> Iterator[None]:
-        """Keep what is at the top of the screen where it is, for those who have scrolled away, over the block."""
+        """Keep the top line in place during the block, if the user has scrolled away."""
         layout = self._layout
         place = None if self.following else layout.block_at(int(self.scroll_y))
         key = None if place is None else layout.blocks[place[0]].key
@@ -227,7 +227,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw for the new width."""
+        """Redraw for the new width."""
         width = self.scrollable_content_region.width
         if width != self._width:
             self._width = width
@@ -239,12 +239,12 @@ class Transcript(ScrollView, can_focus=True):
         self._update_size()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the lines of what is on the screen; their common style is looked up once, as that takes a while."""
+        """Return the visible lines; looks up their common style once, as that is slow."""
         self._style = self.rich_style
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Return one line of what is on the screen."""
+        """Return one visible line."""
         line = int(self.scroll_y) + y
         style = self._style
         place = self._layout.block_at(line)
@@ -276,22 +276,22 @@ class Transcript(ScrollView, can_focus=True):
         return Strip.join([before, Strip(list(marked)).apply_style(style), after])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the text that the mouse has marked."""
+        """Return the text selected by the mouse."""
         margin = " " * _INDENT
         marked = selection.extract("\n".join(margin + line for line in self._layout.lines()))
         return "\n".join(line.removeprefix(margin) for line in marked.split("\n")), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw what is marked as marked."""
+        """Redraw the selection."""
         self.refresh()
 
-    # --- moving -------------------------------------------------------------------------------------------------------
+    # --- scrolling ----------------------------------------------------------------------------------------------------
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Notice who is at the end, and draw more for those who come to the beginning."""
+        """Track whether the view is at the end, and draw more when it reaches the beginning."""
         super().watch_scroll_y(old_value, new_value)
         if not self.size.height:
-            return  # hidden: nobody has scrolled
+            return  # hidden: this is no scroll by the user
         self.following = new_value >= self._layout.height - self.size.height
         if new_value < self.size.height and new_value < old_value:
             self.call_later(self._load_more)
@@ -305,13 +305,13 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(self.OlderWanted())
 
     def action_oldest(self) -> None:
-        """Go to the oldest block that is known."""
+        """Scroll to the oldest known block."""
         self._lay_out_from(max(0, self._layout.first - 5 * MORE_ABOVE))
         self._go_to(0)
         self._load_more()
 
     def action_newest(self) -> None:
-        """Go to the end, and stay there."""
+        """Scroll to the end and follow it."""
         self._chosen = None
         self.following = True
         self._update_size()
@@ -334,47 +334,47 @@ class Transcript(ScrollView, can_focus=True):
             self._go_to(min(top, bottom - height))
         self.refresh()
 
-    # --- what can be done with a block --------------------------------------------------------------------------------
+    # --- actions on a block -------------------------------------------------------------------------------------------
 
     @property
     def chosen(self) -> Block | None:
-        """The block that was chosen by key or mouse."""
+        """The block chosen by key or mouse."""
         index = None if self._chosen is None else self._layout.index_of(self._chosen)
         return None if index is None else self._layout.blocks[index]
 
     def action_expand(self) -> None:
-        """Show the chosen block whole, or in short."""
+        """Expand or collapse the chosen block."""
         if (block := self.chosen) is not None:
             self._toggle(block)
 
     def _toggle(self, block: Block) -> None:
         self._layout.toggle(block)
-        self.following = False  # what was clicked stays under the mouse
+        self.following = False  # the clicked block stays under the mouse
         self._update_size()
         self.following = self.scroll_y >= self._layout.height - self.size.height
 
     def action_copy_block(self) -> None:
-        """Have the text of the chosen block elsewhere."""
+        """Copy the text of the chosen block."""
         if (text := _text_of(self.chosen)) is not None:
             self.post_message(self.CopyWanted(text))
 
     def action_edit_block(self) -> None:
-        """Say the chosen message differently."""
+        """Edit the chosen message."""
         if isinstance(self.chosen, UserMessageBlock):
             self.post_message(self.EditWanted(self.chosen))
 
     def action_branch_block(self) -> None:
-        """See what else was said in the place of the chosen message."""
+        """Switch to another branch at the chosen message."""
         if isinstance(self.chosen, UserMessageBlock):
             self.post_message(self.BranchWanted(self.chosen))
 
     def action_open_block(self) -> None:
-        """See what the helper of the chosen task does, or has done."""
+        """View the session of the subagent behind the chosen call."""
         if isinstance(self.chosen, ToolBlock) and self.chosen.child_id is not None:
             self.post_message(self.OpenWanted(self.chosen.child_id))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose a block, and show it whole or in short if it has more to show."""
+        """Choose a block, and expand or collapse it if it has more to show."""
         place = self._layout.block_at(int(self.scroll_y) + event.y)
         if place is not None:
             block = self._layout.blocks[place[0]]

@@ -2,8 +2,8 @@
 
 - `registry`: `Folders`: opens a folder for the first session in it, and closes it after the last
 - `folder`: one open folder
-- `files`: reads what the files of a folder say
+- `files`: reads the files of a folder
 - `mcp_servers`: opens the MCP servers of a folder
 - `extension_hosts`: runs the extensions of a project
-- `extensions`: joins these with the user's own
+- `extensions`: combines these with the user's own
 """

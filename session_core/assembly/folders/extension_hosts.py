@@ -1,13 +1,13 @@
-"""The extensions of projects in a service for many folders: one host for each folder that has any, beside the home's.
+"""The extensions of projects in a service for many folders: one host per folder that has any, beside the home's.
 
 Rules:
-1. Those of a folder begin when it is first used, if it is trusted and somebody has agreed to them, and go with it: when
-   nobody has used it for long, or at once when the trust or the consent is gone.
-2. They have a part in the sessions that work in this folder, and in no others; a session that goes elsewhere is lost to
-   them at once, also for what they are just doing there.
-3. Nobody waits for them but those who need them.
-4. When they are lost by a fault, they begin anew when the folder is looked at a while later. Until then the lost ones
-   keep their place: where the silence of one may hide a no, it is a no.
+1. A folder's extensions start when it is first used, if it is trusted and a person has consented to them. They end with
+   it: when it was not used for long, or at once when the trust or the consent is withdrawn.
+2. They take part only in sessions that work in this folder. When a session moves elsewhere they lose it at once, even
+   for an action in progress there.
+3. Only callers that need them wait for them.
+4. After a fault they restart when the folder is checked a while later. Until then the lost ones keep their place: where
+   a missing answer may hide a refusal, it counts as one. Example: a lost `tool_call` hook blocks the call.
 """
 
 import logging
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _AGAIN_S = 10.0
-"""How long after a loss they begin anew; twice as long after each further one."""
+"""The delay before a restart after a loss; doubled after each further one."""
 _MOST_DOUBLINGS = 5
 
 MakeHost = Callable[["OpenFolder", "ParticipationRule"], "ExtensionHost"]
-"""Puts the host of a folder's extensions together; nothing is started, and nobody waits."""
+"""Builds the host of a folder's extensions; starts nothing, never blocks."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class HostedFolder:
-    """The extensions of one folder, from their beginning to their end."""
+    """The extensions of one folder, from start to end."""
 
     path: str
     host: "ExtensionHost"
     may_run: tuple["DiscoveredExtension", ...]
-    """Those that were to run when it was last looked."""
+    """The extensions that were to run at the last check."""
     changed: trio.Event = attrs.field(factory=trio.Event)
-    """Set when others are to run."""
+    """Set when the extensions to run have changed."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     gone: trio.Event = attrs.field(factory=trio.Event)
     losses: int = 0
-    """How often those of this folder were lost."""
+    """How often the extensions of this folder were lost."""
     again_at: float | None = None
-    """When others may begin in their place, on trio's clock, if they are lost."""
+    """When lost extensions may be restarted, on trio's clock."""
 
     def handles(self, hook: HookName) -> bool:
-        """Tell whether anybody has a say in a hook, or may have when it has started."""
+        """Return whether any extension handles a hook, or may once it has started."""
         return self.host.handles(hook) or not self.host.settled.is_set()
 
 
 class FolderHosts:
-    """All hosts of folders. `run` it while the service runs; before that nothing begins.
+    """All hosts of folders. `run` it while the service runs; before that nothing starts.
 
     Args:
-        make: Makes the host of a folder.
-        works_in: Tells whether a session works in a folder, and its extensions have a part there.
+        make: Builds the host of a folder.
+        works_in: Returns whether a session works in a folder, and the folder's extensions take part in it.
     """
 
     def __init__(self, make: MakeHost, works_in: Callable[["OpenFolder", SessionId], bool]) -> None:
@@ -79,7 +79,7 @@ class FolderHosts:
     async def run(
         self, service: "SessionService", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep the extensions of folders until cancelled; then all are shut down before this returns."""
+        """Run the extensions of folders until cancelled; shuts all of them down before it returns."""
         try:
             async with trio.open_nursery() as self._nursery:
                 self._service = service
@@ -88,20 +88,20 @@ class FolderHosts:
         finally:
             self._nursery = None
 
-    # --- who there is -------------------------------------------------------------------------------------------------
+    # --- lookup -------------------------------------------------------------------------------------------------------
 
     def hosts(self) -> tuple["ExtensionHost", ...]:
-        """All of them, those that are about to end included."""
+        """Return all hosts, including those about to end."""
         return tuple(each.host for each in self._hosted.values())
 
     def handles(self, hook: HookName) -> bool:
-        """Tell whether anybody has a say in a hook, or may have when it has started."""
+        """Return whether any extension handles a hook, or may once it has started."""
         return any(each.handles(hook) for each in self._hosted.values())
 
-    # --- beginning and ending -----------------------------------------------------------------------------------------
+    # --- starting and ending ------------------------------------------------------------------------------------------
 
     def align(self, folder: "OpenFolder") -> None:
-        """Let those run that may, now that a folder has been looked at; never waits."""
+        """Start and end extensions after a check of their folder; never blocks."""
         hosted, may_run = folder.hosted, folder.files.may_run if folder.config.extensions else ()
         if hosted is None:
             if may_run and self._nursery is not None:
@@ -116,7 +116,7 @@ class FolderHosts:
             hosted.changed.set()
 
     def end(self, folder: "OpenFolder", why: str) -> None:
-        """Let the extensions of a folder end, in a moment; what they show is gone now."""
+        """End the extensions of a folder in the background; their displays are cleared at once."""
         hosted = folder.hosted
         if hosted is None:
             return
@@ -125,7 +125,7 @@ class FolderHosts:
         hosted.scope.cancel(reason=why)
 
     async def until_settled(self, folder: "OpenFolder") -> None:
-        """Wait until each has been started once, well or not, but not for long."""
+        """Wait, but not for long, until each has been started once, successfully or not."""
         if folder.hosted is not None:
             with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
                 await folder.hosted.host.settled.wait()
@@ -154,8 +154,8 @@ class FolderHosts:
         assert self._service is not None
         try:
             if before is not None:
-                with trio.CancelScope(shield=True):  # it is ending, which has its time limits
-                    await before.gone.wait()  # two processes of one extension would get in each other's way
+                with trio.CancelScope(shield=True):  # it is ending, within its own time limits
+                    await before.gone.wait()  # two processes of one extension would conflict
             with hosted.scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(accompany, hosted.host, self._service)
@@ -168,7 +168,7 @@ class FolderHosts:
             hosted.again_at = trio.current_time() + _AGAIN_S * 2 ** min(hosted.losses, _MOST_DOUBLINGS)
             hosted.losses += 1
         finally:
-            hosted.host.settled.set()  # nobody must wait for what will not come
+            hosted.host.settled.set()  # release callers that would wait forever
             hosted.gone.set()
             if self._hosted.get(hosted.path) is hosted:
                 del self._hosted[hosted.path]
@@ -176,7 +176,7 @@ class FolderHosts:
 
     @staticmethod
     async def _follow(hosted: HostedFolder) -> None:
-        """Look again whenever others are to run."""
+        """Rescan whenever the extensions to run have changed."""
         await hosted.host.settled.wait()
         while True:
             await hosted.changed.wait()
@@ -194,6 +194,6 @@ class FolderHosts:
 
     def _tell_gone(self, hosted: HostedFolder) -> None:
         assert self._service is not None
-        if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:  # else all is gone with them
+        if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:  # else all ends anyway
             for extension in hosted.host.extensions:
                 self._service.tell(ev.ExtensionRemoved(name=extension.name, folder=hosted.path))

@@ -1,9 +1,9 @@
-"""Extensions in a service for many folders: the user's own, and those of each folder, as sessions see them together.
+"""Extensions in a service for many folders: sessions see the user's own and those of their folder together.
 
 Rules:
-1. A session has the user's own extensions first, then those of the project it works in. One of the project takes the
-   place of the user's own with the same name. A trusted folder may say that none has a part in its sessions.
-2. Whatever is asked of them for a session keeps its folder open until it is answered.
+1. A session has the user's own extensions first, then those of the project it works in. A project's extension replaces
+   the user's own with the same name. A trusted folder may exclude all extensions from its sessions.
+2. A request to them for a session keeps its folder open until it is answered.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from session_core.sep.host.host import ExtensionHost
 
 _BEFORE_COMMANDS: Final = frozenset[HookName]({"input", "user_bash", "session_before_tree"})
-"""Hooks that are asked before anybody has had to read the folder of a session: who has a say is not known yet."""
+"""Hooks that may run before a session's folder is loaded: which extensions take part is not known yet."""
 
 
 def takes_own_part(folders: "Folders", name: str, session_id: SessionId) -> bool:
-    """Tell whether an extension of the user's own has a part in a session."""
+    """Return whether one of the user's own extensions takes part in a session."""
     folder = folders.known_folder_of_session(session_id)
     if folder is None:
         return True
@@ -39,8 +39,8 @@ class HomeExtensions:
     """All extensions of a service for many folders; see `Extensions`.
 
     Args:
-        own: Those of the user, if there are any.
-        folders: The folders, which have those of projects.
+        own: The user's own, if there are any.
+        folders: The folders, which hold those of projects.
     """
 
     def __init__(self, own: "ExtensionHost | None", folders: "Folders") -> None:
@@ -48,7 +48,7 @@ class HomeExtensions:
         self._folders = folders
 
     def hosts_of(self, session_id: SessionId) -> Iterable["ExtensionHost"]:
-        """Return who has extensions with a part in a session, in the order in which they are asked."""
+        """Return the hosts of a session's extensions, in the order in which they are asked."""
         return self._hosts_in(self._folders.known_folder_of_session(session_id))
 
     def _hosts_in(self, folder: "OpenFolder | None") -> Iterable["ExtensionHost"]:
@@ -63,7 +63,7 @@ class HomeExtensions:
 
     @asynccontextmanager
     async def _hold_folder(self, session_id: SessionId) -> AsyncGenerator[None]:
-        """Keep a session's folder, and with it its extensions; one that cannot be used has none."""
+        """Hold a session's folder, and with it its extensions; an unusable folder has none."""
         try:
             folder = await self._folders.find_folder_of_session(session_id)
         except FolderUnusable:
@@ -78,12 +78,12 @@ class HomeExtensions:
     # --- `Extensions` -------------------------------------------------------------------------------------------------
 
     def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
-        """Return the extensions there are, or those with a part in a session, in the order in which they are asked."""
+        """Return all extensions, or those that take part in a session, in the order in which they are asked."""
         hosts = self._all_hosts() if session_id is None else self.hosts_of(session_id)
         return tuple(info for host in hosts for info in host.list(session_id))
 
     def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
-        """Return those with a part in sessions that work in a folder, in the order in which they are asked."""
+        """Return the extensions that take part in sessions of a folder, in the order in which they are asked."""
         folder = self._folders.get_known(cwd)
         listed = [info for host in self._hosts_in(folder) for info in host.list()]
         if folder is None:
@@ -96,7 +96,7 @@ class HomeExtensions:
         )
 
     def find_keeper(self, name: str, folder: str | None) -> "ExtensionHost":
-        """Return who has an extension: the user's own, or the only one of that name, if no folder is named."""
+        """Return the host of an extension; without a folder, of the user's own, or the only one of that name."""
         having = [host for host in self._all_hosts() if any(each.name == name for each in host.list())]
         having = [host for host in having if folder in {None, host.setting.serves}]
         if len(having) > 1 and having[0] is not self.own:
@@ -105,12 +105,12 @@ class HomeExtensions:
         if having:
             return having[0]
         if folder is None and self.own is not None:
-            return self.own  # it knows why there is none
+            return self.own  # its error says why there is none
         where = f" that serves {folder!r} alone" if folder is not None else ""
         raise NotFound(f"there is no extension {name!r} in use{where}", field="name")
 
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
-        """Have an extension do something, and return what it has to say."""
+        """Run a command of an extension and return its answer."""
         async with self._hold_folder(session_id):
             host = self._find_host_of_command(session_id, name, extension)
             return await host.run_command(session_id, name, arguments, extension)
@@ -118,7 +118,7 @@ class HomeExtensions:
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str, extension: str | None
     ) -> tuple[Completion, ...]:
-        """Return how the arguments of a command could go on."""
+        """Return completions for the arguments of a command."""
         async with self._hold_folder(session_id):
             host = self._find_host_of_command(session_id, name, extension)
             return await host.complete_command(session_id, name, partial, extension)
@@ -131,7 +131,7 @@ class HomeExtensions:
         raise NotFound(f"there is no command /{name} here any more", field="name")
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
-        """Tell an extension that a key was pressed in a widget; never waits."""
+        """Tell an extension that a key was pressed in a widget; never blocks."""
         for host in self.hosts_of(session_id):
             if any(each.name == extension for each in host.participants(session_id)):
                 host.press_key(session_id, extension, widget_id, key)
@@ -139,7 +139,7 @@ class HomeExtensions:
         raise NotFound(f"there is no extension {extension!r} in this session", field="extension")
 
     async def login(self, session_id: SessionId, provider: str) -> None:
-        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        """Log in to a model provider of an extension; its questions are asked in the session."""
         async with self._hold_folder(session_id):
             for host in self.hosts_of(session_id):
                 if host.models.find_offer(provider) is not None:
@@ -148,12 +148,12 @@ class HomeExtensions:
         raise NotFound(f"no extension has a provider called {provider!r} here any more", field="provider")
 
     def title_of(self, model: str, cwd: str) -> str:
-        """Return what an extension calls one of its models in front of people who work in a folder, if anything."""
+        """Return the title that an extension gives one of its models for users of a folder, if any."""
         hosts = self._hosts_in(self._folders.get_known(cwd))
         return next((title for host in hosts if (title := host.title_of(model, cwd))), "")
 
     async def why_not_usable(self, provider: str, cwd: str) -> str:
-        """Say what people have to do before a provider of an extension can be used in a folder, if anything."""
+        """Describe what the user must do before an extension's provider can be used in a folder, if anything."""
         for host in self._hosts_in(self._folders.get_known(cwd)):
             if host.models.find_offer(provider) is not None:
                 return await host.why_not_usable(provider, cwd)
@@ -161,21 +161,21 @@ class HomeExtensions:
 
 
 class FolderHooks:
-    """Asks the extensions that have a part in a session: the user's own, then those of its folder."""
+    """Asks the extensions that take part in a session: the user's own, then those of its folder."""
 
     def __init__(self, own: Hooks | None, folders: "Folders") -> None:
         self._own = own
         self._folders = folders
 
     def handles(self, hook: HookName) -> bool:
-        """Tell whether anybody wants to be asked, or may want to."""
+        """Return whether any extension wants to be asked, or may want to."""
         if self._own is not None and self._own.handles(hook):
             return True
         hosting = self._folders.hosting
         return hosting is not None and (hook in _BEFORE_COMMANDS or hosting.handles(hook))
 
     def handles_in(self, hook: HookName, session_id: SessionId) -> bool:
-        """Tell whether anybody with a part in a session wants to be asked; in a folder not read yet, anybody may."""
+        """Return whether any extension of a session wants to be asked; in a folder not loaded yet, any may."""
         if not self._folders.is_settled_for(session_id):
             return self.handles(hook)
         folder = self._folders.known_folder_of_session(session_id)
@@ -186,7 +186,7 @@ class FolderHooks:
         return folder is not None and folder.hosted is not None and folder.hosted.handles(hook)
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
-        """Ask everybody in order, unless the session's folder does not want that."""
+        """Ask all extensions in order, unless the session's folder excludes them."""
         try:
             folder = await self._folders.find_folder_of_session(session_id)
         except FolderUnusable:
@@ -215,14 +215,14 @@ class FolderHooks:
 
 
 class FolderTools:
-    """The tools of the extensions that have a part in a session."""
+    """The tools of the extensions that take part in a session."""
 
     def __init__(self, extensions: HomeExtensions, folders: "Folders") -> None:
         self._extensions = extensions
         self._folders = folders
 
     def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
-        """Return those that a session has right now."""
+        """Return the tools that a session has right now."""
         folder = self._folders.known_folder_of_session(session_id)
         hosts = tuple(self._extensions.hosts_of(session_id))
         if folder is None or not folder.config.extensions or not hosts:

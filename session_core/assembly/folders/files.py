@@ -1,7 +1,7 @@
-"""What the files of one folder say: settings, rules, MCP servers, extensions, and sentences for people. It all blocks.
+"""Reads the files of one folder: settings, rules, MCP servers, extensions, and remarks for people. Everything blocks.
 
-What a project's files say counts only if a person has trusted them as they are. When they are no longer what was
-trusted, what they forbid stays forbidden, and what they brought is gone.
+A project's files count only if a person has trusted them as they are. When they differ from what was trusted, what they
+forbade stays forbidden, and what they added is gone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,13 +34,13 @@ _TRUST_CHANGED: Final = (
 
 
 def rules_of(config: Config) -> Iterable[PermissionRule]:
-    """Return all rules, with one that denies for each tool that is switched off: a model may know of it still."""
+    """Return all rules, plus a denying one for each disabled tool: a model may still know about it."""
     disabled = (PermissionRule(decision="deny", tool=name) for name in config.disabled_tools)
     return (*config.permissions, *disabled)
 
 
 def read_settings_of(place: AgentEnvironment, flags: Mapping[str, object]) -> tuple[Fingerprint | None, Config]:
-    """Return the whole configuration of a place, and what stands for its files if they are trusted.
+    """Return the whole configuration of a place, and the fingerprint of its files if they are trusted.
 
     Raises:
         ConfigInvalid: Something in it is wrong.
@@ -55,12 +55,12 @@ def _read(place: AgentEnvironment, flags: Mapping[str, object], trust: Fingerpri
 
 
 def states_anything(config: Config) -> bool:
-    """Tell whether a project's file has a part in a configuration."""
+    """Return whether a project's file contributes to a configuration."""
     return any(source.layer == "project" for source in config.sources.values())
 
 
 def watched_files(place: AgentEnvironment) -> tuple[Path, ...]:
-    """Return the files that settings come from, or the trust in them."""
+    """Return the files that hold the settings, or the trust in them."""
     if place.whole_home:
         return (place.home / CONFIG_FILE,)
     return place.home / CONFIG_FILE, Path(place.folder, PROJECT_FOLDER, CONFIG_FILE), place.home / TRUST_FILE
@@ -78,7 +78,7 @@ def read_servers_of(place: AgentEnvironment, config: Config, trust: Fingerprint 
 
 
 def list_trust_remarks(place: AgentEnvironment, *, trusted: bool) -> Iterator[str]:
-    """Say that the folder has files that would count if it were trusted."""
+    """Return remarks about files that would count if the folder were trusted."""
     if trusted:
         return
     try:
@@ -93,12 +93,12 @@ def list_trust_remarks(place: AgentEnvironment, *, trusted: bool) -> Iterator[st
 
 
 class SettingsReader:
-    """Reads the configuration again and again, and does not let a project's settings fall away unnoticed.
+    """Rereads the configuration, and never drops a project's settings silently.
 
     Args:
-        place: Where.
-        flags: Settings that come before those of any file.
-        last: What was in force before, if anything was.
+        place: The home and folder to read.
+        flags: Settings that override those of any file.
+        last: The configuration in force before, if any.
     """
 
     def __init__(self, place: AgentEnvironment, flags: Mapping[str, object], last: Config | None = None) -> None:
@@ -108,16 +108,16 @@ class SettingsReader:
         self._flags = flags
 
     def __call__(self) -> Config:
-        """Return what it is now.
+        """Return the current configuration.
 
         Raises:
-            ConfigInvalid: It cannot be used, or would be without what a trusted project has stated.
+            ConfigInvalid: It cannot be used, or would lack the settings of a trusted project.
         """
         self.trust = self._trust_now()
         self._refuse_to_forget()
         config = _read(self.place, self._flags, self.trust)
         if self.trust is not None and not states_anything(config) and self._trust_now() != self.trust:
-            self.trust = None  # a file has changed on the way, and what it said before was left out
+            self.trust = None  # a file changed meanwhile, and its earlier settings were left out
             self._refuse_to_forget()
         self.last = config
         return config
@@ -127,23 +127,23 @@ class SettingsReader:
 
     def _refuse_to_forget(self) -> None:
         if self.keeps:
-            # They only make things stricter: whoever changes a file must not be able to shake them off.
+            # They only make things stricter: changing a file must not be a way to get rid of them.
             raise ConfigInvalid([ConfigProblem(place=self.place.folder, what=_TRUST_CHANGED)])
 
     @property
     def keeps(self) -> bool:
-        """Whether what was stated before is kept, as the files are not those that were trusted."""
+        """Whether the earlier settings are kept because the files are not those that were trusted."""
         return self.trust is None and self.last is not None and states_anything(self.last)
 
 
 class FolderFiles:
-    """Reads what one folder among many says, each time it has changed.
+    """Reads the files of one folder among many, each time they have changed.
 
     Attributes:
         settings: Reads the configuration.
         servers: The MCP servers that sessions there have.
-        may_run: The extensions of its own that sessions there have: it is trusted, and somebody has agreed to each.
-        remarks: Sentences for people about this folder.
+        may_run: The folder's own extensions that may run: it is trusted, and a person has consented to each.
+        remarks: Remarks for people about this folder.
     """
 
     def __init__(self, home: AgentEnvironment, folder: str, flags: Mapping[str, object], last: Config | None) -> None:
@@ -157,7 +157,7 @@ class FolderFiles:
 
     @property
     def watched(self) -> tuple[Path, ...]:
-        """The files to look at."""
+        """The files to watch."""
         servers = self._place.home / MCP_FILE, Path(self._place.folder, MCP_FILE)
         extensions = project_places(self._place, trusted=False).project
         return (*watched_files(self._place), *servers, self._consents, *extensions)
@@ -167,7 +167,7 @@ class FolderFiles:
         return self._place.home / CONSENT_FILE
 
     def prepare(self) -> None:
-        """Rid the folder of what killed runs have left there."""
+        """Remove what killed runs have left in the folder."""
         clear_stand_ins(self._place.folder, home_folders())
 
     def __call__(self) -> Config:
@@ -198,12 +198,12 @@ class FolderFiles:
             return None
         from session_core.sep.host.catalogue.consent import Consents
 
-        import_module("session_core.assembly.extension_setup")  # what runs them: here nobody else has to wait for it
+        import_module("session_core.assembly.extension_setup")  # slow to import: here nobody else waits for it
         return discover_in(places, Consents(self._consents))
 
 
 def list_extension_remarks(found: "Discovery") -> Iterator[str]:
-    """Say which extensions of a trusted folder are not used, and why, unless somebody wanted it so."""
+    """Describe which extensions of a trusted folder are not used, and why, unless the user chose that."""
     for each in found.skipped:
         if each.kind == "no_consent":
             how = f"to look at it: session-core ext trust {each.name}"

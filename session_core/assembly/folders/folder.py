@@ -1,4 +1,4 @@
-"""One folder among many that sessions work in: what its files say, and what runs for its sessions alone."""
+"""One folder among many that sessions work in: its settings, and what runs only for its sessions."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False, kw_only=True)
 class OpenFolder:
-    """One folder; see `FolderSettings`. It is known once it has a watcher."""
+    """One folder; see `FolderSettings`. It counts as loaded once it has a watcher."""
 
     path: str
     files: FolderFiles
@@ -32,13 +32,13 @@ class OpenFolder:
     hosted: "HostedFolder | None" = None
     """Its own extensions, if it has any that may run."""
     holds: int = 0
-    """Those who need it to stay."""
+    """How many holders need it to stay open."""
     working: int = 0
-    """Those of them that need its servers."""
+    """How many of them need its servers."""
     names: dict[str, None] = attrs.field(factory=dict)
-    """The working directories that have led here, those used last come last."""
+    """The working directories that resolve to this folder, most recently used last."""
     reported_remarks: tuple[str, ...] = ()
-    """The remarks that were told last."""
+    """The remarks that were reported last."""
     lock: trio.Lock = attrs.field(factory=trio.Lock)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
@@ -50,7 +50,7 @@ class OpenFolder:
 
     @property
     def servers(self) -> "McpServers":
-        """Its MCP servers, if a turn has been there."""
+        """Its MCP servers, if a turn has run there."""
         return self.opened.servers if self.opened is not None else NO_SERVERS
 
     def tools(self) -> tuple[Tool, ...]:
@@ -59,10 +59,10 @@ class OpenFolder:
 
     @property
     def providers(self) -> Mapping[str, Provider]:
-        """The models that its own extensions bring."""
+        """The models that its own extensions provide."""
         return self.hosted.host.models.providers if self.hosted is not None else {}
 
     @property
     def infos(self) -> Mapping[str, ModelInfo]:
-        """What is known of these models."""
+        """Known facts about these models."""
         return self.hosted.host.models.infos if self.hosted is not None else {}

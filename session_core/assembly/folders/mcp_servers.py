@@ -21,7 +21,7 @@ NO_SERVERS = cast("McpServers", NoServers())
 
 @attrs.define(eq=False, kw_only=True)
 class OpenServers:
-    """Some servers, and how many folders use them."""
+    """A set of servers, and how many folders use it."""
 
     configs: tuple[ServerConfig, ...]
     servers: "McpServers" = NO_SERVERS
@@ -31,9 +31,9 @@ class OpenServers:
     closed: bool = False
 
     async def wait_until_known(self) -> None:
-        """Wait until each has said what it offers or has failed, once, and not for long.
+        """Wait once, and not for long, until each server has reported its tools or failed.
 
-        Cancellation: the next one waits.
+        Cancellation: the next caller waits instead.
         """
         if not self.waited_for:
             with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
@@ -42,7 +42,7 @@ class OpenServers:
 
 
 class ServerPool:
-    """All servers that are open, in a nursery that outlives them."""
+    """All open servers, in a nursery that outlives them."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
@@ -55,7 +55,7 @@ class ServerPool:
         return len(self._open)
 
     async def take(self, configs: tuple[ServerConfig, ...]) -> OpenServers:
-        """Return these servers, opened if nobody has them; `give_back` says that they are no longer needed.
+        """Return these servers, opened if needed; call `give_back` when they are no longer needed.
 
         Cancellation: they are not taken.
         """
@@ -70,7 +70,7 @@ class ServerPool:
             return known
 
     def give_back(self, taken: OpenServers) -> None:
-        """Let them go; when nobody needs them any more they are closed, in a moment."""
+        """Release the servers; the last release closes them in the background."""
         taken.users -= 1
         if not taken.users:
             taken.scope.cancel(reason="no folder needs these MCP servers any more")

@@ -1,14 +1,14 @@
-"""The folders that sessions of one service work in: what the files of each say, kept while it is used.
+"""The folders that sessions of one service work in: the settings of each, kept while it is used.
 
 Rules:
-1. A folder is known by its real path. Its files are read in a worker thread before anything is done there, and looked
-   at again at the start of each turn and now and then. A changed file counts from the next call on, in the sessions of
-   this folder only; one that cannot be used changes nothing, and that is told.
-2. A folder that was never read because its files are wrong refuses everything: no session without its rules.
-3. Its MCP servers are opened when a turn begins there, and are exchanged for others between turns only.
-4. Only so many folders stay open without anybody working in them; those used longest ago are closed. What trusted files
-   of theirs forbade is remembered, so that nobody can shake it off meanwhile.
-5. Its own extensions begin when it is first looked at, and end when it is closed; see `folder_hosts`.
+1. A folder is identified by its real path. A worker thread reads its files before anything happens there, and checks
+   them again at the start of each turn and periodically. A changed file counts from the next call on, only in sessions
+   of this folder; an unusable one changes nothing, and is reported.
+2. A folder whose files were wrong at the first read refuses everything: no session runs without its rules.
+3. Its MCP servers are opened when a turn begins there, and are replaced only between turns.
+4. Only a limited number of unused folders stay open; the least recently used are closed. The prohibitions of their
+   trusted files are remembered: closing a folder is no way around them.
+5. Its own extensions start when it is first loaded, and end when it is closed; see `extension_hosts`.
 """
 
 import logging
@@ -49,7 +49,7 @@ from session_core.config.watch import changed_settings
 from session_core.limits import MAX_ERROR_CHARS
 
 
-# What is told of one folder among many: what its own files have changed, not what the user's files did for all.
+# Reports about one folder among many: changes of its own files, not of the user's files, which concern all folders.
 def build_folder_event(
     folder: str,
     *,
@@ -57,7 +57,7 @@ def build_folder_event(
     problems: Iterable[ConfigProblem] = (),
     warnings: Iterable[str] = (),
 ) -> ConfigurationChanged:
-    """Return what is told of a folder, within bounds."""
+    """Return the event that reports on a folder, within bounds."""
     return ConfigurationChanged(
         changed=tuple(changed),
         problems=_bounded(each.sentence for each in problems),
@@ -101,7 +101,7 @@ _MAX_PENDING_EVENTS = 64
 
 
 class Folders:
-    """All folders in use; see `FolderSettingsSource`. Made by `open_folders`."""
+    """All folders in use; see `FolderSettingsSource`. Created by `open_folders`."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Folders:
         self._most = most
         self._every_s = every_s
         self._pool = ServerPool(nursery)
-        self._open: dict[str, OpenFolder] = {}  # those used last come last
+        self._open: dict[str, OpenFolder] = {}  # most recently used last
         self._names: dict[str, str] = {}
         self._stated: dict[str, Config] = {}
         self._pending_events: deque[ConfigurationChanged] = deque(maxlen=_MAX_PENDING_EVENTS)
@@ -128,9 +128,9 @@ class Folders:
         self._attended = trio.Event()
         self._visited: set[str] = set()
         self.hosting: FolderHosts | None = None
-        """Runs the extensions of folders, if anybody does."""
+        """Runs the extensions of folders, if there are any."""
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- lookup -------------------------------------------------------------------------------------------------------
 
     @property
     def open_count(self) -> int:
@@ -143,31 +143,31 @@ class Folders:
         return self._pool.count
 
     def get_known(self, cwd: str) -> OpenFolder | None:
-        """Return a folder if it is known, without looking."""
+        """Return a folder if it is loaded, without checking its files."""
         folder = self._open.get(self._names.get(cwd, ""))
         return folder if folder is not None and folder.watcher is not None else None
 
     async def load(self, cwd: str) -> OpenFolder:
-        """Return a folder, after reading it if nobody has.
+        """Return a folder, and load it first if needed.
 
         Raises:
-            FolderUnusable: What its files say is wrong.
+            FolderUnusable: Its files are wrong.
         """
         folder = self.get_known(cwd)
         if folder is None or (
             cwd != folder.path and await _resolve_path(cwd) != folder.path
-        ):  # a link may lead elsewhere now
+        ):  # a link may point elsewhere now
             folder = await self._enter(cwd)
             self._leave(folder)
         return folder
 
     async def hold(self, cwd: str, *, work: bool = True) -> Callable[[], None]:
-        """Look at a folder anew and keep it until what is returned is called; with `work` its servers are there.
+        """Check a folder again and hold it until the returned function is called; with `work`, open its servers.
 
         Raises:
-            FolderUnusable: What its files say is wrong.
+            FolderUnusable: Its files are wrong.
 
-        Cancellation: it is not held.
+        Cancellation: the folder is not held.
         """
         folder = await self._enter(cwd)
         try:
@@ -180,7 +180,7 @@ class Folders:
         return self._build_release(folder, work=work)
 
     def keep(self, folder: OpenFolder) -> Callable[[], None]:
-        """Keep a folder that is open as it is, until what is returned is called."""
+        """Hold an open folder as it is, until the returned function is called."""
         folder.holds += 1
         return self._build_release(folder, work=False)
 
@@ -197,17 +197,17 @@ class Folders:
         return release
 
     async def wait_for_extensions(self, cwd: str) -> None:
-        """Wait until the extensions of a folder that is known have been started, but not for long."""
+        """Wait, but not for long, until the extensions of a loaded folder have been started."""
         if (folder := self.get_known(cwd)) is not None:
             await self._wait_for_extensions(folder)
 
     async def _wait_for_extensions(self, folder: OpenFolder) -> None:
         if self.hosting is not None:
-            await self._attended.wait()  # before that nothing begins, and they may have to be asked
+            await self._attended.wait()  # nothing starts before that, and they may have to be asked
             await self.hosting.until_settled(folder)
 
     def visit(self, cwd: str) -> None:
-        """Have a folder read if nobody has, as somebody looks at a session there; never waits."""
+        """Load a folder's settings in the background if they are not loaded yet; never blocks."""
         closing = self._nursery.cancel_scope.cancel_called
         if not closing and cwd not in self._visited and self.get_known(cwd) is None:
             self._visited.add(cwd)
@@ -221,27 +221,27 @@ class Folders:
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
-            log.exception("the folder %s could not be read", cwd)  # nobody waits for it, and others go on
+            log.exception("the folder %s could not be read", cwd)  # nobody waits for it, and others continue
         finally:
             self._visited.discard(cwd)
 
     def works_in(self, folder: OpenFolder, session_id: SessionId) -> bool:
-        """Tell whether a session works in a folder, where extensions may have a part in it."""
+        """Return whether a session works in a folder that lets extensions take part."""
         return self.known_folder_of_session(session_id) is folder and folder.config.extensions
 
     async def find_folder_of_session(self, session_id: SessionId) -> OpenFolder | None:
-        """Return the folder that a session works in, if there is such a session; raises as `ready` does."""
+        """Return the folder that a session works in, if the session exists; raises like `load`."""
         await self._attended.wait()
         cwd = self._cwd_of(session_id)
         return None if cwd is None else await self.load(cwd)
 
     def known_folder_of_session(self, session_id: SessionId) -> OpenFolder | None:
-        """Return the folder that a session works in if it is known, without looking."""
+        """Return the folder that a session works in if it is loaded, without checking its files."""
         cwd = self._cwd_of(session_id)
         return None if cwd is None else self.get_known(cwd)
 
     def is_settled_for(self, session_id: SessionId) -> bool:
-        """Tell whether `of` would return what `known` does, and without waiting: a link may lead elsewhere now."""
+        """Return whether `known_folder_of_session` is current without waiting: a link may point elsewhere now."""
         if not self._attended.is_set():
             return False
         cwd = self._cwd_of(session_id)
@@ -252,12 +252,12 @@ class Folders:
         return summary.cwd if summary is not None else None
 
     def remarks(self, cwd: str) -> tuple[str, ...]:
-        """Return what people who work in a folder should know; nothing if it is not open."""
+        """Return remarks for people who work in a folder; none if it is not open."""
         folder = self.get_known(cwd)
         return () if folder is None else folder.files.remarks
 
     async def attend(self, service: "SessionService") -> None:
-        """Tell those who follow a service what changes in its folders, and run their extensions, until cancelled."""
+        """Report changes of folders to the followers of a service, and run their extensions, until cancelled."""
         self._service = service
         async with trio.open_nursery() as nursery:
             if self.hosting is not None:
@@ -325,7 +325,7 @@ class Folders:
             return
         self._stated.pop(folder.path, None)
         if states_anything(folder.config):
-            # Without what is the same for all, which is most of what it weighs.
+            # Without the parts that are the same for all, which take most of the memory.
             slim = attrs.evolve(folder.config, models=self._base.models, providers=self._base.providers)
             self._stated[folder.path] = slim
             if len(self._stated) > MAX_STATED_FOLDERS:
@@ -348,7 +348,7 @@ class Folders:
             folder.working -= 1
             raise
 
-    # --- looking ------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     async def _read(self, folder: OpenFolder) -> None:
         """Read a folder for the first time."""
@@ -367,7 +367,7 @@ class Folders:
         self._nursery.start_soon(self._follow, folder)
 
     async def _follow(self, folder: OpenFolder) -> None:
-        """Look at a folder now and then, until it is closed."""
+        """Check a folder periodically, until it is closed."""
         with folder.scope:
             while True:
                 await trio.sleep(self._every_s)
@@ -386,7 +386,7 @@ class Folders:
         if change is not None and change.config is not None:
             folder.rules = tuple(rules_of(change.config))
         remarks = folder.files.remarks
-        of_user = str(self._home.home / CONFIG_FILE)  # of which everybody is told once
+        of_user = str(self._home.home / CONFIG_FILE)  # reported once to everybody
         event = build_folder_event(
             folder.path,
             changed=own_changes(before, folder.config),
@@ -427,14 +427,14 @@ async def open_folders(
     most: int = MAX_OPEN_FOLDERS,
     every_s: float = LOOK_EVERY_S,
 ) -> AsyncGenerator[Folders]:
-    """Follow folders for the length of the block; at its end all of them are closed, with their MCP servers.
+    """Follow folders within the block; at its end, close all of them with their MCP servers.
 
     Args:
         home: The place whose folders they are.
-        base: What the user's own files say.
-        flags: Settings that come before those of any file.
-        most: Folders that stay open while nobody uses them.
-        every_s: How often to look at the files of each.
+        base: The configuration from the user's own files.
+        flags: Settings that override those of any file.
+        most: How many unused folders stay open.
+        every_s: How often to check the files of each.
     """
     own = ErrorCapture()
     with own.reraise():

@@ -1,4 +1,4 @@
-"""What a cell shows: its text, cut in the middle when it is long, and its pictures. Nothing in it is trusted."""
+"""The output of a cell: its text, cut in the middle when it is long, and its images. None of it is trusted."""
 
 import codecs
 from base64 import b64decode
@@ -14,18 +14,18 @@ _NO_MORE: Final = "\n[further output is not shown]\n"
 
 
 class CellText:
-    """Bytes in, text out: what people are shown as it comes, and what the model is told at the end.
+    """Converts bytes to text: shown to people as it arrives, and to the model at the end.
 
     Args:
         most: How many characters are kept, half of them from the beginning and half from the end.
-        report: Shows people what comes, up to as many characters.
+        report: Shows people the text as it arrives, up to the same number of characters.
     """
 
     def __init__(self, most: int, report: Callable[[str], None]) -> None:
         self._half = most // 2
         self._report = report
         self._room = most
-        self._cut = False  # whether people have been told that there is more
+        self._cut = False  # whether people were told that there is more
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._head: list[str] = []
         self._head_chars = 0
@@ -34,7 +34,7 @@ class CellText:
         self._dropped = 0
 
     def feed(self, chunk: bytes | bytearray, *, final: bool = False) -> None:
-        """Take a piece."""
+        """Add a piece."""
         text = self._decoder.decode(chunk, final)
         if not text:
             return
@@ -60,7 +60,7 @@ class CellText:
         self._room = max(0, self._room - len(text))
 
     def as_text(self) -> str:
-        """Return what the model is told."""
+        """Return the text for the model."""
         head, tail = "".join(self._head), "".join(self._tail)
         cut = max(0, len(tail) - self._half)
         if left_out := self._dropped + cut:
@@ -69,7 +69,7 @@ class CellText:
 
 
 class CellImages:
-    """The pictures of a cell, bounded in number and size."""
+    """The images of a cell, bounded in number and size."""
 
     def __init__(self) -> None:
         self._images: list[ImagePart] = []
@@ -77,14 +77,14 @@ class CellImages:
         self.refused = 0
 
     def add(self, kind: object, data: object) -> None:
-        """Take what came from the worker, if it is a picture."""
+        """Add data from the worker, if it is an image."""
         if isinstance(kind, str) and isinstance(data, str) and _is_image(kind, data):
             self.add_parts([ImagePart(media_type=cast(Literal["image/png", "image/jpeg"], kind), data=data)])
         else:
             self.refused += 1
 
     def add_parts(self, images: Iterable[ImagePart]) -> None:
-        """Take pictures, as far as there is room."""
+        """Add images, as far as there is room."""
         for image in images:
             there_is_room = len(self._images) < limits.MAX_CELL_IMAGES
             if there_is_room and self._chars + len(image.data) <= limits.MAX_CELL_IMAGE_CHARS:
@@ -94,7 +94,7 @@ class CellImages:
                 self.refused += 1
 
     def as_tuple(self) -> tuple[ImagePart, ...]:
-        """Return those there are."""
+        """Return the images."""
         return tuple(self._images)
 
 

@@ -1,10 +1,10 @@
-"""One cell, from its start to the moment when the service has all that came of it.
+"""One cell, from its start until the service has all of its results.
 
-1. The cell's time runs only while none of its tool calls does: a person may take long to agree to one.
-2. When it is over, the cell is interrupted and keeps what it has done; if it goes on, the process is given up.
-3. Frames of other cells are passed over: threads that a cell has left behind may still send some. All of them count:
-   a process that sends too many is given up, as reading them keeps everybody else waiting.
-4. What a cell's calls are given and give back is bounded: all of it is part of the session's state until the cell ends.
+1. The cell's clock runs only while none of its tool calls does: a person may take long to approve one.
+2. When its time is over, the cell is interrupted and keeps what it has done; if it continues, the process is abandoned.
+3. Frames of other cells are skipped: threads that a cell left behind may still send some. All of them count: a process
+   that sends too many is abandoned, as reading them keeps everybody else waiting.
+4. Arguments and results of a cell's calls are bounded: they are part of the session's state until the cell ends.
 """
 
 import json
@@ -35,7 +35,7 @@ _GRACE: Final = limits.CELL_GRACE_MS / 1000
 _KEEPING: Final = limits.CELL_KEEP_MS / 1000
 _MOST_NEWS: Final = 20
 _MOST_TEXT: Final = 10_000
-"""A traceback, or the names of variables."""
+"""The limit of a traceback, or of the names of variables."""
 
 _TOO_MUCH: Final = (
     f"the tools of a cell are given and give back at most {limits.MAX_CELL_CALL_CHARS:,} characters together; go on in "
@@ -47,12 +47,12 @@ CellEndKind = Literal["ended", "interrupted", "gave_up"]
 
 @attrs.define(kw_only=True)
 class CellEnd:
-    """What came of a cell.
+    """The outcome of a cell.
 
     Attributes:
-        how: It has ended, was interrupted as its time was over, or went on nevertheless and was given up.
-        kept: The variables after it.
-        news: What it has left behind that cannot be kept, and why.
+        how: Whether it ended, was interrupted after its time, or continued nevertheless and was abandoned.
+        variables: The variables after it.
+        news: The variables it has left that cannot be saved, and why.
     """
 
     how: CellEndKind = "ended"
@@ -65,7 +65,7 @@ class CellEnd:
 
 
 class CellNotStarted(WorkerGone):
-    """The process was gone before it had begun with the cell, which can safely be run by another one."""
+    """The process was gone before the cell began, so another one can safely run it."""
 
 
 class CellRun:
@@ -97,16 +97,16 @@ class CellRun:
         self._end = CellEnd()
 
     async def run(self, code: str) -> CellEnd:
-        """Run it.
+        """Run the cell.
 
         Raises:
             CellNotStarted: The process was gone before.
-            WorkerGone: The process has ended, or does not behave.
+            WorkerGone: The process has ended, or misbehaves.
 
-        Cancellation: the process is left as it is, at work; the caller ends it.
+        Cancellation: the process is left running; the caller ends it.
         """
         order: dict[str, Any] = {"do": "run", "code": code}
-        if self._worker.tools != tuple(self._execution.tools):  # they may be many, and seldom change
+        if self._worker.tools != tuple(self._execution.tools):  # there may be many, and they seldom change
             order["tools"] = [self._describe_tool(tool) for tool in self._execution.tools]
             self._worker.tools = tuple(self._execution.tools)
         problem: WorkerGone | None = None
@@ -165,9 +165,9 @@ class CellRun:
                     pass
 
     def _handle_ran(self, frame: Mapping[str, Any]) -> None:
-        """Hear how the code has ended, once; what it leaves behind is still to come."""
+        """Note how the code has ended, once; its variables are still to come."""
         if self._ran_through:
-            return  # a cell that says so again and again would have all the time there is
+            return  # a cell that repeats this would have unlimited time
         error = frame.get("error")
         self._end.error = error[:_MOST_TEXT] if isinstance(error, str) else None
         if self._end.error is None and frame.get("finished") is True:
@@ -180,7 +180,7 @@ class CellRun:
         if not is_part_name(name) or not isinstance(name, str) or not isinstance(data, str):
             raise WorkerGone("it has sent something that is no variable")
         try:
-            with trio.CancelScope(shield=True):  # or it would be lost
+            with trio.CancelScope(shield=True):  # otherwise it would be lost
                 self._changed[name] = await _decode_part(data)
         except ValueError as error:
             raise WorkerGone("it has sent something that is no variable") from error
@@ -219,7 +219,7 @@ class CellRun:
         }
 
     async def _admit_call(self, frame: dict[str, Any]) -> "_CellToolCall":
-        """Wait until the call may begin; so many run at once, and further frames are left unread."""
+        """Wait until the call may begin; concurrent calls are limited, and further frames stay unread."""
         call = _CellToolCall(
             number=frame.get("call"),
             tool=frame.get("tool"),
@@ -237,11 +237,11 @@ class CellRun:
             self._calls.release_on_behalf_of(call)
             self._clock.resume()
         answer = {"do": "answer", "call": call.number, "ok": ok, "text": text, "details": details}
-        with trio.move_on_after(_GRACE, shield=True):  # half an answer would be the end of the process
+        with trio.move_on_after(_GRACE, shield=True):  # half an answer would make the process unusable
             try:
                 await self._worker.send(answer)
             except WorkerGone:
-                return  # whoever reads its frames hears of it too
+                return  # the reader of its frames notices it too
 
     async def _run_call(self, call: "_CellToolCall") -> tuple[bool, str, Any]:
         if self._end.tool_calls >= limits.MAX_CELL_CALLS:
@@ -263,17 +263,17 @@ class CellRun:
 
 @attrs.frozen(kw_only=True, eq=False)
 class _CellToolCall:
-    """A call as the worker has asked for it."""
+    """A call as the worker requested it."""
 
     number: object
     tool: object
     arguments: object
     size: int
-    """How long it was, as it came."""
+    """The size of the request as received."""
 
 
 class _CellClock:
-    """The time of a cell, which stands still while its tools are at work."""
+    """The clock of a cell, which pauses while its tools run."""
 
     def __init__(self, seconds: float) -> None:
         self.scope = trio.CancelScope(deadline=trio.current_time() + seconds)
@@ -298,13 +298,13 @@ class _CellClock:
             self.scope.deadline = trio.current_time() + self._remaining_s
 
     def restart(self, seconds: float) -> None:
-        """Begin the time for writing down; no call counts any more."""
+        """Start the time for saving variables; calls no longer pause it."""
         self._remaining_s = seconds
         self.scope.deadline = trio.current_time() + seconds
 
 
 def _parameter_order(tool: ToolSpec) -> list[str]:
-    """The order of arguments without names: what is required comes first, as in the signature that models are shown."""
+    """Return the order of positional arguments: required ones first, as in the signature that models see."""
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     if not isinstance(properties, JsonObject):
         return []

@@ -1,18 +1,18 @@
-"""Cells in what a model writes: where the first one opens, and what there is to run. Pure, and the one rule for all.
+"""Cells in a model's answer: where the first one opens, and what to run. Pure, and the one rule for all.
 
 A cell is a fenced block whose language is Python. Its fence is a line of its own that begins with three or more
 backticks, at the start of the line or up to three spaces in, and names `python`, `py` or `python3`. It ends with a line
 of at least as many backticks and nothing else; shorter fences within are part of the code.
 
 Decisions:
-1. The first cell counts. Whatever follows its opening fence is for the protocol alone: the code, and what comes after
-   it, which was written without knowing what the code would do.
-2. Blocks of other languages, blocks without one, and blocks fenced with tildes are prose, and so is what they hold.
+1. The first cell counts. Everything after its opening fence is only for the protocol: the code, and the text after it,
+   which was written without knowing what the code would do.
+2. Blocks of other languages, blocks without one, and blocks fenced with tildes are prose, and so is their content.
    A model that wants to show Python to people uses tildes.
-3. In an answer without a cell a block of another language is `Foreign`: whether that was meant to be run is for the
-   driver to say, which knows whether prose may end the turn.
-4. A Python fence after other words on its line, or inside another block of backticks that is no longer, is a mistake
-   that nobody can read with certainty: the cell is malformed, and nothing runs.
+3. In an answer without a cell, a block of another language is a `ForeignBlock`: the driver decides whether it was meant
+   to run, as it knows whether prose may end the turn.
+4. A Python fence after other words on its line, or inside another block of backticks that is no longer, is ambiguous:
+   the cell is malformed, and nothing runs.
 5. An answer that ends in the middle of an opening fence has begun a cell.
 """
 
@@ -25,7 +25,7 @@ LANGUAGE: Final = "python"
 
 _MOST_TICKS: Final = 32
 _HEAD_CHARS: Final = 80
-"""So much of a line decides what it is."""
+"""How much of a line decides what it is."""
 _LANGUAGE_CHARS: Final = 30
 
 _TICKS: Final = rf"(?P<indent> {{0,3}})(?P<ticks>`{{3,{_MOST_TICKS}}})[ \t]{{0,8}}"
@@ -35,17 +35,17 @@ _FENCE_SO_FAR: Final = re.compile(r" {0,3}`{0,2}")
 _IN_A_LINE: Final = re.compile(
     r"[^\s`>][ \t]{0,8}`{3,32}[ \t]{0,8}(?:python3|python|py)[ \t]{0,8}\r?$", re.IGNORECASE | re.MULTILINE
 )
-"""A fence that people put after other words; a quoted one is a quotation."""
+"""A fence after other words on its line; a quoted one is a quotation."""
 _MARKED: Final = re.compile(r"^[ `~]", re.MULTILINE)
 _ANY_FENCE: Final = re.compile(r" {0,3}(?P<ticks>`{3,}|~{3,})(?P<info>.*)", re.DOTALL)
 
 
-# --- what there is to run ---------------------------------------------------------------------------------------------
+# --- what to run ------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
 class FoundCell:
-    """A cell to run; `more` says that others follow, which are not."""
+    """A cell to run; `more` means that others follow, which are not run."""
 
     code: str
     more: bool = False
@@ -53,7 +53,7 @@ class FoundCell:
 
 @attrs.frozen(kw_only=True)
 class NoCell:
-    """Nothing but prose."""
+    """Only prose."""
 
 
 @attrs.frozen(kw_only=True)
@@ -63,19 +63,19 @@ class EmptyCell:
 
 @attrs.frozen(kw_only=True)
 class UnclosedCell:
-    """A cell that was begun and has no closing fence."""
+    """A cell without a closing fence."""
 
 
 @attrs.frozen(kw_only=True)
 class MalformedCell:
-    """Fences from which nobody can tell what is to run; `reason` is for the model."""
+    """Ambiguous fences, with nothing to run; `reason` is for the model."""
 
     reason: str
 
 
 @attrs.frozen(kw_only=True)
 class ForeignBlock:
-    """No cell, but a block of another language; it may be empty."""
+    """No cell, but a block of another language; `language` may be empty."""
 
     language: str
 
@@ -84,7 +84,7 @@ CellFinding = FoundCell | NoCell | EmptyCell | UnclosedCell | MalformedCell | Fo
 
 
 def find_cell(written: str) -> CellFinding:
-    """Say what there is to run in a whole answer."""
+    """Return what to run in a complete answer."""
     watch = OpeningWatch()
     code = watch.feed(written)[1] + watch.close()[1]
     if watch.begun:
@@ -120,7 +120,7 @@ def _read_cell(written: str) -> CellFinding:
 
 
 def _remove_indent(code: str, spaces: int) -> str:
-    """Take away what the lines were moved in by together with their fence."""
+    """Remove the indent that the lines share with their fence."""
     return re.sub(rf"^ {{1,{spaces}}}", "", code, flags=re.MULTILINE) if spaces else code
 
 
@@ -128,14 +128,14 @@ def _remove_indent(code: str, spaces: int) -> str:
 
 
 class OpeningWatch:
-    """Divides an answer, as it comes in, at the line where its first cell opens.
+    """Divides an answer, as it streams in, at the line where its first cell opens.
 
-    No more than the start of one line is held back, while it could still become an opening fence.
+    At most the start of one line is held back, while it could still become an opening fence.
 
     Attributes:
-        begun: Whether a cell has been begun; all that comes then belongs to it.
-        foreign: The language of the first block of another one; None if there is none.
-        swallowed: Whether a Python fence stood in such a block, where it means nothing.
+        begun: Whether a cell has begun; everything after that belongs to it.
+        foreign: The language of the first block that is not Python; None if there is none.
+        swallowed: Whether a Python fence stood in such a block, where it has no effect.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class OpeningWatch:
         self._ticks_after_head = self._words_after_head = False
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Take a piece; returns what is prose by now, and what belongs to a cell."""
+        """Add a piece; returns the known prose, and what belongs to a cell."""
         if self.begun:
             return "", text
         prose: list[str] = []
@@ -171,7 +171,7 @@ class OpeningWatch:
         return "".join(prose), ""
 
     def close(self) -> tuple[str, str]:
-        """Return what was held back, as the answer has ended."""
+        """End the answer and return what was held back."""
         if not self.begun and self._holding:
             self.begun = bool(_opens_cell(self._head, ended=True) or _OPENING_SO_FAR.fullmatch(self._head))
         if not self.begun:
@@ -180,7 +180,7 @@ class OpeningWatch:
         return ("", held) if self.begun else (held, "")
 
     def _read_on(self, piece: str) -> bool:
-        """Take a piece of a line, or the rest of it; returns whether that opens a cell."""
+        """Add a piece of a line, or the rest of it; returns whether that opens a cell."""
         ended = piece.endswith("\n")
         line = piece[:-1] if ended else piece
         room = _HEAD_CHARS - len(self._head)
@@ -207,7 +207,7 @@ class OpeningWatch:
         self._holding = self._block is None
 
     def _end_line(self) -> None:
-        """See whether the line opens or closes a block."""
+        """Check whether the line opens or closes a block."""
         fence = _ANY_FENCE.match(self._head)
         if fence is None:
             return
@@ -227,7 +227,7 @@ class OpeningWatch:
 
 
 def _plain_until(text: str, place: int) -> int:
-    """Return the end of the whole lines from here on that cannot be fences: most are none."""
+    """Return the end of the complete lines from here on that cannot be fences; a fast path, as most are not."""
     if text[place] in " `~":
         return place
     marked = _MARKED.search(text, place)
@@ -235,7 +235,7 @@ def _plain_until(text: str, place: int) -> int:
 
 
 def _opens_cell(head: str, *, ended: bool) -> bool | None:
-    """Tell whether a line opens a cell; None while that cannot be told."""
+    """Return whether a line opens a cell; None while that is unknown."""
     opening = _OPENING.match(head)
     if opening is not None and (ended or opening.end() < len(head)):
         return True

@@ -1,8 +1,8 @@
-"""What a cell can reach: Python itself and the session's folder, both to read, and a small folder of its own in memory.
+"""What a cell can reach: Python itself and the session's folder, both read-only, and a small in-memory folder.
 
-It is bubblewrap and the filter for system calls, as for commands of a model, but narrower: nothing else of the disk is
-there, there is no network whatever the session's policy says, nothing can be changed, no program can be started.
-A cell that wants any of that calls a tool, which asks whom it has to ask.
+It uses bubblewrap and the system call filter, like a model's commands, but stricter: nothing else of the disk is
+visible, there is no network whatever the session's policy says, nothing can be changed, no program can be started.
+A cell that needs any of that calls a tool, which asks for approval where needed.
 """
 
 import os
@@ -29,14 +29,14 @@ from session_core.vocabulary.sessions import SandboxPolicy
 _PYTHON_FLAGS: Final = ("-S", "-s", "-P", "-B", "-X", "utf8")
 """No packages, no folder of the user, nothing from the working folder."""
 _ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
-"""Or a set of texts would be written down differently by each process."""
+"""Otherwise each process would serialise a set of strings differently."""
 _PASSED_ON: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 _SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
 _WHOLE_DISK: Final = ("--ro-bind", "/", "/")
 _PROCESSES: Final = 256
 _NO_FOLDER: Final = "/usr"
-"""Stands for the session's folder where that must not be seen: it is there anyway."""
+"""Replaces the session's folder where that must not be visible: it exists anyway."""
 _OWN_FOLDER: Final = "/tmp"  # noqa: S108 - in memory, and its own
 
 
@@ -47,13 +47,13 @@ class CannotRunCells(Exception):
 async def plan_launch(
     cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True, unconfined: bool = False
 ) -> WorkerLaunch:
-    """Find out how to start the process of a session that works in this folder; looks, and changes nothing.
+    """Return how to start the process of a session that works in this folder; changes nothing.
 
-    Where its files are to be asked for (`may_read`), the folder is not there, and the process begins in its own one.
-    Where no sandbox can be made at all, it runs without one if a person has agreed to that (`unconfined`).
+    If reading its files needs approval (not `may_read`), the folder is not visible, and the process starts in its own.
+    If no sandbox can be made at all, it runs without one if a person has approved that (`unconfined`).
 
     Raises:
-        CannotRunCells: The policy wants a sandbox, and none can be made.
+        CannotRunCells: The policy requires a sandbox, and none can be made.
     """
     environment = _environment()
     command = (_python_path(), *_PYTHON_FLAGS, "-c", BOOT)
@@ -100,7 +100,7 @@ def build_confined_argv(
 
 
 def _narrow_plan(plan: SandboxPlan, environment: dict[str, str]) -> SandboxPlan:
-    """Leave out what need not be hidden, for it is not there."""
+    """Leave out what need not be hidden, as it is not visible anyway."""
     visible = plan.visible
     return attrs.evolve(
         plan,
@@ -112,7 +112,7 @@ def _narrow_plan(plan: SandboxPlan, environment: dict[str, str]) -> SandboxPlan:
 
 
 def _root_arguments() -> list[str]:
-    """An empty root, with what every program needs."""
+    """Return the arguments for an empty root with what every program needs."""
     words: list[str] = []
     for path in _SYSTEM:
         if Path(path).is_symlink():
@@ -123,7 +123,7 @@ def _root_arguments() -> list[str]:
 
 
 def _python_path() -> str:
-    """The interpreter outside of any virtual environment."""
+    """Return the interpreter outside of any virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
@@ -133,7 +133,7 @@ def _environment() -> dict[str, str]:
     return {**inherited, **_ENVIRONMENT, "HOME": _OWN_FOLDER, "PATH": "/usr/bin:/bin", "TMPDIR": _OWN_FOLDER}
 
 
-# --- no programs, no sockets, no memory beside its own ----------------------------------------------------------------
+# --- no programs, no sockets, no memory besides its own ---------------------------------------------------------------
 
 _CALLS: Final = {
     "x86_64": (0xC000003E, 56, (41, 57, 58, 29, 64, 68, 319, 447)),
@@ -146,15 +146,15 @@ _CLONE_THREAD: Final = 0x00010000
 _REFUSED: Final = 0x00050001
 """The call fails with EPERM."""
 _UNKNOWN: Final = 0x00050026
-"""The call fails with ENOSYS: libraries then use `clone`, whose flags can be looked at."""
+"""The call fails with ENOSYS: libraries then use `clone`, whose flags the filter can check."""
 
 
 def cell_filter(machine: str) -> bytes | None:
-    """Return the filter of system calls for cells: that of all confined programs, no processes, sockets, shared memory.
+    """Return the system call filter for cells: that of all sandboxed programs, minus processes, sockets, shared memory.
 
-    Threads can be made, and pairs of sockets. Without processes there is no bomb of them, and nobody who outlives a
-    cell. Without sockets nobody reaches one that another program has opened in the folder. Memory that belongs to a
-    file, or to nobody, is not counted as the process's own: it could have all that the machine has.
+    Threads and socket pairs are allowed. Without processes there are no fork bombs, and nothing outlives a cell.
+    Without sockets a cell cannot reach one that another program has opened in the folder. Memory that belongs to a
+    file, or to no process, is not counted as the process's own: a cell could use all the memory of the machine.
     """
     common = filter_program(machine)
     if common is None or machine not in _CALLS:
@@ -170,7 +170,7 @@ def cell_filter(machine: str) -> bytes | None:
         _encode_step(0x45, _CLONE_THREAD, 1, 0),
         _encode_step(0x06, _REFUSED),
     ]
-    # For another architecture, all of it is passed over; the common part refuses that.
+    # For another architecture, all of it is skipped; the common part refuses that.
     before = [_encode_step(0x20, 4), _encode_step(0x15, architecture, 0, len(checks))]
     return b"".join((*before, *checks, common))
 
@@ -180,6 +180,6 @@ def _encode_step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> 
 
 
 def _filter_path() -> str | None:
-    """Return a path by which children of this process open the filter."""
+    """Return a path through which children of this process open the filter."""
     program = cell_filter(platform.machine())
     return None if program is None else seal_in_memory("cells", program)

@@ -1,11 +1,11 @@
-"""The turn of a model that acts by writing code: a cell, what became of it, the next cell, until it is done.
+"""The turn of a model that acts by writing code: a cell, its result, the next cell, until it is done.
 
 A turn ends in one of two ways. With `finish(value)` in a cell, which gives the turn its output; that is the only way
-when the turn was asked for JSON of a shape, and in sessions whose options require it. Or with an answer that has no
-cell: what it says is for people.
+when the turn must return JSON of a given shape, and in sessions whose options require it. Or with an answer that has
+no cell: its text is for people.
 
-Whatever keeps code from running, or fails in it, is told to the model, and counts as a step without progress. So many
-of them in a row end the turn; a cell that runs without an error begins the count anew.
+Whatever prevents code from running, or fails in it, is reported to the model, and counts as a step without progress.
+Too many of them in a row end the turn; a cell that runs without an error resets the count.
 """
 
 import json
@@ -43,7 +43,7 @@ from session_core.wire.json_schema import find_value_fault, shorten_text
 from session_core.wire.strict_json import find_fault
 
 NO_PROGRESS: Final = 5
-"""Steps in a row without a cell that ran well, after which a turn has failed."""
+"""Steps in a row without a successful cell after which a turn has failed."""
 
 _CELL: Final = "Write one cell: a line ```python, the code, and a line ``` that closes it."
 _UNCLOSED: Final = f"Your cell was not run: it has no closing fence. {_CELL}"
@@ -64,11 +64,11 @@ _FINISH: Final = "The turn ends when a cell calls finish(value)."
 
 @attrs.frozen(kw_only=True)
 class _Memory:
-    """What the driver remembers of a turn.
+    """The driver's memory of a turn.
 
     Attributes:
         stalled: Steps in a row without progress.
-        finished: The newest cell has called `finish`, with a value that is right, and nothing was said since.
+        finished: The newest cell has called `finish` with a valid value, and nothing was said since.
     """
 
     stalled: int = 0
@@ -80,7 +80,7 @@ class CellDriver:
 
     Args:
         finish_required: Whether only `finish(value)` ends a turn.
-        no_progress: Steps in a row without a cell that ran well, after which a turn has failed.
+        no_progress: Steps in a row without a successful cell after which a turn has failed.
     """
 
     def __init__(self, *, finish_required: bool = False, no_progress: int = NO_PROGRESS) -> None:
@@ -88,18 +88,18 @@ class CellDriver:
         self._no_progress = no_progress
 
     def on_start(self, view: DriverView) -> Actions:
-        """Ask, and say first which shape the result must have, if it must have one."""
+        """Ask; if the result must have a shape, tell the model first."""
         ask = AskModel(with_tools=False)
         if view.output_schema is None:
             return (ask,)
         return (Tell(text=_describe_schema(view.output_schema)), ask)
 
     def on_answer(self, view: DriverView) -> Actions:
-        """Run its cell, mend what is wrong with it, or see whether this is the end."""
+        """Run its cell, repair what is wrong with it, or check whether the turn is done."""
         if view.stop_reason == "refused":
             return (Finish(status="failed", error="refused: the model declined to answer"),)
         if view.answer is not None and view.answer.tool_calls:
-            return (RunTools(),)  # they get their results, as every call must, and the model is told then
+            return (RunTools(),)  # every call needs a result; the model is told afterwards
         found = find_cell(view.answer.written_text if view.answer is not None else "")
         if isinstance(found, FoundCell):
             return (ExecuteCode(language=LANGUAGE, code=found.code),)
@@ -118,11 +118,11 @@ class CellDriver:
         return (Finish(status="failed", error=f"{failure.kind}: {failure.message}"),)
 
     def on_results(self, view: DriverView) -> Actions:
-        """Say how tools are called here, to a model that has called them in another way."""
+        """Tell a model that made native tool calls how tools are called here."""
         return self._repair(view, _NATIVE)
 
     def on_code(self, view: DriverView) -> Actions:
-        """See whether the cell has done something, and whether it has ended the turn."""
+        """Check whether the cell made progress, and whether it has ended the turn."""
         cell = view.cell
         if cell is None or cell.error is not None:
             return self._repair(view, *self._describe_dropped(view), why=_last_line(cell))
@@ -134,7 +134,7 @@ class CellDriver:
         return (_remember(_Memory()), *tells, Checkpoint(kind="after_work"))
 
     def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
-        """Go on after work, or when there is more to answer; else this was the end."""
+        """Continue after work, or when there is more to answer; otherwise end the turn."""
         memory = _recall_memory(view)
         if kind == "after_work" or more:
             return (_remember(attrs.evolve(memory, finished=False)), AskModel(with_tools=False))
@@ -146,7 +146,7 @@ class CellDriver:
         return self._finish_required or view.output_schema is not None
 
     def _repair(self, view: DriverView, *tells: str, why: str = "") -> Actions:
-        """Count a step without progress; tell the model and go on, or give up."""
+        """Count a step without progress; tell the model and continue, or give up."""
         stalled = _recall_memory(view).stalled + 1
         if stalled >= self._no_progress:
             error = f"no progress: {stalled} steps in a row without a cell that ran well. The last problem: "
@@ -156,7 +156,7 @@ class CellDriver:
 
     @staticmethod
     def _describe_dropped(view: DriverView) -> tuple[str, ...]:
-        """What a model is told whose answer had more cells than the one that was run."""
+        """Return the message for a model whose answer had more cells than the one that was run."""
         found = find_cell(view.answer.written_text if view.answer is not None else "")
         return (_ONLY_FIRST,) if isinstance(found, FoundCell) and found.more else ()
 
@@ -194,7 +194,7 @@ def _fault_in_value(schema: JsonObject | None, value: JsonValue) -> str | None:
 
 
 def _last_line(cell: CellResult | None) -> str:
-    """Say in a line how the code failed: Python puts that at the end."""
+    """Return one line on how the code failed: Python puts that at the end."""
     lines = (cell.error or "").strip().splitlines() if cell is not None else []
     return shorten_text(lines[-1]) if lines else "the code failed"
 

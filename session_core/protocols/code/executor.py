@@ -1,15 +1,15 @@
-"""Runs the cells of a session in a confined Python process of its own, whose variables live on from cell to cell.
+"""Runs the cells of a session in their own sandboxed Python process, whose variables persist from cell to cell.
 
-1. After each cell the process writes down which variables have changed, and the service holds that. So a process that
-   was killed, or has died, is replaced by one that has the variables as they were after the last cell that ended.
-2. A cell whose time is over is interrupted and keeps what it has done. If it goes on all the same its process is
-   killed, and what the cell has changed is lost.
+1. After each cell the process saves the variables that have changed, and the service holds them. So a process that was
+   killed, or has died, is replaced by one with the variables as they were after the last cell that ended.
+2. A cell whose time is over is interrupted and keeps what it has done. If it continues nevertheless, its process is
+   killed, and the changes of the cell are lost.
 3. Cancellation kills the process: the variables are then what they were before the cell.
-4. What cannot be written down lives as long as the process does. The model is told which variables those are, and when
-   they are gone.
-5. What was written down is read by the process alone, never here. A process without a sandbox reads plain data only,
-   unless processes like it have written it: no earlier cell, and nobody whose session was imported, may slip code past
-   the person who is asked.
+4. Variables that cannot be saved live as long as the process. The model is told which ones those are, and when they are
+   gone.
+5. Only the process reads saved variables, never this module. A process without a sandbox reads only plain data, unless
+   processes like it have written it: neither an earlier cell nor an imported session may smuggle code past the person
+   who approves.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _AGAIN: Final = "The Python process was started anew"
 
 @attrs.frozen(kw_only=True)
 class _WorkerSettings:
-    """What a process is bound to; when it changes, another one is needed."""
+    """The settings a process is bound to; when they change, another one is needed."""
 
     cwd: str
     mode: str
@@ -58,7 +58,7 @@ class PythonExecutor(CodeExecutor):
     """Runs Python.
 
     Args:
-        cell_seconds: How long a cell may run, the time its tools take not counted.
+        cell_seconds: How long a cell may run, not counting the time of its tools.
         output_chars: How many characters of its output are kept.
     """
 
@@ -73,30 +73,30 @@ class PythonExecutor(CodeExecutor):
         self._place: _WorkerSettings | None = None
         self._variables = SavedVariables()
         self._stored: tuple[object, ...] = self._variables.identity
-        """What the store has, see `Kept.print`."""
+        """What the store has, see `SavedVariables.identity`."""
         self._leaves: frozenset[str] = frozenset()
-        """The digests of the leaves that it has."""
+        """The digests of the leaves that the store has."""
         self._offered: dict[int, tuple[StateCapture, tuple[object, ...]]] = {}
         self._agreed = True
-        """Whether nothing but processes without a sandbox has written the variables; plain data counts as theirs."""
+        """Whether only processes without a sandbox have written the variables; plain data counts as theirs."""
         self._closed = False
         self._restart: str | None = None
-        """What to say when the next process is there; None if there is nothing to say."""
+        """What to report when the next process has started; None if nothing."""
 
     @property
     def pid(self) -> int | None:
-        """The number of the process at work, if there is one."""
+        """The id of the running process, if there is one."""
         return self._worker.pid if self._worker is not None and self._worker.usable else None
 
     # --- cells --------------------------------------------------------------------------------------------------------
 
     async def why_unconfined(self, execution: Execution) -> str | None:
-        """Say why there is no sandbox, unless the session does without one anyway."""
+        """Describe why there is no sandbox, unless the session runs without one anyway."""
         if execution.sandbox.mode == "full_access":
             return None
         found = await find_bubblewrap()
         if isinstance(found, NoBubblewrap) and found.kind == "unknown":
-            found = await find_bubblewrap()  # it was too slow just now, and nobody should be asked because of that
+            found = await find_bubblewrap()  # the last check was too slow: retry rather than ask for approval
         if isinstance(found, NoBubblewrap) and found.kind == "unknown":
             raise self._fault(f"code cannot be confined at the moment: {found.reason}; try again")
         return found.reason if isinstance(found, NoBubblewrap) else None
@@ -155,7 +155,7 @@ class PythonExecutor(CodeExecutor):
         return ended
 
     def _describe_loss(self, what: str) -> str:
-        """Say what is lost with a process that has died in the middle of a cell."""
+        """Describe what is lost with a process that died in the middle of a cell."""
         lost = self._variables.lost
         self._variables = attrs.evolve(self._variables, lost=())
         too = f" Lost as well, as they cannot be kept: {_join_names(lost)}." if lost else ""
@@ -189,7 +189,7 @@ class PythonExecutor(CodeExecutor):
     # --- the process --------------------------------------------------------------------------------------------------
 
     async def _ensure_worker(self, execution: Execution, remarks: list[str]) -> Worker:
-        """Return a process that has the variables, and say what is worth saying about that."""
+        """Return a process that has the variables; adds anything worth reporting to `remarks`."""
         place = _WorkerSettings(
             cwd=execution.cwd,
             mode=execution.sandbox.mode,
@@ -251,11 +251,11 @@ class PythonExecutor(CodeExecutor):
         return self._lock.locked() or self._variables.identity != self._stored
 
     async def probe(self) -> None:
-        """Find nothing wrong: what cannot be kept is left out, and the model was told."""
+        """Find nothing wrong: what cannot be saved is left out, and the model was told."""
         await trio.lowlevel.checkpoint()
 
     async def capture(self) -> StateCapture:
-        """Say what the variables were after the last cell; the process is not asked."""
+        """Return the variables as they were after the last cell; the process is not asked."""
         async with self._lock:
             variables, known = self._variables, self._leaves
             capture = await trio.to_thread.run_sync(to_capture, variables, known)
@@ -263,21 +263,21 @@ class PythonExecutor(CodeExecutor):
             return capture
 
     def acknowledge(self, capture: StateCapture) -> None:
-        """Hear that the store has it; leaves that it does not name are not there any more."""
+        """Note that the store has the capture; leaves that it does not name are no longer stored."""
         offered = self._offered.pop(id(capture), None)
         if offered is not None:
             self._stored = offered[1]
             self._leaves = frozenset(leaf.digest for leaf in capture.state.leaves)
 
     def abort(self, capture: StateCapture) -> None:
-        """Hear that the store does not have it."""
+        """Note that the store does not have the capture."""
         self._offered.pop(id(capture), None)
 
     async def restore(self, saved: KeptState | None) -> None:
-        """Become what was kept, in a new process that is started with the next cell.
+        """Replace the variables by the stored ones, in a new process that the next cell starts.
 
         Raises:
-            StateRejected: It is not a state of this executor, or not whole.
+            StateRejected: It is not a state of this executor, or incomplete.
         """
         async with self._lock:
             await self._end_worker(None)
@@ -290,10 +290,10 @@ class PythonExecutor(CodeExecutor):
             self._leaves = frozenset() if saved is None else frozenset(leaf.digest for leaf in saved.state.leaves)
 
     async def aclose(self) -> None:
-        """End the process, and start none again; a cell that it is at work on ends with an error."""
+        """End the process, and start no other; a running cell ends with an error."""
         self._closed = True
         if self._worker is not None:
-            self._worker.kill()  # whoever reads from it hears of it, and gives up
+            self._worker.kill()  # its reader notices, and gives up
         async with self._lock:
             await self._end_worker(None)
 

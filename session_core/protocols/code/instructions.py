@@ -1,6 +1,6 @@
-"""What a model is told that acts by writing code: how cells work, how a turn ends, and which functions there are.
+"""The instructions of a model that acts by writing code: how cells work, how a turn ends, and which functions exist.
 
-The names of functions are decided here, for the text and for whoever offers them to the code: `function_names`. So are
+The names of functions are decided here, both for the text and for the code that defines them: `function_names`. So are
 their signatures and their documentation, which `help(name)` shows.
 """
 
@@ -15,9 +15,9 @@ from session_core.vocabulary.frozen import JsonObject, JsonValue, thaw_json
 from session_core.vocabulary.tools import ToolSpec
 
 MOST_TOOL_CHARS: Final = 16_000
-"""All tools together in the instructions; where they need more, each is shown in less detail."""
+"""The limit for all tools together in the instructions; beyond it, each is shown in less detail."""
 MOST_DOCUMENTATION_CHARS: Final = 8_000
-"""What `help(name)` shows of one tool."""
+"""The limit of what `help(name)` shows of one tool."""
 
 _DESCRIPTION_CHARS: Final = 300
 _SIGNATURE_CHARS: Final = 400
@@ -67,7 +67,7 @@ _NO_TOOLS: Final = "There are no functions beside those of Python."
 
 
 def build_instructions(tools: Sequence[ToolSpec], *, finish_required: bool = False) -> str:
-    """Make the text for a model that has these tools; its length is bounded, however many there are."""
+    """Build the text for a model that has these tools; its length is bounded, however many there are."""
     end = _FINISH_END if finish_required else _NATURAL_END
     return f"{_CELLS}\n{end}\n\n{_functions(tools)}"
 
@@ -78,8 +78,8 @@ def build_instructions(tools: Sequence[ToolSpec], *, finish_required: bool = Fal
 def function_names(tools: Sequence[ToolSpec]) -> dict[str, str]:
     """Return the name of the Python function of each tool, by the name of the tool.
 
-    Characters outside of A-Z, a-z, 0-9 and _ become _. What is taken already, by another tool or by Python itself, gets
-    a number. A tool whose name needs no change keeps it, whichever tools there are beside it.
+    Characters outside of A-Z, a-z, 0-9 and _ become _. A name that is taken already, by another tool or by Python
+    itself, gets a number. A tool whose name needs no change keeps it, whatever other tools exist.
     """
     wanted = {tool.name: _python_name(tool.name) for tool in tools}
     names = {name: name for name, python in wanted.items() if name == python and name not in _RESERVED_NAMES}
@@ -107,7 +107,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def render_signature(tool: ToolSpec, name: str) -> str:
-    """Show how a tool is called as a function of this name; what is required comes first."""
+    """Return the signature of a tool as a function of this name; required arguments come first."""
     properties, required = _object(tool.parameters.get("properties")), _required(tool)
     ordered = sorted(properties, key=lambda each: (each not in required, not _is_parameter(each)))
     parameters = [_parameter(each, properties[each], required=each in required) for each in ordered[:_MOST_PARAMETERS]]
@@ -117,7 +117,7 @@ def render_signature(tool: ToolSpec, name: str) -> str:
 
 
 def render_documentation(tool: ToolSpec, name: str) -> str:
-    """Say all about a tool as a function of this name, for `help`."""
+    """Return the full documentation of a tool as a function of this name, for `help`."""
     schema = json.dumps(thaw_json(tool.parameters), ensure_ascii=False)
     whole = f"{render_signature(tool, name)}\n\n{tool.description.strip()}\n\nArguments as a JSON schema: {schema}"
     return whole if len(whole) <= MOST_DOCUMENTATION_CHARS else whole[: MOST_DOCUMENTATION_CHARS - 4] + " ..."

@@ -1,4 +1,4 @@
-"""The protocol `code`, put together: its options, and what a session gets."""
+"""The complete protocol `code`: its options, and the bundle of a session."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,13 +19,13 @@ from session_core.protocols.prose import Span
 
 # What people see of an answer with a cell: the prose before it, and nothing of the cell or of what follows.
 class CellStream:
-    """One answer on its way."""
+    """One answer as it streams in."""
 
     def __init__(self) -> None:
         self._watch = OpeningWatch()
 
     def feed(self, text: str) -> tuple[Span, ...]:
-        """Take a piece; the start of a line is held back while it could become a fence."""
+        """Add a piece; the start of a line is held back while it could become a fence."""
         return _spans(*self._watch.feed(text))
 
     def close(self) -> tuple[Span, ...]:
@@ -37,7 +37,7 @@ class CellProjector:
     """Divides answers by the rule of `cells`."""
 
     def open(self) -> CellStream:
-        """Begin with an answer."""
+        """Begin an answer."""
         return CellStream()
 
 
@@ -63,11 +63,11 @@ class CodeOptions:
     """The options of the protocol `code`.
 
     Attributes:
-        finish_required: Whether only `finish(value)` ends a turn. By default prose does too, but not in sessions that
-            work for others: those pass a result on, and talk to nobody.
-        no_progress: Steps in a row without a cell that ran well, after which a turn has failed.
+        finish_required: Whether only `finish(value)` ends a turn. By default prose does too, but not in child
+            sessions: those return a result, and talk to nobody.
+        no_progress: Steps in a row without a successful cell after which a turn has failed.
         cell_seconds: How long a cell may run.
-        output_chars: How much of a cell's output the model is shown.
+        output_chars: How much of a cell's output the model sees.
     """
 
     finish_required: bool = option(default=False, child_default=True, inherit=False)
@@ -85,10 +85,10 @@ MakeExecutor = Callable[[CodeOptions], CodeExecutor]
 
 
 class CodeProtocol(ProtocolFactory):
-    """Models act by writing cells of Python, which live on in one process per session.
+    """Models act by writing cells of Python, which share one process per session.
 
     Args:
-        make_executor: Makes what runs the cells of a session; left out, a confined Python.
+        make_executor: Builds the executor of a session's cells; by default a sandboxed Python.
     """
 
     id = CODE
@@ -99,7 +99,7 @@ class CodeProtocol(ProtocolFactory):
         self._make_executor = make_executor or _python
 
     def build(self, context: BuildContext) -> ProtocolBundle:
-        """Put the parts together; the executor starts nothing before its first cell."""
+        """Build the bundle; the executor starts nothing before its first cell."""
         chosen = read_options(self.id, CodeOptions, context.options)
         return ProtocolBundle(
             driver=CellDriver(finish_required=chosen.finish_required, no_progress=chosen.no_progress),
@@ -111,6 +111,6 @@ class CodeProtocol(ProtocolFactory):
 
 
 def _python(options: CodeOptions) -> CodeExecutor:
-    from session_core.protocols.code.executor import PythonExecutor  # an executor of one's own needs none of it
+    from session_core.protocols.code.executor import PythonExecutor  # a custom executor needs none of it
 
     return PythonExecutor(cell_seconds=options.cell_seconds, output_chars=options.output_chars)

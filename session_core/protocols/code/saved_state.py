@@ -1,7 +1,7 @@
-"""What cells leave behind, as the service holds it: parts by name, whose bytes only ever the worker reads.
+"""The saved variables of cells, as the service holds them: parts by name, whose bytes only the worker reads.
 
 A part is a variable: `value:x`, `source:f` (the definition of a function or class) or `module:np` (an imported one). In
-the state of a session the small ones stand in the root and the others are leaves, see `execution.split`.
+the state of a session the small ones are in the root and the others are leaves, see `execution.split_state`.
 """
 
 import re
@@ -19,55 +19,55 @@ from session_core.vocabulary.protocols import ExecutorState
 
 ENGINE: Final = "python"
 VERSION: Final = 1
-"""In which form the root is written. Raise it together with a step in `UPGRADES`."""
+"""The format version of the root. Raise it together with a step in `UPGRADES`."""
 MOST_LOST: Final = 50
-"""Names of what is not kept that are remembered, so that they can be told later."""
+"""How many names of unsaved variables are remembered, to report them later."""
 _ORDER, _PARTS, _LOST = "order", "parts", "lost"
 _PART_NAME: Final = re.compile(r"(?:value|source|module):(?!\d)\w{1,200}")
 
 Upgrade = Callable[[JsonObject], JsonObject]
 UPGRADES: Final[dict[int, Upgrade]] = {}
-"""Makes the root of the next version of one of this version; raises `ValueError` if there is no way."""
+"""Converts a root of this version to the next version; raises `ValueError` if that is impossible."""
 
 
 @attrs.frozen(kw_only=True)
 class VariablePart:
-    """A variable, written down."""
+    """A saved variable."""
 
     data: bytes = attrs.field(repr=False)
     digest: str
 
     @classmethod
     def from_data(cls, data: bytes) -> "VariablePart":
-        """Make a part of its bytes."""
+        """Build a part from its bytes."""
         return cls(data=data, digest=compute_digest(data))
 
 
 @attrs.frozen(kw_only=True)
 class SavedVariables:
-    """All variables, in the order in which they came to be; `lost` names those that could not be written down."""
+    """All variables, in the order of their creation; `lost` names those that could not be saved."""
 
     parts: Mapping[str, VariablePart] = attrs.field(factory=dict)
     lost: tuple[str, ...] = ()
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Stands for all of it: two with the same are the same."""
+        """The identity of the whole value: two with the same identity are the same."""
         return (*((name, part.digest) for name, part in self.parts.items()), self.lost)
 
     def without_part(self, name: str) -> "SavedVariables":
-        """Leave a part out that cannot be brought back."""
+        """Return a copy without a part that cannot be restored."""
         rest = {each: part for each, part in self.parts.items() if each != name}
         return attrs.evolve(self, parts=rest)
 
 
 def is_part_name(name: object) -> bool:
-    """Tell whether this can be the name of a part."""
+    """Return whether this can be the name of a part."""
     return isinstance(name, str) and _PART_NAME.fullmatch(name) is not None
 
 
 def find_bounds_problem(parts: Mapping[str, VariablePart]) -> str | None:
-    """Say which bound parts go beyond, if any."""
+    """Describe which bound the parts exceed, if any."""
     if len(parts) > limits.MAX_CELL_VARIABLES:
         return f"more than {limits.MAX_CELL_VARIABLES} variables"
     if any(len(part.data) > limits.MAX_CELL_VARIABLE_BYTES for part in parts.values()):
@@ -78,7 +78,7 @@ def find_bounds_problem(parts: Mapping[str, VariablePart]) -> str | None:
 
 
 def to_capture(variables: SavedVariables, known: frozenset[str]) -> StateCapture:
-    """Write it down for the store, which has the leaves of these digests."""
+    """Build a capture for the store, which already has the leaves with the `known` digests."""
     small, leaves, new = split_state({name: part.data for name, part in variables.parts.items()}, known)
     root = JsonObject(
         {
@@ -91,10 +91,10 @@ def to_capture(variables: SavedVariables, known: frozenset[str]) -> StateCapture
 
 
 def from_state(saved: KeptState, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> SavedVariables:
-    """Read what the store has.
+    """Read a stored state.
 
     Raises:
-        StateRejected: It is not ours, newer than we are, or not whole; the message names what is wrong.
+        StateRejected: It is not ours, newer than we are, or incomplete; the message names what is wrong.
     """
     state = saved.state
     if state.engine != ENGINE:

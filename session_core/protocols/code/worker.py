@@ -1,9 +1,9 @@
-"""The program that runs cells: a Python process of its own, which lives as long as the session uses it.
+"""The program that runs cells: a separate Python process, which lives as long as the session uses it.
 
-It needs nothing but the standard library, `worker_state` and `worker_wire`, and all three are sent to it as text: it
-finds no file of ours. It speaks JSON lines with the service, over the pipes that it was started with as its input and
-output. What cells print goes over a third pipe, as it is. The service takes nothing for granted that comes from here:
-cells can change anything in this process.
+It needs only the standard library, `worker_state` and `worker_wire`, and all three are sent to it as text: it cannot
+see our files. It exchanges JSON lines with the service over its standard input and output pipes. What cells print goes
+over a third pipe, unchanged. The service trusts nothing that comes from here: cells can change anything in this
+process.
 """
 
 import ast
@@ -80,7 +80,7 @@ class CellRunner:
         self._reported_losses: dict[str, str] = {}
 
     def restore_variables(self, order: dict[str, Any]) -> None:
-        """Become what was kept."""
+        """Restore the saved variables."""
         parts: dict[str, bytes] = {}
         for _ in range(order["parts"]):
             part = self._wire.receive("order")
@@ -90,7 +90,7 @@ class CellRunner:
         self._wire.send({"say": "brought", "lost": [[name, _clean(why)] for name, why in lost.items()]})
 
     def run(self, order: dict[str, Any]) -> None:
-        """Run a cell, and tell what became of it and of the variables."""
+        """Run a cell, and report its result and the variables."""
         self._cell += 1
         self._wire.send({"say": "began", "cell": self._cell})
         self._wire.forget_answers()
@@ -116,7 +116,7 @@ class CellRunner:
         self._wire.send({"say": "done", "cell": self._cell, "kept": scan.names, "lost": lost, "news": news})
 
     def _prepare(self) -> None:
-        """Put back what the last cell may have bent."""
+        """Reset what the last cell may have changed."""
         self._interrupts.install()
         for number in (1, 2):
             os.dup2(self._wire.output, number)
@@ -162,7 +162,7 @@ class CellRunner:
             print(repr(value))  # noqa: T201 - the output of the cell
 
     def _describe(self, error: BaseException) -> str:
-        """Tell of an error as far as it lies in cells."""
+        """Describe the part of an error that lies in cells."""
         try:
             return str(self._interrupts.call(lambda: _traceback(error)))
         except BaseException:  # noqa: BLE001, ASYNC103 - it has a `__str__` of its own, say
@@ -228,7 +228,7 @@ class CellRunner:
 
 
 def _find_json_problem(value: Any, levels: int = _MOST_DEPTH) -> str | None:
-    """Say what keeps a value from being JSON that anybody can read."""
+    """Describe what prevents a value from being valid JSON."""
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -259,7 +259,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _trim(summary: traceback.TracebackException | None, depth: int) -> None:
-    """Leave the lines of cells only; the rest is ours, or of Python."""
+    """Keep only the lines of cells; the rest is ours, or Python's."""
     if summary is None or depth > 100:
         return
     summary.stack[:] = [each for each in summary.stack if each.filename.startswith(("<cell ", "<kept "))]
@@ -278,18 +278,18 @@ def _limit(bounds: dict[str, int]) -> None:
         (resource.RLIMIT_FSIZE, bounds["file"]),
         (resource.RLIMIT_NOFILE, bounds["files"]),
     ):
-        with suppress(ValueError, OSError):  # a stricter one holds already
+        with suppress(ValueError, OSError):  # a stricter limit is set already
             resource.setrlimit(kind, (most, most))
 
 
 def main(bounds: dict[str, int]) -> None:
-    """Do what the service says, until it is gone."""
+    """Follow the orders of the service until it is gone."""
     for name in [name for name in sys.modules if name.startswith("session_core")]:
         del sys.modules[name]
     with suppress(ImportError, OSError, AttributeError):
         import ctypes
 
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # die with the thread that has started us
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # die with the thread that started us
     interrupts = Interrupts()
     interrupts.install()
     wire = Wire(interrupts)

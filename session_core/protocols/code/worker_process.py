@@ -1,10 +1,10 @@
-"""The process that runs cells, seen from the service: started, spoken to in JSON lines, interrupted, and ended.
+"""The process that runs cells, seen from the service: started, addressed in JSON lines, interrupted, and ended.
 
-1. Nothing of ours runs beside it: it is read and written only while somebody waits for it, so it can live on between
-   two turns. The thread that has started it lives as long as it does, see `tools.process`.
-2. What comes from it is not trusted: lines are bounded and read by the strict parser, and the end of its pipe or a line
-   that is no frame is the end of it (`WorkerGone`).
-3. A frame that could not be sent whole is the end of it too.
+1. No task of ours runs beside it: it is read and written only while a caller waits for it, so it can survive between
+   two turns. The thread that started it lives as long as it does, see `tools.process`.
+2. Its output is not trusted: lines are bounded and read by the strict parser. The end of its pipe, or a line that is
+   not a frame, makes it unusable (`WorkerGone`).
+3. A frame that could not be sent completely makes it unusable too.
 """
 
 import importlib.resources
@@ -27,7 +27,7 @@ from session_core.vocabulary.tools import ToolSpec
 from session_core.wire.strict_json import parse
 
 PROGRAMS: Final = ("worker_state", "worker_wire", "worker")
-"""What runs in the child, in the order in which it is put together."""
+"""The modules that run in the child, in the order in which they are joined."""
 BOOT: Final = """\
 import json, os, sys, types
 text = b""
@@ -44,20 +44,20 @@ module.main(start["bounds"])
 """
 _HERE: Final = "session_core.protocols.code"
 _MOST_LINE: Final = 2 * limits.MAX_CELL_VARIABLE_BYTES
-"""A variable or a picture in base64, with what is around it."""
+"""The size of a variable or an image in base64, with its frame."""
 _LONG_LINE: Final = 64 * 1024
-"""What is longer is read in a thread: nobody else should wait for it."""
+"""Longer lines are parsed in a thread: nobody else should wait for them."""
 _CHUNK: Final = 65_536
 _START_SECONDS: Final = 20
 ENDING_SECONDS: Final = 5 * limits.KILL_GRACE_MS / 1000
-"""The end of a group of processes, and of a sandbox, takes less."""
+"""Ending a process group and a sandbox takes less than this."""
 _MAX_LEFTOVER_CHUNKS: Final = 16
-"""Chunks that are read after the end of a cell: more than a pipe holds."""
+"""How many chunks are read after the end of a cell: more than a pipe holds."""
 
 
 @attrs.frozen(kw_only=True)
 class WorkerLaunch:
-    """How to start the process; `bubblewrap` is the word in `argv` that opens the sandbox, if there is one."""
+    """How to start the process; `bubblewrap` is the argument in `argv` that opens the sandbox, if there is one."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -66,14 +66,14 @@ class WorkerLaunch:
 
 
 class WorkerGone(Exception):
-    """Nothing more comes from the process; the message says why, as the end of a sentence."""
+    """The process sends nothing more; the message says why, as the end of a sentence."""
 
 
 class Worker:
-    """A running process; made by `start_worker`.
+    """A running process, started by `start_worker`.
 
     Attributes:
-        tools: Those that it knows as functions.
+        tools: The tools that it knows as functions.
         newest_size: How many bytes the newest frame from it had.
     """
 
@@ -95,16 +95,16 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The number of its first process, which is bubblewrap's if there is a sandbox."""
+        """The id of its first process, which is bubblewrap's if there is a sandbox."""
         return self._child.pid
 
     @property
     def usable(self) -> bool:
-        """Whether it runs, as far as is known, and nothing was left half said."""
+        """Whether it runs, as far as is known, and no frame was left incomplete."""
         return not (self._torn or self._ended) and self._child.exit_code is None
 
     async def begin(self, bounds: Mapping[str, int]) -> None:
-        """Hand it its program, and wait until it is ready; raises `WorkerGone`."""
+        """Send the program, and wait until the process is ready; raises `WorkerGone`."""
         if self._namespace is not None:
             await self._namespace.read_first_pid()
         await self.send({"programs": await trio.to_thread.run_sync(_read_programs), "bounds": dict(bounds)})
@@ -116,7 +116,7 @@ class Worker:
         Raises:
             WorkerGone: It does not listen any more.
 
-        Cancellation: half a frame may have been sent, so it cannot be used any more.
+        Cancellation: half a frame may have been sent, so the process cannot be used any more.
         """
         data = json.dumps(frame).encode() + b"\n"
         async with self._sending:
@@ -131,7 +131,7 @@ class Worker:
         """Return the next frame.
 
         Raises:
-            WorkerGone: There is none, or it is none.
+            WorkerGone: Nothing more comes, or it is not a frame.
 
         Cancellation: nothing is lost.
         """
@@ -159,7 +159,7 @@ class Worker:
         return frame
 
     async def receive_printed(self) -> bytes | bytearray:
-        """Return a piece of what cells print; nothing at the end of it.
+        """Return a piece of what cells print; empty at the end.
 
         Cancellation: nothing is lost.
         """
@@ -178,17 +178,17 @@ class Worker:
         return b"".join(found)
 
     async def interrupt(self) -> None:
-        """Have the cell meet a `KeyboardInterrupt`."""
+        """Raise a `KeyboardInterrupt` in the cell."""
         await self._group.signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill it, now; it is not gone yet when this returns, and `end` has still to be called."""
+        """Kill the process now; it may outlive this call, and `end` must still be called."""
         if self._child.exit_code is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
 
     async def describe_end(self) -> str:
-        """Say why nothing comes any more."""
+        """Describe why nothing more comes."""
         with trio.move_on_after(limits.KILL_GRACE_MS / 1000):
             code = await self._child.wait()
             number = -code if code < 0 else code - 128
@@ -198,9 +198,9 @@ class Worker:
         return "it has closed its pipes"
 
     async def end(self) -> None:
-        """Leave nothing of it alive.
+        """End the process and everything it started.
 
-        Cancellation: goes on until that is done, for two seconds at the most.
+        Cancellation: continues until that is done, for at most two seconds.
         """
         if self._ended:
             return
@@ -219,7 +219,7 @@ async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worke
     """Start a process that waits for its first cell.
 
     Raises:
-        WorkerGone: It could not be started; what it said last is part of the message.
+        WorkerGone: It could not be started; its last output is part of the message.
 
     Cancellation: nothing is left of it.
     """
@@ -246,7 +246,7 @@ async def _spawn_worker(launch: WorkerLaunch) -> Worker:
     known = trio.Event()
     child: ChildProcess | None = None
     failure: Exception | None = None
-    with ExitStack() as ours, ExitStack() as theirs:  # the child has copies of theirs soon, or never will
+    with ExitStack() as ours, ExitStack() as theirs:  # the child soon has copies of theirs, or never will
         their_orders, our_orders = _pipe(theirs, ours)
         our_frames, their_frames = _pipe(ours, theirs)
         our_printed, their_printed = _pipe(ours, theirs)
@@ -295,7 +295,7 @@ async def _spawn_worker(launch: WorkerLaunch) -> Worker:
                 token.run_sync_soon(has_ended, code)
 
         trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name="runs cells")
-        with trio.CancelScope(shield=True):  # or nobody would end what is being started
+        with trio.CancelScope(shield=True):  # otherwise nothing would end the starting process
             await known.wait()
         if child is None:
             raise WorkerGone(f"it cannot be started: {failure}") from failure

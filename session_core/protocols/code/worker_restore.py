@@ -1,6 +1,6 @@
-"""Bringing variables back into a new process.
+"""Restores variables in a new process.
 
-What was kept is the work of cells, and may do anything when it is read: fail, hang, or end the process. A part that
+Saved variables come from cells, and may do anything when they are read: fail, hang, or end the process. A part that
 fails is left out. One at which the process hangs or dies is left out too, and another process is tried.
 """
 
@@ -18,13 +18,13 @@ from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, W
 _PATIENCE: Final = limits.CELL_KEEP_MS / 1000
 _GRACE: Final = limits.CELL_GRACE_MS / 1000
 _ATTEMPTS: Final = 4
-"""Processes that are tried before all is given up that was kept."""
+"""How many processes are tried before all saved variables are given up."""
 _MAX_REPORTED: Final = 20
 
 
 @attrs.frozen(kw_only=True)
 class LoadedWorker:
-    """A process with variables; `kept` are those that it has, `lost` are those that it has not, and why."""
+    """A process with variables; `variables` are those that it has, `lost` are the missing ones, and why."""
 
     worker: Worker
     variables: SavedVariables
@@ -32,7 +32,7 @@ class LoadedWorker:
 
 
 async def restore_variables(start: Callable[[], Awaitable[Worker]], variables: SavedVariables) -> LoadedWorker:
-    """Start a process that has what was kept, as far as it can be brought back.
+    """Start a process with the saved variables, as far as they can be restored.
 
     Raises:
         WorkerGone: No process can be started.
@@ -64,7 +64,7 @@ async def restore_variables(start: Callable[[], Awaitable[Worker]], variables: S
 
 
 class _VariableLoader:
-    """One process that is given the variables; `at` is the part that it was at last."""
+    """Loads the variables into one process; `current_part` is the last part it began."""
 
     def __init__(self, worker: Worker, variables: SavedVariables) -> None:
         self.worker = worker
@@ -72,7 +72,7 @@ class _VariableLoader:
         self._variables = variables
 
     async def load(self) -> list[tuple[str, str]]:
-        """Return what could not be brought back."""
+        """Load all parts; returns those that could not be restored."""
         if not self._variables.parts:
             return []
         with trio.move_on_after(_PATIENCE):

@@ -1,8 +1,8 @@
-"""What outlives a cell: the variables of cells, each written down by itself. This runs in the worker, and only there.
+"""The state that survives a cell: the variables of cells, each saved separately. This runs only in the worker.
 
-It needs nothing but the standard library. Values are pickled. Functions and classes are kept as the source of their
-definitions, imported modules as their names. Values whose names begin with an underscore are not kept, definitions are.
-What cannot be written down is named, with the reason.
+It needs only the standard library. Values are pickled. Functions and classes are saved as the source of their
+definitions, imported modules as their names. Values whose names begin with an underscore are not saved, definitions
+are. What cannot be saved is named, with the reason.
 """
 
 import ast
@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None))
-"""Values that never change, so the same object need not be written down again."""
+"""Immutable values: the same object need not be saved again."""
 _MOST_WRAPPERS = 16
 _MOST_CANDIDATES = 7
-"""Earlier definitions of a name that are remembered."""
+"""How many earlier definitions of a name are remembered."""
 _LINES_OF_CELLS = 200
-"""Cells whose lines can still be shown in a traceback."""
+"""How many cells keep their lines for tracebacks."""
 
 
 _NOT_PLAIN = "it is more than plain data, which is all that is read without a sandbox"
@@ -35,15 +35,15 @@ _PLAIN = {
     "fractions": ("Fraction",),
     "uuid": ("UUID",),
 }
-"""Classes that can be made of any arguments without anything else happening."""
+"""Classes that can be constructed from any arguments without side effects."""
 
 
 class VariableNotSaved(Exception):
-    """Something cannot be written down; the message says why."""
+    """A variable cannot be saved; the message says why."""
 
 
 class DefinitionSource:
-    """The text of a definition, and where it stood."""
+    """The source of a definition, and its location."""
 
     def __init__(self, text: str, filename: str, first: int, last: int) -> None:
         self.text = text
@@ -52,7 +52,7 @@ class DefinitionSource:
         self.last = last
 
     def is_origin_of(self, value: Any) -> bool:
-        """Tell whether this is where a function or class comes from; of a class without methods nobody can tell."""
+        """Return whether a function or class was defined here; for a class without methods that is unknowable."""
         if isinstance(value, type):
             value = next((each for each in vars(value).values() if isinstance(each, types.FunctionType)), None)
         for _ in range(_MOST_WRAPPERS):
@@ -67,7 +67,7 @@ class DefinitionSource:
 
 
 class VariableScan:
-    """What the variables are now: the names of all parts, those that have changed, and what is not kept and why."""
+    """The current variables: the names of all parts, the changed ones, and those not saved, with the reason."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -76,13 +76,13 @@ class VariableScan:
 
 
 class VariableSaver:
-    """Writes the variables of cells down, and brings them back.
+    """Saves and restores the variables of cells.
 
     Args:
         namespace: The variables.
-        guarded: Calls a function so that an interrupt reaches it, and nothing else.
+        guarded: Calls a function in such a way that an interrupt reaches only that function.
         most_bytes, most_bytes_of_one, most: The bounds.
-        plain: Bring back plain data only: without a sandbox, what others have written must not run anything.
+        plain: Restore only plain data: without a sandbox, data written by others must not run anything.
     """
 
     def __init__(
@@ -118,18 +118,18 @@ class VariableSaver:
             first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
             last = node.end_lineno or first
             text = "".join(lines[first - 1 : last])
-            if isinstance(node, ast.Assign):  # which may share its line with others
+            if isinstance(node, ast.Assign):  # it may share its line with others
                 text = ast.get_source_segment(code, node) or text
-            elif node.col_offset:  # it stands in a block; another one takes its place
+            elif node.col_offset:  # it stands in a block: another one replaces that
                 text = "if True:\n" + text
-            # The cell may fail before it gets there, and then an earlier one still holds.
+            # The cell may fail before it gets there; then an earlier definition is still valid.
             earlier = self._sources.get(name, [])[-_MOST_CANDIDATES:]
             self._sources[name] = [*earlier, DefinitionSource(text, filename, first, last)]
 
-    # --- writing down -------------------------------------------------------------------------------------------------
+    # --- saving -------------------------------------------------------------------------------------------------------
 
     def scan_variables(self) -> VariableScan:
-        """Write down what has changed since the last time."""
+        """Save what has changed since the last scan."""
         scan = VariableScan()
         sizes: dict[str, int] = {}
         digests: dict[str, str] = {}
@@ -161,7 +161,7 @@ class VariableSaver:
             scan.changed.pop(part, None)
             scan.not_kept[part.partition(":")[2]] = "all variables together are too large"
         known = [part for part in self._known if part in sizes]
-        scan.names = list(dict.fromkeys((*known, *sizes)))  # always in the same order, in whichever process
+        scan.names = list(dict.fromkeys((*known, *sizes)))  # always in the same order, in any process
         self._known = {part: (digests[part], sizes[part]) for part in scan.names}
         self._atoms = {
             part: value
@@ -171,7 +171,7 @@ class VariableSaver:
         return scan
 
     def _save_part(self, name: str, value: Any, defined: set[str]) -> tuple[str, bytes | None]:
-        """Return a part and its bytes; None for one that the other side has."""
+        """Return a part and its bytes; None instead of the bytes if the other side has them."""
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
                 raise VariableNotSaved("it is no module that can be imported")
@@ -206,12 +206,12 @@ class VariableSaver:
         except Exception:  # noqa: BLE001 - an object of a cell, which may do as it likes
             return None
 
-    # --- bringing back ------------------------------------------------------------------------------------------------
+    # --- restoring ----------------------------------------------------------------------------------------------------
 
     def restore_parts(self, parts: dict[str, bytes], begin: Callable[[str], None]) -> dict[str, str]:
-        """Become what was kept; `begin` hears of each part first. Returns what could not be brought back, and why.
+        """Restore saved parts; calls `begin` before each. Returns those that could not be restored, and why.
 
-        A part may need others, so what fails is tried again for as long as that helps.
+        A part may need others, so failed parts are retried for as long as that helps.
         """
         self._known = {name: (hashlib.sha256(data).hexdigest(), len(data)) for name, data in parts.items()}
         waiting = sorted(parts, key=lambda part: ("module", "source", "value").index(part.partition(":")[0]))
@@ -254,7 +254,7 @@ class VariableSaver:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads data that is made of nothing but values; anything else in a pickle could run a program."""
+    """Reads data that consists only of values; anything else in a pickle could run a program."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in _PLAIN.get(module, ()):
@@ -263,7 +263,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class _BoundedBuffer:
-    """Holds what is pickled, up to a bound."""
+    """Holds pickled data, up to a bound."""
 
     def __init__(self, most: int) -> None:
         self.data = bytearray()
@@ -278,7 +278,7 @@ class _BoundedBuffer:
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses to point at functions and classes of cells that are not kept themselves."""
+    """Refuses references to functions and classes of cells that are not saved themselves."""
 
     def __init__(self, file: _BoundedBuffer, defined: set[str]) -> None:
         super().__init__(file, 5)
@@ -295,7 +295,7 @@ _Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, _Node]]:
-    """Find the definitions of a cell, also within its `if`, `try`, `with` and loops."""
+    """Find the definitions of a cell, including those within its `if`, `try`, `with` and loops."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node

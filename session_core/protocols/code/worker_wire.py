@@ -1,4 +1,4 @@
-"""How the worker speaks with the service, and how an interrupt reaches the code of cells. Standard library only."""
+"""How the worker talks to the service, and how an interrupt reaches the code of cells. Standard library only."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from typing import Any
 
 
 class Interrupts:
-    """Lets an interrupt reach the code of cells, and nothing else; one that comes at a bad moment waits."""
+    """Lets an interrupt reach only the code of cells; one that comes at a bad moment waits."""
 
     def __init__(self) -> None:
         self._allowed = False
         self._waiting = False
 
     def install(self) -> None:
-        """Be the one who hears of it, whatever a cell has done before; one that came too late is forgotten."""
+        """Install the handler, whatever a cell has done before; drops an interrupt that came too late."""
         self._waiting = False
         signal.signal(signal.SIGINT, self._on_signal)
 
@@ -40,7 +40,7 @@ class Interrupts:
 
     @contextmanager
     def hold_back(self) -> Iterator[None]:
-        """Do something whole, on behalf of a cell."""
+        """Delay interrupts within the block, for a step that must complete on behalf of a cell."""
         if threading.current_thread() is not threading.main_thread() or not self._allowed:
             yield
             return
@@ -54,7 +54,7 @@ class Interrupts:
 
 
 class Wire:
-    """JSON lines to and from the service; threads of a cell may use it side by side."""
+    """JSON lines to and from the service; threads of a cell may use it concurrently."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         self._reading, self._writing = os.dup(0), os.dup(1)
@@ -92,7 +92,7 @@ class Wire:
                     self._news.notify_all()
 
     def forget_answers(self) -> None:
-        """Forget answers that nobody has waited for, as their cell was interrupted."""
+        """Drop answers that nobody waits for, as their cell was interrupted."""
         with self._news:
             for key in [key for key in self._inbox if key != "order"]:
                 del self._inbox[key]

@@ -1,4 +1,4 @@
-"""What is asked of an extension: its tools, commands, hooks and models, with samples that fit and some that do not."""
+"""Calls to an extension: its tools, commands, hooks and models, with valid and invalid samples."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +31,7 @@ from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.vocabulary.frozen import thaw_json
 
 MOST_OF_A_KIND: Final = 32
-"""Tools, commands and providers that are tried; a check should end while its author waits."""
+"""The most tools, commands and providers that are tried; a check should end while its author waits."""
 
 
 def tool_call(tool: str, arguments: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def tool_call(tool: str, arguments: Mapping[str, Any], number: int = 0) -> dict[
 
 
 async def try_tools(driver: ConformanceDriver) -> None:
-    """Call each tool with arguments that fit, and with some that do not; and one that is not there."""
+    """Call each tool with valid and with invalid arguments, and call a tool that does not exist."""
     tools = driver.registrations.tools
     for tool in tools[:MOST_OF_A_KIND]:
         await _try_tool(driver, tool)
@@ -76,13 +76,13 @@ async def _try_tool(driver: ConformanceDriver, tool: ToolRegistration) -> None:
 
         async def refused(peer: Peer, number: int = number, arguments: dict[str, Any] = wrong.arguments) -> StepVerdict:
             answer = await peer.ask_in_dispatch("tool/execute", tool_call(tool.name, arguments, number))
-            return judge_wrong_arguments(answer, wrong.what)  # noqa: B023 - it is awaited within the loop
+            return judge_wrong_arguments(answer, wrong.what)  # noqa: B023 - awaited within the loop
 
         await driver.step(f"{name} {wrong.what}", "is_error: true, or an error, and no crash", refused)
 
 
 async def try_commands(driver: ConformanceDriver) -> None:
-    """Run each command, with and without arguments, and complete it; and one that is not there."""
+    """Run each command, with and without arguments, and complete it; run one that does not exist."""
     commands = driver.registrations.commands
     for command in commands[:MOST_OF_A_KIND]:
         for what, more in (("", _build_typed_arguments("sample")), (" without arguments", {})):
@@ -118,7 +118,7 @@ def _build_typed_arguments(text: str) -> dict[str, Any]:
 
 
 async def try_hooks(driver: ConformanceDriver) -> None:
-    """Ask for each decision that it wants to have a say in."""
+    """Run each hook that it handles."""
     handled = handled_hooks(driver.registrations)
     wanted: list[HookName] = [hook for hook in HOOKS if handled is None or hook in handled]
     own = driver.registrations.tools
@@ -131,8 +131,8 @@ async def try_hooks(driver: ConformanceDriver) -> None:
 
         verdict = await driver.step(f"hook {hook}", "an action: continue, block or modify", decide)
         if handled is None and verdict.seen.startswith("it handles no hooks"):
-            break  # and says so for each of them
-    # An empty list would mean all of them, so some say in a word that they handle none.
+            break  # and says so for each hook
+    # An empty list would mean all hooks, so some extensions say "none" instead.
     unknown = sorted(set(driver.registrations.hooks) - {*HOOKS, "none"})
     if unknown:
         said = f"it wants to be asked at {', '.join(unknown)}, which is no hook: is it an event, for subscriptions?"
@@ -140,7 +140,7 @@ async def try_hooks(driver: ConformanceDriver) -> None:
 
 
 async def try_providers(driver: ConformanceDriver) -> None:
-    """Ask each model provider for an answer."""
+    """Request an answer from each model provider."""
     providers = driver.registrations.providers
     for number, provider in enumerate(providers):
         await _try_provider(driver, provider, f"answer_{number}")

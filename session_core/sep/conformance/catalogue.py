@@ -1,4 +1,4 @@
-"""The schemas of the protocol by method, and what is wrong with a value in plain words.
+"""The schemas of the protocol by method, and plain descriptions of what is wrong with a value.
 
 The files are read, and the validator is imported, when the first value is checked.
 """
@@ -30,7 +30,7 @@ _MAX_DEPTH: Final = 32
 
 @attrs.frozen(kw_only=True)
 class Method:
-    """One method; `file` is the name of its schema without its ending."""
+    """One method; `file` is the name of its schema without the extension."""
 
     name: str
     sent_by: Sender
@@ -41,7 +41,7 @@ class Method:
 
 @cache
 def documents() -> Mapping[str, dict[str, Any]]:
-    """Return all schemas by the names of their files."""
+    """Return all schemas by file name."""
     return {path.name: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 
 
@@ -65,22 +65,22 @@ def methods() -> Mapping[str, Method]:
 
 
 def fault_of(method: str, part: Part, value: object) -> str | None:
-    """Say what is wrong with the params or the result of a method; None when nothing is."""
+    """Describe what is wrong with the params or the result of a method; None if nothing is."""
     return fault_at(f"{methods()[method].file}.json", part, value)
 
 
 def fault_at(file: str, definition: str, value: object) -> str | None:
-    """Say how a value does not fit one definition of a file; None when it fits."""
+    """Describe how a value violates one definition of a file; None if it fits."""
     try:
         for error in _validator(file, definition).iter_errors(value):
             return _format_error(error)
-    except ValueError as error:  # half a character
+    except ValueError as error:  # an unpaired surrogate
         return f"it cannot be checked: {shorten_text(str(error))}"
     return None
 
 
 def unknown_keys(method: str, part: Part, value: object) -> tuple[str, ...]:
-    """Return the ways to keys that the protocol does not know; there is nothing wrong with them but for slips."""
+    """Return the paths of keys that the protocol does not know; they are allowed, but may be typos."""
     definition = documents()[f"{methods()[method].file}.json"]["$defs"][part]
     found: list[str] = []
     for path in _unknown(f"{methods()[method].file}.json", definition, value, "", 0):
@@ -108,7 +108,7 @@ def _format_error(error: "jsonschema_rs.ValidationError") -> str:
 
 
 def _unknown(file: str, schema: Mapping[str, Any], value: object, path: str, depth: int) -> Iterator[str]:
-    """Walk through a value beside its schema; an object whose keys no schema names may hold any."""
+    """Walk through a value along its schema; an object whose keys no schema names may hold any."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, list):
@@ -133,7 +133,7 @@ def _unknown(file: str, schema: Mapping[str, Any], value: object, path: str, dep
 def _applying(
     file: str, schema: Mapping[str, Any], value: Mapping[Any, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return what says something about an object: the schema itself, and the cases of its kind."""
+    """Return the schemas that apply to an object: the schema itself, and the cases of its kind."""
     for place, each in _resolve_reference(file, schema):
         yield place, each
         for case in each.get("allOf", ()):
@@ -143,7 +143,7 @@ def _applying(
 
 
 def _resolve_reference(file: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Follow a reference, with the file in which further ones begin."""
+    """Follow a reference; returns the schema and the file to which its own references are relative."""
     if (reference := schema.get("$ref")) is None:
         yield file, schema
         return

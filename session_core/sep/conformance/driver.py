@@ -1,7 +1,7 @@
-"""The extension that is checked, through its crashes: each step finds one that runs, and is judged on its own.
+"""The extension under test, through its crashes: each step gets a running process, and is judged on its own.
 
-A step that ends the process has failed, and the next one gets a new process, which is greeted first. After too many of
-those, or when a new one cannot be greeted, the remaining steps are skipped.
+A step that ends the process has failed, and the next one gets a new process, which is greeted first. After too many
+crashes, or if a new process cannot be greeted, the remaining steps are skipped.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ Attempt = Callable[[Peer], Awaitable[StepVerdict]]
 
 @attrs.define(eq=False)
 class _PeerProcess:
-    """A process: it is let go when `done` is set, and has gone when `gone` is."""
+    """A process: setting `done` releases it, and `gone` is set once it has ended."""
 
     peer: Peer
     done: trio.Event = attrs.field(factory=trio.Event)
@@ -46,10 +46,10 @@ class ConformanceDriver:
     """Drives one extension through the steps.
 
     Attributes:
-        registrations: What it has registered, as soon as it is greeted.
-        answers_pings: Whether a ping tells that it is alive; most steps need that.
-        spoken: Whether it could be spoken to while it waited for the host.
-        usual: Answers of tools, by their names, to calls that nobody cancels.
+        registrations: What it has registered, once it is greeted.
+        answers_pings: Whether a ping shows that it is alive; most steps need that.
+        spoken: Whether it responded while it waited for the host.
+        usual: Answers of tools to calls that nobody cancels, by tool name.
         broken: Why no further steps make sense.
         called: The name and version that it gave itself.
     """
@@ -85,7 +85,7 @@ class ConformanceDriver:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def record(self, name: str, expected: str, verdict: StepVerdict, milliseconds: int = 0) -> None:
-        """Write a step down."""
+        """Record a step."""
         step = ConformanceStep(
             name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen, milliseconds=milliseconds
         )
@@ -94,9 +94,9 @@ class ConformanceDriver:
     async def step(
         self, name: str, expected: str, attempt: Attempt, *, probe: bool = True, fresh: bool = False
     ) -> StepVerdict:
-        """Try something with a process that runs, or with a `fresh` one that nobody has greeted.
+        """Try something with a running process, or with a `fresh` one that nobody has greeted.
 
-        Unless `probe` is off it has to answer a ping afterwards.
+        Unless `probe` is off, the process has to answer a ping afterwards.
         """
         began = trio.current_time()
         peer = await self._running(fresh=fresh)
@@ -114,7 +114,7 @@ class ConformanceDriver:
         return verdict
 
     async def _handle_failure(self, peer: Peer, verdict: StepVerdict) -> StepVerdict:
-        """Keep a process that still answers; of one that does not, what is left may be in any state."""
+        """Keep a process that still answers; end one that does not, because it may be in any state."""
         if self.answers_pings and isinstance(await peer.ask("ping", seconds=self.seconds / 4), SuccessReply):
             return verdict
         died, words = peer.over.is_set(), self._process_log
@@ -124,7 +124,7 @@ class ConformanceDriver:
         return verdict
 
     async def _probe(self, peer: Peer, verdict: StepVerdict) -> StepVerdict:
-        """Find out whether it has survived."""
+        """Check whether the process has survived."""
         answer = await peer.ask("ping")
         if isinstance(answer, SuccessReply):
             return verdict
@@ -133,13 +133,13 @@ class ConformanceDriver:
         return failed("it did not answer a ping afterwards: it has to go on reading whatever happens")
 
     def stderr(self) -> tuple[str, ...]:
-        """Return the end of what it wrote to stderr."""
+        """Return the last lines that it wrote to stderr."""
         return tuple(line.text for line in self.log.lines() if line.source == "stderr")[-_STDERR_LINES:]
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
     async def start(self) -> Peer:
-        """Start a process that nobody has greeted.
+        """Start a process without greeting it.
 
         Raises:
             LaunchRefused: It cannot be started.
@@ -160,7 +160,7 @@ class ConformanceDriver:
         self.broken = why
 
     async def end_process(self) -> None:
-        """End the process that runs, with its group."""
+        """End the running process, with its group."""
         life, self._life = self._life, None
         if life is not None:
             if life.peer.responsiveness != "unasked" and self.responsiveness in ("unasked", "at once"):

@@ -1,4 +1,4 @@
-"""How an extension begins and ends: a request too early, a version too high, `shutdown`, the end of its input."""
+"""How an extension starts and ends: an early request, a version too high, `shutdown`, the end of its input."""
 
 from typing import Final, get_args
 
@@ -54,7 +54,7 @@ async def try_greeting(driver: ConformanceDriver) -> None:
 
 
 def _judge_permitted(driver: ConformanceDriver) -> StepVerdict:
-    """Warn of what hosts leave out, as its manifest does not enable it."""
+    """Warn about registrations that hosts leave out because the manifest does not enable them."""
     registered, permitted_registrations = (
         driver.registrations,
         filter_permitted(driver.registrations, driver.target.manifest),
@@ -67,7 +67,7 @@ def _judge_permitted(driver: ConformanceDriver) -> StepVerdict:
 
 
 async def try_beginnings(driver: ConformanceDriver) -> None:
-    """Begin with a process that is spoken to too early, and offered more than it can know; then end its input."""
+    """Send a new process a request before its greeting, and offer it a version too high; then end its input."""
 
     async def early(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", seconds=driver.seconds / 4)
@@ -97,7 +97,7 @@ async def try_beginnings(driver: ConformanceDriver) -> None:
 
 
 async def try_shutdown(driver: ConformanceDriver) -> None:
-    """Ask it to end."""
+    """Ask it to shut down."""
 
     async def shut_down(peer: Peer) -> StepVerdict:
         verdict = judge_answer("shutdown", await peer.ask("shutdown", seconds=STOP_SECONDS))
@@ -118,7 +118,7 @@ def _judge_exit(status: int | None, after: str) -> StepVerdict:
 
 
 def judge_meanwhile(driver: ConformanceDriver) -> None:
-    """Tell whether it could be spoken to while it waited for an answer of the host."""
+    """Judge whether it responded while it waited for an answer of the host."""
     verdicts = {
         "unasked": skipped("it asked the host nothing"),
         "at once": passed("it answered a ping while it waited"),
@@ -137,7 +137,7 @@ def judge_meanwhile(driver: ConformanceDriver) -> None:
 
 
 def judge_complaints(driver: ConformanceDriver) -> None:
-    """Sum up what was wrong with single lines, in whatever step they came."""
+    """Summarize the complaints about single lines, from all steps."""
     for about in get_args(ComplaintTopic):
         expected, seen = _EXPECTED[about]
         found = driver.complaints.complaints_about(about)

@@ -1,7 +1,7 @@
-"""The host's side of a check, without a service: everything an extension asks is answered, and nothing is done.
+"""The host's side of a check, without a service: it answers everything an extension asks, and does nothing.
 
-The order of the checks is that of a real host: there is such a method, the context allows it, the manifest enables it,
-the params fit. The tokens are real ones, so whoever makes one up or keeps one is found out.
+The order of checks is that of a real host: the method exists, the context allows it, the manifest enables it, the
+params fit. The tokens are real, so made-up or expired ones are detected.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class FakeHost:
         return self.remember_context(self.contexts.for_event(self._name, 1, SESSION))
 
     def remember_context(self, context: HostContext) -> dict[str, str]:
-        """Remember a context, and return how an extension is told of it."""
+        """Remember a context, and return its wire form."""
         if len(self._issued_tokens) < _MAX_TOKENS:
             self._issued_tokens[context.token] = context.tier
         return context.wire
@@ -56,7 +56,7 @@ class FakeHost:
         """Answer a request.
 
         Raises:
-            RpcFailed: As a host would refuse it.
+            RpcFailed: The host would refuse it.
         """
         method = request.method
         known = methods().get(method)
@@ -135,7 +135,7 @@ class FakeHost:
 
 
 def _dialog(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer as somebody would who takes the first option, agrees, and types nothing."""
+    """Answer like a person who takes the first option, agrees, and types nothing."""
     match params["kind"]:
         case "select":
             return {"value": params["options"][0]}

@@ -1,7 +1,7 @@
-"""One line from an extension, judged; and which of our requests were answered. Nothing here waits for anything.
+"""Judges single lines of an extension, and tracks which of our requests were answered. Nothing here waits.
 
-Judging is stricter than reading: a host gets on with much that is judged a fault here, and goes on with it as far as it
-can, so that one fault does not hide the next.
+Judging is stricter than reading: a host tolerates much that is a fault here, and continues as far as it can, so one
+fault does not hide the next.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from session_core.sep.conformance.catalogue import fault_at, fault_of, methods, 
 from session_core.wire.error_text import quote_text
 
 ComplaintTopic = Literal["stdout", "messages", "replies", "contexts"]
-"""What a complaint is about; each is a step of its own at the end of a check."""
+"""The topic of a complaint; each topic is its own step at the end of a check."""
 Weight = Literal["failed", "warned"]
 
 _MAX_COMPLAINTS: Final = 200
@@ -27,7 +27,7 @@ _SHOWN_BYTES: Final = 60
 
 @attrs.frozen(kw_only=True)
 class Complaint:
-    """Something is wrong with what an extension sent; `sentence` tells its author what to change."""
+    """A fault in what an extension sent; `sentence` tells its author what to change."""
 
     about: ComplaintTopic
     weight: Weight = "failed"
@@ -36,7 +36,7 @@ class Complaint:
 
 @attrs.frozen(kw_only=True)
 class JudgedLine:
-    """A line: what a host makes of it, and what is wrong with it."""
+    """A line: how a host reads it, and what is wrong with it."""
 
     message: RpcMessage
     complaints: tuple[Complaint, ...] = ()
@@ -44,7 +44,7 @@ class JudgedLine:
 
 @attrs.frozen(kw_only=True)
 class NoAnswer:
-    """There was no answer: none in time, or the process is `gone`."""
+    """There was no answer in time, or the process is `gone`."""
 
     why: str
     gone: bool = False
@@ -54,19 +54,19 @@ PeerAnswer = SuccessReply | FailureReply | NoAnswer
 
 
 class Complaints:
-    """All that is wrong so far: each sentence once, with how often it came up."""
+    """All complaints so far: each sentence once, with its count."""
 
     def __init__(self) -> None:
         self._times: Counter[Complaint] = Counter()
 
     def add(self, *complaints: Complaint) -> None:
-        """Remember some; of very many different ones, only the first."""
+        """Record complaints; of very many different ones, only the first."""
         for each in complaints:
             if each in self._times or len(self._times) < _MAX_COMPLAINTS:
                 self._times[each] += 1
 
     def complaints_about(self, what: ComplaintTopic) -> tuple[tuple[Complaint, int], ...]:
-        """Return what is wrong with one thing, the worst first."""
+        """Return the complaints about one topic, the worst first."""
         found = [(each, times) for each, times in self._times.items() if each.about == what]
         return tuple(sorted(found, key=lambda each: each[0].weight != "failed"))
 
@@ -80,7 +80,7 @@ class RequestLedger:
         self._next = 0
 
     def record_request(self, method: str, id: RpcId | None = None) -> RpcId:
-        """Take note of a request, and return its id."""
+        """Record a request, and return its id."""
         if id is None:
             self._next += 1
         number = self._next if id is None else id
@@ -88,15 +88,15 @@ class RequestLedger:
         return number
 
     def method_of(self, id: RpcId | None) -> str | None:
-        """Return what was asked under an id."""
+        """Return the method that was requested under an id."""
         return None if id is None else self._sent.get(id)
 
     def times_answered(self, id: RpcId) -> int:
-        """Return how many replies have come to a request."""
+        """Return how many replies a request has got."""
         return self._answers[id]
 
     def record_reply(self, id: RpcId | None) -> Complaint | None:
-        """Take note of a reply, and say what is wrong with its id."""
+        """Record a reply, and return what is wrong with its id."""
         if id is None:
             return None  # an error for a line that could not be read
         method = self._sent.get(id)
@@ -129,7 +129,7 @@ def judge_line(line: bytes | OversizedLine) -> JudgedLine:
 
 
 def judge_result(method: str, result: object) -> tuple[str | None, tuple[str, ...]]:
-    """Say what is wrong with the result of one of our requests, and which of its keys nobody knows."""
+    """Return what is wrong with the result of one of our requests, and its unknown keys."""
     known = methods().get(method)
     if known is None or not known.has_result:
         return None, ()
@@ -138,7 +138,7 @@ def judge_result(method: str, result: object) -> tuple[str | None, tuple[str, ..
 
 
 def unknown_key(where: str, key: str) -> Complaint:
-    """Warn of a key that nobody reads."""
+    """Build a warning about a key that nobody reads."""
     said = f"{where} holds {quote_text(key)}, which the protocol does not know and hosts pass over: is it a slip?"
     return Complaint(about="messages", weight="warned", sentence=said)
 

@@ -1,4 +1,4 @@
-"""What the runner tells an extension and asks it: samples of all that a host may send, and lines that are none."""
+"""What the runner sends to an extension: samples of everything a host may send, and malformed lines."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ UNKNOWN_EVENT: Final = "conformance/never_heard_of"
 UNKNOWN_METHOD: Final = "conformance/never_heard_of"
 UNKNOWN_NAME: Final = "never_heard_of"
 LARGE_CHARS: Final = 1024 * 1024
-"""Far more than the line that some readers take by default (64 KiB), and far less than any host's limit."""
+"""Far more than the default line limit of some readers (64 KiB), and far less than any host's limit."""
 
 _MESSAGE: Final = "message_check"
 _CALL: Final = "call_check"
@@ -26,7 +26,7 @@ _USAGE: Final = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15
 
 
 def greeting(manifest: Manifest, workspace: str, *, offered: int = PROTOCOL_VERSION) -> dict[str, Any]:
-    """Return the params of `initialize`: somebody is there, and everything that the manifest enables is."""
+    """Return the params of `initialize`: somebody is watching, and all that the manifest enables is available."""
     enabled = manifest.capabilities.enabled
     return {
         "protocol_version": offered,
@@ -41,7 +41,7 @@ def greeting(manifest: Manifest, workspace: str, *, offered: int = PROTOCOL_VERS
 
 
 def hook_input(hook: HookName, tool: str) -> dict[str, Any]:
-    """Return what a hook is asked about; `tool` is one whose call is judged."""
+    """Return the input of a hook; `tool` is the one whose call is judged."""
     inputs: dict[HookName, dict[str, Any]] = {
         "input": {"text": "Say hello."},
         "before_agent_start": {"system_prompt": "You are a helpful agent."},
@@ -88,12 +88,12 @@ _PAYLOADS: Final[Mapping[EventName, Mapping[str, Any]]] = {
 
 
 def event_payload(event: str) -> dict[str, Any]:
-    """Return what an event tells; one that nobody knows tells little."""
+    """Return the payload of an event; an unknown event has little in it."""
     return {**dict(_PAYLOADS).get(event, {"sample": True}), "session_id": SESSION}  # type: ignore[call-overload]
 
 
 def completion_request(provider: ProviderRegistration, request_id: str) -> dict[str, Any]:
-    """Return what a model is asked."""
+    """Return the params of a request to a model."""
     return {
         "request_id": request_id,
         "provider": provider.name,
@@ -108,7 +108,7 @@ def completion_request(provider: ProviderRegistration, request_id: str) -> dict[
 
 @attrs.frozen(kw_only=True)
 class OddLine:
-    """A line that no extension should die of; `about` says what it is."""
+    """A line that should not crash any extension; `about` describes it."""
 
     about: str
     line: bytes

@@ -1,4 +1,4 @@
-"""What an extension has to live with: events, cancellations, odd lines, large ones, and much at once."""
+"""What an extension has to cope with: events, cancellations, odd lines, large ones, and many requests at once."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -34,7 +34,7 @@ from session_core.sep.protocol.names import HOOKS
 from session_core.vocabulary.frozen import thaw_json
 
 _AT_ONCE: Final = 24
-"""Requests that are under way at the same time; a turn with several tools and hooks has about as many."""
+"""Requests open at the same time; a turn with several tools and hooks has about as many."""
 _TEXT_ID: Final = "an id that is a text"
 
 Call = tuple[str, dict[str, Any]]
@@ -67,7 +67,7 @@ async def try_ping(driver: ConformanceDriver) -> None:
 
 
 async def try_events(driver: ConformanceDriver) -> None:
-    """Tell it each event that it wants to hear, and one that nobody knows."""
+    """Send each event that it subscribes to, and one that nobody knows."""
     wanted = sorted(clamp_subscriptions(driver.registrations, driver.target.manifest))
     for number, event in enumerate([*wanted, UNKNOWN_EVENT]):
 
@@ -89,7 +89,7 @@ async def try_events(driver: ConformanceDriver) -> None:
 
 
 async def try_odd_lines(driver: ConformanceDriver) -> None:
-    """Send it what is no message, and messages that it cannot know."""
+    """Send malformed messages, and messages that it cannot know."""
     for odd in ODD_LINES:
 
         async def send(peer: Peer, line: bytes = odd.line) -> StepVerdict:
@@ -105,7 +105,7 @@ async def try_odd_lines(driver: ConformanceDriver) -> None:
 
 
 async def try_large(driver: ConformanceDriver) -> None:
-    """Send it a long line."""
+    """Send a long line."""
 
     async def large(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", {"padding": "x" * LARGE_CHARS})
@@ -118,7 +118,7 @@ async def try_large(driver: ConformanceDriver) -> None:
 
 
 async def try_cancellation(driver: ConformanceDriver) -> None:
-    """Cancel what has just been asked."""
+    """Cancel requests that have just been sent."""
     calls = _calls(driver)
     if not calls:
         said = "it has no tools, commands or hooks whose call could be cancelled"
@@ -144,7 +144,7 @@ async def try_cancellation(driver: ConformanceDriver) -> None:
 
 
 async def try_many(driver: ConformanceDriver) -> None:
-    """Ask much at once."""
+    """Send many requests at once."""
     calls: list[Call] = [("ping", {}), *_calls(driver)]
 
     async def many(peer: Peer) -> StepVerdict:
@@ -186,7 +186,7 @@ def _judge_many(answers: list[tuple[str, PeerAnswer]], twice: list[str]) -> Step
 
 
 def _calls(driver: ConformanceDriver) -> list[Call]:
-    """Return one call of each kind that it knows."""
+    """Return one call of each kind that it supports."""
     calls: list[Call] = []
     for tool in driver.registrations.tools:
         arguments = sample_arguments(thaw_json(tool.parameters))

@@ -1,10 +1,10 @@
-"""A running extension whose every line is looked at: what a host would pass over in silence is written down here.
+"""A running extension, with every line checked: faults that a host would silently ignore are recorded here.
 
-1. Every line is judged, wherever in the check it comes; `Complaints` keeps what was found.
-2. Requests of the extension are answered in tasks of their own, so it can ask while it is asked.
-3. The first time that it asks for something, it is pinged before it gets its answer: whoever cannot be spoken to while
-   a dialog is open would hold up a whole session.
-4. Nothing waits for ever: each answer has its time, and each write has too.
+1. Every line is judged, in whatever step it comes; `Complaints` holds the findings.
+2. Requests of the extension are answered in their own tasks, so it can make requests while it handles one.
+3. The first time it makes a request, it is pinged before it gets its answer: an extension that does not respond while a
+   dialog is open would hold up a whole session.
+4. Nothing waits forever: every answer and every write has a timeout.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -37,13 +37,13 @@ from session_core.sep.protocol.names import CANCELLED
 
 _CHUNK: Final = 65_536
 _MAX_BYTES: Final = 256 * 1024 * 1024
-"""All that one process may write; more is a loop."""
+"""The most that one process may write; more is a loop."""
 _MAX_SERVED: Final = 64
 _EXIT_GRACE: Final = limits.KILL_GRACE_MS / 1000
 _MAX_DELTAS: Final = 1_000
 
 Responsiveness = Literal["unasked", "at once", "late", "never"]
-"""Whether it could be spoken to while it waited for an answer."""
+"""Whether it responded while it waited for an answer."""
 
 
 class Peer:
@@ -68,7 +68,7 @@ class Peer:
         self._speaking = False
         self._nursery: trio.Nursery | None = None
 
-    # --- asking and telling -------------------------------------------------------------------------------------------
+    # --- requests and notifications -----------------------------------------------------------------------------------
 
     async def ask(
         self,
@@ -78,19 +78,19 @@ class Peer:
         id: RpcId | None = None,
         seconds: float | None = None,
     ) -> PeerAnswer:
-        """Ask something, and wait for the answer or the end of patience."""
+        """Send a request, and wait for the answer or the timeout."""
         number = self.expect_answer(method, id)
         await self.send(request_line(number, method, params))
         return await self.wait_answer(number, seconds=seconds)
 
     async def ask_in_dispatch(self, method: str, params: Mapping[str, Any]) -> PeerAnswer:
-        """Ask something within a dispatch, in which it may act."""
+        """Send a request within a dispatch, in which the extension may act."""
         with self.dispatch() as context:
             return await self.ask(method, {**params, "context": context})
 
     @contextmanager
     def dispatch(self) -> Iterator[dict[str, str]]:
-        """Have a command-tier context for the length of the block."""
+        """Open a command-tier context for the length of the block."""
         with self.fake_host.contexts.dispatch(self._name, 1, SESSION) as context:
             yield self.fake_host.remember_context(context)
 
@@ -117,38 +117,38 @@ class Peer:
         return NoAnswer(why=f"it did not answer {method} within {patience:g} s")
 
     def times_answered(self, number: RpcId) -> int:
-        """Return how many replies have come to a request."""
+        """Return how many replies a request has got."""
         return self._ledger.times_answered(number)
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Tell something."""
+        """Send a notification."""
         await self.send(write_json({"jsonrpc": "2.0", "method": method, "params": dict(params)}))
 
     async def send(self, *lines: bytes) -> None:
-        """Write lines; what does not read them in time, or at all, is found out by its silence."""
+        """Write lines; a process that does not read them in time, or at all, gives itself away by its silence."""
         with trio.move_on_after(self.seconds), suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             async with self._writing:
                 await self._child.stdin.send_all(b"".join(line + b"\n" for line in lines))
 
     async def close_stdin(self) -> None:
-        """End its input."""
+        """Close its stdin."""
         await self._child.stdin.aclose()
 
     async def wait_exit(self, seconds: float) -> int | None:
-        """Wait for its exit status; None when it does not come in time."""
+        """Wait for its exit status; None if it does not come in time."""
         with trio.move_on_after(seconds):
             return await self._child.child.wait()
         return None
 
     async def describe_end(self) -> str:
-        """Say how its process has ended, or what else is the end of it."""
+        """Describe how its process ended, or what else ended it."""
         status = await self.wait_exit(_EXIT_GRACE)
         return "it closed its stdout" if status is None else describe_exit(status)
 
     # --- listening ----------------------------------------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Read what it says until it has no more to say."""
+        """Read its output until the end."""
         splitter, size = LineSplitter(), 0
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
@@ -188,7 +188,7 @@ class Peer:
         if method is None or reply.id is None or reply.id in self._answers:
             return
         if method == "ping":
-            self._speaking = False  # this one or a later one: it has survived
+            self._speaking = False  # this reply or a later one: it has survived
         if isinstance(reply, SuccessReply):
             _, unknown = judge_result(method, reply.result)
             self._complaints.add(*(unknown_key(f"its answer to {method}", key) for key in unknown))
@@ -224,12 +224,13 @@ class Peer:
                 reply = {"result": self.fake_host.answer(request)}
             except RpcFailed as error:
                 reply = {"error": {"code": error.code, "message": error.message}}
+        # A second request under the same id may have taken its place.
         if self._serving.get(request.id) is scope:
             del self._serving[request.id]
         await self.send(write_json({"jsonrpc": "2.0", "id": request.id, **reply}))
 
     async def _ping_while_waiting(self) -> None:
-        """Ping it while it waits; its answer is judged in the end, as it may come late."""
+        """Ping it while it waits; the answer is judged at the end, because it may come late."""
         assert self._nursery is not None
         self.responsiveness, self._speaking = "never", True
         number = self.expect_answer("ping")
@@ -249,7 +250,7 @@ class Peer:
 
 
 def request_line(number: RpcId, method: str, params: Mapping[str, Any] | None = None) -> bytes:
-    """Return a request as a line."""
+    """Encode a request as a line."""
     return write_json({"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})})
 
 
@@ -257,7 +258,7 @@ def request_line(number: RpcId, method: str, params: Mapping[str, Any] | None = 
 async def open_peer(
     launch: ExtensionLaunch, log: ProcessLog, *, name: str, fake_host: FakeHost, complaints: Complaints, seconds: float
 ) -> AsyncGenerator[Peer]:
-    """Start an extension and listen to it, for the length of the block.
+    """Start an extension and read its output, for the length of the block.
 
     Raises:
         LaunchRefused: The program could not be started.

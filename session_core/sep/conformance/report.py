@@ -1,4 +1,4 @@
-"""What came of a check: one step for each thing that was tried, and all of them together."""
+"""The result of a check: one step for each thing tried, and the report with all steps."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class ConformanceStep:
     Attributes:
         name: What was tried, such as `tool shout: a required argument is missing`.
         expected: What an extension should do, in a sentence.
-        seen: What it did; where that is a fault, with what to change.
+        seen: What it did; for a fault, also what to change.
     """
 
     name: str
@@ -29,12 +29,12 @@ class ConformanceStep:
 
 @attrs.frozen(kw_only=True)
 class ConformanceReport:
-    """How an extension keeps to the protocol.
+    """How well an extension conforms to the protocol.
 
     Attributes:
         target: What was checked: a folder, or a command line.
-        name: What it calls itself, or its manifest does; empty when neither is known.
-        stderr: The last lines that it wrote there.
+        name: The name it gives itself, or that of its manifest; empty if neither is known.
+        stderr: The last lines it wrote to stderr.
     """
 
     target: str
@@ -45,12 +45,12 @@ class ConformanceReport:
 
     @property
     def good(self) -> bool:
-        """Whether nothing has failed; there may be warnings."""
+        """Whether nothing failed; there may be warnings."""
         return all(step.outcome != "failed" for step in self.steps)
 
     @property
     def counts(self) -> Mapping[StepOutcome, int]:
-        """How many steps ended how."""
+        """The number of steps per outcome."""
         found = Counter(step.outcome for step in self.steps)
         return {outcome: found[outcome] for outcome in OUTCOMES}
 

@@ -1,4 +1,4 @@
-"""Driving an extension through everything a host may do to it, and a report about it."""
+"""Drives an extension through everything a host may do to it, and reports the results."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from session_core.sep.protocol.manifest import ManifestInvalid
 ANSWER_SECONDS: Final = 5.0
 """How long an answer may take by default."""
 TOTAL_SECONDS: Final = 300.0
-"""How long a whole check may take: one that answers at once needs one or two."""
+"""The time limit of a whole check; an extension that answers at once needs one or two seconds."""
 _MANIFEST: Final = "a manifest that can be used"
 _STEPS: Final = (
     ending_steps.try_greeting,
@@ -51,17 +51,17 @@ async def check_extension(
     cwd: Path | None = None,
     on_step: Callable[[ConformanceStep], None] = lambda _: None,
 ) -> ConformanceReport:
-    """Start an extension and find out whether it keeps to the protocol; nobody is asked whether it may run.
+    """Start an extension and check whether it conforms to the protocol; nobody is asked for consent.
 
-    Its tools, commands and hooks are called with made-up values, in an empty folder as the workspace.
+    Its tools, commands and hooks are called with made-up values, with an empty folder as the workspace.
 
     Args:
         target: A folder with an `extension.toml`, or a command line.
-        seconds: How long each answer may take; `ANSWER_SECONDS` when left out.
-        total_seconds: How long all of it may take.
-        environ: Our environment, of which little is handed on.
-        cwd: Where a command line runs, and where relative paths begin.
-        on_step: Hears of each step as it is done.
+        seconds: The time limit of each answer; by default `ANSWER_SECONDS`.
+        total_seconds: The time limit of the whole check.
+        environ: Our environment, of which little is passed on.
+        cwd: Where a command line runs, and the base of relative paths.
+        on_step: Called with each step when it is done.
 
     Raises:
         InvalidInput: There is nothing to check: the command line is empty.
@@ -153,7 +153,7 @@ def _judge_manifest(found: ConformanceTarget) -> StepVerdict:
 
 @asynccontextmanager
 async def _workspace() -> AsyncGenerator[str]:
-    """Have an empty folder, so that tools with made-up arguments find nothing they could harm."""
+    """Create an empty folder, so that tools with made-up arguments find nothing they could harm."""
     folder = await trio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="session-core-check-"))
     try:
         yield folder

@@ -1,7 +1,7 @@
-"""Arguments made up from the schema of a tool: some that fit, and some that do not in one known way.
+"""Arguments made up from a tool's schema: valid ones, and ones that are invalid in one known way.
 
-Nothing here is clever: what a schema asks for by patterns or conditions may not be met, and whoever uses a sample
-checks it against the schema first.
+Nothing here is clever: samples may violate patterns or conditions of a schema, so callers check them against the schema
+first.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ _OTHERS: Final[tuple[Any, ...]] = (12345, "not of this type", [None], True, {"no
 
 @attrs.frozen(kw_only=True)
 class WrongArguments:
-    """Arguments that do not fit, and in which way."""
+    """Invalid arguments, and what is wrong with them."""
 
     arguments: dict[str, Any] = attrs.field(hash=False)
     what: str
@@ -46,7 +46,7 @@ def sample_arguments(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def wrong_arguments(schema: Mapping[str, Any]) -> Iterator[WrongArguments]:
-    """Return arguments with one fault each: a required one is missing, or one is of another type."""
+    """Return arguments with one fault each: a required one is missing, or one has another type."""
     sample = sample_arguments(schema)
     if sample is None:
         return
@@ -64,7 +64,7 @@ def wrong_arguments(schema: Mapping[str, Any]) -> Iterator[WrongArguments]:
 
 
 def fits(schema: Mapping[str, Any], value: dict[str, Any]) -> bool:
-    """Tell whether arguments fit a schema."""
+    """Return whether arguments fit a schema."""
     return find_value_fault(JsonObject(schema), freeze_json(value)) is None
 
 
@@ -96,7 +96,7 @@ def _sample_of_type(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: 
     match kind:
         case "object":
             properties = _mapping(schema.get("properties"))
-            # All that is named, so that nothing of the tool is left out; but a tree has to end somewhere.
+            # All named properties, to try everything in the tool; but a recursive schema has to end somewhere.
             wanted = properties if depth < _MAX_DEPTH // 2 else schema.get("required", ())
             return {key: _sample(properties.get(key, True), whole, depth + 1) for key in wanted}
         case "array":

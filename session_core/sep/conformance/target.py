@@ -1,7 +1,7 @@
-"""What is checked: a folder with an `extension.toml`, or a command line; and how it is started.
+"""What is checked, a folder with an `extension.toml` or a command line, and how it is started.
 
-Whoever names a program to be checked wants it to run, so nobody is asked for consent. It gets the same scrubbed
-environment as from a host; a folder also its sandbox, and the same refusals.
+Anyone who names a program to check wants it to run, so nobody is asked for consent. It gets the same reduced
+environment as from a host; a folder also gets its sandbox and the same refusals.
 """
 
 import shutil
@@ -23,13 +23,13 @@ _NO_NAME: Final = "extension"
 
 @attrs.frozen(kw_only=True)
 class ConformanceTarget:
-    """What is checked.
+    """The extension to check.
 
     Attributes:
-        shown: It, for people.
+        shown: Its description for people.
         folder: Where it runs.
-        manifest: As it was read; of a bare command line, one that enables everything.
-        declared: Whether the manifest was read from a file, so that its name counts.
+        manifest: As read from the file; for a bare command line, one that enables everything.
+        declared: Whether the manifest comes from a file, so its name counts.
     """
 
     label: str
@@ -40,14 +40,14 @@ class ConformanceTarget:
 
     @property
     def name(self) -> str | None:
-        """What it should call itself, if that is known."""
+        """The name it should give itself, if known."""
         return self.manifest.name if self.declared else None
 
     async def prepare(self, environ: Mapping[str, str], workspace: str) -> ExtensionLaunch:
-        """Find out how to start it.
+        """Return how to start it.
 
         Raises:
-            LaunchRefused: No host would.
+            LaunchRefused: No host would start it.
         """
         if self.declared:
             found = await trio.to_thread.run_sync(self._describe_extension, abandon_on_cancel=True)
@@ -73,7 +73,7 @@ class ConformanceTarget:
 
 
 def read_target(target: Path | Sequence[str], cwd: Path) -> ConformanceTarget:
-    """Read what is to be checked: a path, or a command line of one word that is the path of a folder, is a folder.
+    """Read the target: a path is a folder, and so is a command line of one word that is the path of a folder.
 
     This blocks: call it in a thread.
 

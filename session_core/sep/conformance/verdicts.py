@@ -1,4 +1,4 @@
-"""What an answer is worth: passed, warned or failed, with a sentence that tells the author what to change."""
+"""Judges answers: passed, warned or failed, with a sentence that tells the author what to change."""
 
 import json
 from typing import Any, Final
@@ -14,7 +14,7 @@ from session_core.sep.host.registrations import Registrations, RegistrationsInva
 from session_core.sep.protocol.names import CANCELLED, METHOD_NOT_FOUND
 from session_core.wire.error_text import describe_json, quote_text
 
-_SHOWN: Final = 400
+_LONGEST_QUOTE: Final = 400
 _NO_SDK: Final = "No module named 'session_core'"
 
 
@@ -27,33 +27,33 @@ class StepVerdict:
 
 
 def passed(seen: str) -> StepVerdict:
-    """All is well."""
+    """Build the verdict that all is well."""
     return StepVerdict(outcome="passed", seen=seen)
 
 
 def warned(seen: str) -> StepVerdict:
-    """It works, and should be different."""
+    """Build the verdict that it works, but should be different."""
     return StepVerdict(outcome="warned", seen=seen)
 
 
 def failed(seen: str) -> StepVerdict:
-    """It has to be changed."""
+    """Build the verdict that it has to be changed."""
     return StepVerdict(outcome="failed", seen=seen)
 
 
 def skipped(why: str) -> StepVerdict:
-    """It could not be tried, or there was nothing to try."""
+    """Build the verdict that it could not be tried, or that there was nothing to try."""
     return StepVerdict(outcome="skipped", seen=why)
 
 
 def format_error_reply(failure: FailureReply) -> str:
-    """Return an error reply for people."""
+    """Format an error reply for people."""
     return f"{quote_in_full(failure.message)} ({failure.code})"
 
 
 def quote_in_full(text: str) -> str:
-    """Quote what an extension says so that its author finds it: not cut before it is long, and not escaped."""
-    return json.dumps(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…", ensure_ascii=False)
+    """Quote an extension's text so that its author can find it: hardly shortened, and not escaped."""
+    return json.dumps(text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…", ensure_ascii=False)
 
 
 def judge_answer(method: str, answer: PeerAnswer) -> StepVerdict:
@@ -100,7 +100,7 @@ def judge_greeting(
 
 
 def judge_version(answer: PeerAnswer, *, offered: int, spoken: int) -> StepVerdict:
-    """Judge nothing but the version in an answer to `initialize`; what else is wrong with it is judged elsewhere."""
+    """Judge only the version in an answer to `initialize`; the rest is judged elsewhere."""
     if not isinstance(answer, SuccessReply):
         return judge_answer("initialize", answer)
     version = answer.result.get("protocol_version") if isinstance(answer.result, dict) else None
@@ -113,7 +113,7 @@ def judge_version(answer: PeerAnswer, *, offered: int, spoken: int) -> StepVerdi
 
 
 def with_last_words(verdict: StepVerdict, said: str) -> StepVerdict:
-    """Add what a process said before it ended, which often tells why, and what to do about that."""
+    """Add the last output of a process, which often says why it ended, and what to do about it."""
     hint = ""
     if _NO_SDK in said:
         hint = "; the Python that run.command names does not have session-core: write the path of one that has it"
@@ -121,7 +121,7 @@ def with_last_words(verdict: StepVerdict, said: str) -> StepVerdict:
 
 
 def _with_hint(verdict: StepVerdict, answer: PeerAnswer) -> StepVerdict:
-    """Name the slip that is made most often."""
+    """Add a hint about the most common mistake."""
     if not isinstance(answer, SuccessReply) or not isinstance(answer.result, dict):
         return verdict
     astray = sorted({"tools", "commands", "hooks", "subscriptions", "providers"} & answer.result.keys())
@@ -131,7 +131,7 @@ def _with_hint(verdict: StepVerdict, answer: PeerAnswer) -> StepVerdict:
 
 
 def judge_tool(answer: PeerAnswer) -> StepVerdict:
-    """Judge a call with arguments that fit: it may fail, but as a tool does."""
+    """Judge a call with valid arguments: it may fail, but only the way a tool does."""
     if isinstance(answer, FailureReply):
         said = f"it answered tool/execute with the error {format_error_reply(answer)}"
         return warned(f"{said}: a tool that fails should say so to the model, in content with is_error: true")
@@ -154,7 +154,7 @@ def judge_wrong_arguments(answer: PeerAnswer, what: str) -> StepVerdict:
 
 
 def judge_unknown_tool(answer: PeerAnswer) -> StepVerdict:
-    """Judge a call of a tool that is not there."""
+    """Judge a call of a tool that does not exist."""
     verdict = judge_wrong_arguments(answer, "")
     if verdict.outcome == "warned":
         return failed("it carried out a tool that it never registered: answer with is_error: true")
@@ -162,28 +162,28 @@ def judge_unknown_tool(answer: PeerAnswer) -> StepVerdict:
 
 
 def judge_command(answer: PeerAnswer) -> StepVerdict:
-    """Judge a command; one that fails may say so by an error."""
+    """Judge a command; one that fails may answer with an error."""
     if isinstance(answer, FailureReply):
         return warned(f"it answered command/execute with the error {format_error_reply(answer)}")
     return judge_answer("command/execute", answer)
 
 
 def judge_unknown(answer: PeerAnswer, method: str) -> StepVerdict:
-    """Judge the answer to something of a name that is not there: an error will do, and a result too."""
+    """Judge the answer to a request for an unknown name: an error is fine, and so is a result."""
     if isinstance(answer, FailureReply):
         return passed(f"it answered with the error {format_error_reply(answer)}")
     return judge_answer(method, answer)
 
 
 def judge_completion(answer: PeerAnswer) -> StepVerdict:
-    """Judge completions; hosts take an error for none."""
+    """Judge completions; hosts treat an error as none."""
     if isinstance(answer, FailureReply):
         return passed(f"it completes nothing: {format_error_reply(answer)}")
     return judge_answer("command/complete", answer)
 
 
 def judge_hook(answer: PeerAnswer, *, declared: bool) -> StepVerdict:
-    """Judge a decision; who never said which hooks it handles may know none at all."""
+    """Judge a hook's outcome; an extension that never declared its hooks may know none at all."""
     if isinstance(answer, FailureReply):
         if answer.code == METHOD_NOT_FOUND and not declared:
             return passed("it handles no hooks, and says so")
@@ -200,7 +200,7 @@ def judge_hook(answer: PeerAnswer, *, declared: bool) -> StepVerdict:
 
 
 def judge_unknown_method(answer: PeerAnswer) -> StepVerdict:
-    """Judge the answer to a request that nobody knows."""
+    """Judge the answer to a request with an unknown method."""
     match answer:
         case FailureReply(code=code) if code == METHOD_NOT_FOUND:
             return passed(f"it answered with {METHOD_NOT_FOUND}")
@@ -216,7 +216,7 @@ def judge_unknown_method(answer: PeerAnswer) -> StepVerdict:
 
 
 def judge_cancelled(answer: PeerAnswer, usual: PeerAnswer | None) -> StepVerdict:
-    """Judge the answer to a request that was cancelled; `usual` is the one to the same request when it is not."""
+    """Judge the answer to a cancelled request; `usual` is the answer to the same request when not cancelled."""
     match answer:
         case NoAnswer(gone=True):
             return failed(answer.why)

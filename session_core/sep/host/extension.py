@@ -1,11 +1,11 @@
 """One extension through start, crash, restart, reload and end.
 
-1. At any time at most one process answers; which one is told by `generation`, a number that is never used twice.
-2. A crash is followed by another start after one, five and twenty-five seconds, then the extension has failed. A while
-   of health makes up for earlier crashes. What cannot get better by itself fails at once.
-3. A reload begins the new life before it ends the old one; if that does not succeed, nothing has changed.
-4. What is registered stays known while nothing runs, so that it can be told what is missing.
-5. Nothing that a process does raises here or makes anybody wait: it ends as `state` and `problem`.
+1. At most one process answers at any time. `generation` identifies it, a number that is never reused.
+2. After a crash the extension is restarted after one, five and twenty-five seconds; then it has failed. A healthy
+   period clears earlier crashes. Errors that cannot go away on their own fail at once.
+3. A reload starts the new process before it ends the old one; if the new one does not start, nothing has changed.
+4. Registrations stay known while nothing runs, so errors can name what is missing.
+5. Nothing that a process does raises here or blocks anyone: it ends up in `state` and `problem`.
 """
 
 import logging
@@ -33,12 +33,12 @@ from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import FAIL_CLOSED, HookName
 
 
-# --- what the host of an extension does for it ------------------------------------------------------------------------
+# --- callbacks to the host --------------------------------------------------------------------------------------------
 class Callbacks(Protocol):
     """What the host does for an extension."""
 
     def initialize_params(self, extension: "HostedExtension") -> dict[str, Any]:
-        """Return what a process is greeted with."""
+        """Return the params of a process's greeting."""
         ...
 
     async def on_request(self, extension: "HostedExtension", generation: int, request: Request) -> Any:
@@ -46,11 +46,11 @@ class Callbacks(Protocol):
         ...
 
     def on_notification(self, extension: "HostedExtension", generation: int, notification: Notification) -> None:
-        """Take a notification of a process; must not wait."""
+        """Handle a notification of a process; must not block."""
         ...
 
     def on_changed(self, extension: "HostedExtension") -> None:
-        """Hear that the state, the generation or what is registered has changed; must not wait."""
+        """React to a change of the state, the generation or the registrations; must not block."""
         ...
 
 
@@ -60,29 +60,29 @@ log = logging.getLogger(__name__)
 
 State = Literal["starting", "ready", "restarting", "reloading", "failed", "stopped"]
 _NO_CONTEXT: Final = {"token": "over", "tier": "event"}
-"""A context that opens nothing, for a process that is about to end."""
+"""A context that permits nothing, for a process that is about to end."""
 _ANNOUNCE_SECONDS: Final = limits.EXTENSION_PROGRESS_EVERY_MS / 1000
 _FAREWELL_SECONDS: Final = limits.RPC_FLUSH_MS / 1000
 
 
 class ReloadFailed(ExtensionFailed):
-    """An extension was not reloaded; what ran before still does."""
+    """An extension was not reloaded; the old process still runs."""
 
 
 async def prepare_from_manifest(found: DiscoveredExtension) -> ExtensionLaunch:
-    """Find out how to start an extension."""
+    """Return how to start an extension, as its manifest says."""
     return await prepare_launch(found, os.environ)
 
 
 class HostedExtension:
-    """An extension and whatever process it has; `run` it in a task, and `stop` it in the end.
+    """An extension with its current process, if any; `run` it in a task, and `stop` it in the end.
 
     Args:
-        found: Which one.
+        found: The discovered extension.
         callbacks: The host.
-        extension_log: Takes all that it says beside the protocol.
-        prepare: Finds out how to start it, at each start anew.
-        pace: How long things may take.
+        extension_log: Gets everything the extension writes outside the protocol.
+        prepare: Returns how to start it; called at each start.
+        pace: Its timeouts.
         open_process: Starts a process.
     """
 
@@ -112,8 +112,8 @@ class HostedExtension:
         self._crashes = 0
         self._last_generation = 0
         self._life: ProcessSession | None = None
-        self._life_log: ProcessLog | None = None  # by the process of that life
-        self._manifests: dict[int, Manifest] = {}  # of all processes that are there
+        self._life_log: ProcessLog | None = None  # of the process in that life
+        self._manifests: dict[int, Manifest] = {}  # of all existing processes
         self._revived = trio.Event()
         self._changing = trio.Lock()
         self._beginning: trio.CancelScope | None = None
@@ -126,26 +126,26 @@ class HostedExtension:
 
     @property
     def name(self) -> str:
-        """Its name, which is that of the manifest, whatever it calls itself."""
+        """Its name in the manifest, whatever it calls itself."""
         return self.found.name
 
     @property
     def manifest(self) -> Manifest:
-        """Its manifest, which is that of the process that answers."""
+        """The manifest of the process that answers."""
         return self.found.manifest
 
     def manifest_of(self, generation: int) -> Manifest:
-        """Return the manifest of one of its processes: during a reload there are two, and each has its own rights."""
+        """Return the manifest of one process: during a reload there are two, each with its own rights."""
         return self._manifests.get(generation, self.manifest)
 
     @property
     def scope(self) -> Scope:
-        """Whose it is."""
+        """Whether it belongs to the user or to a project."""
         return self.found.scope
 
     @property
     def running(self) -> bool:
-        """Whether a process answers, also while another one is being started to take its place."""
+        """Whether a process answers, even while its replacement is being started."""
         return self._life is not None and self._life.alive
 
     def _in_use(self) -> bool:
@@ -153,19 +153,19 @@ class HostedExtension:
 
     @property
     def may_veto_when_dead(self) -> bool:
-        """Whether its silence means no where a veto protects something: it said that it guards that, or has done so."""
+        """Whether its silence counts as a veto where one protects something: it declared that hook, or has used it."""
         if self.hooks is None:
             return self._has_vetoed
         return not self.hooks.isdisjoint(FAIL_CLOSED)
 
     def remember_veto(self) -> None:
-        """Take note that it answered a hook with more than a nod, which tells what it did not say about its hooks."""
+        """Record that it answered a hook with more than "continue", in case it did not declare its hooks."""
         self._has_vetoed = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep it running until `stop`; has started when the first attempt has come to an end, good or bad.
+        """Keep it running until `stop`; reports started once the first attempt has succeeded or failed.
 
-        Cancellation: its processes are killed, with their groups.
+        Cancellation: its processes are killed, with their process groups.
         """
         try:
             async with trio.open_nursery() as keeping:
@@ -183,7 +183,7 @@ class HostedExtension:
             self._gone.set()
 
     async def stop(self) -> None:
-        """Shut it down: it is asked to, waited for until it has exited, and killed when that takes too long.
+        """Shut it down: ask it to end, wait for its exit, and kill it if that takes too long.
 
         Cancellation: it is shut down all the same.
         """
@@ -199,11 +199,11 @@ class HostedExtension:
     def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | ExtendableTimeout | None
     ) -> Coroutine[Any, Any, Any]:
-        """Ask it something, and wait for the result.
+        """Send it a request, and wait for the result.
 
         Raises:
             RpcFailed: It is not running, answered with an error, or not in time; see `RpcConnection.request`.
-            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+            InvalidInput: The params cannot be written as JSON, or are too large; nothing was sent.
 
         Cancellation: it is told that nobody waits any more.
         """
@@ -217,17 +217,17 @@ class HostedExtension:
         raise RpcFailed(INTERNAL_ERROR, f"the extension {self.name} is not running")
 
     def push_event(self, name: str, payload: Mapping[str, Any] | None, context: HostContext) -> None:
-        """Tell it of an event; never waits, and nobody hears it while nothing runs."""
+        """Send it an event; never blocks, and does nothing while no process runs."""
         if (life := self._life) is not None and life.alive:
             self._push(life, name, payload, context.wire)
 
     def note_lost(self, count: int) -> None:
-        """Have it told, before its next event, that so many never got this far."""
+        """Have it told, before its next event, how many events never got this far."""
         if self._life is not None:
             self._life.connection.note_lost(count)
 
     def update_registrations(self, registrations: Registrations) -> None:
-        """Take what it has registered anew; however often it changes, others hear of it now and then only."""
+        """Replace its registrations; frequent changes are reported to others only now and then."""
         if registrations == self.registrations:
             return
         self._register(registrations)
@@ -249,10 +249,10 @@ class HostedExtension:
             self._announce()
 
     async def reload(self, found: DiscoveredExtension | None = None) -> None:
-        """Replace its process by a new one, of the same files or of those that are given.
+        """Replace its process with a new one that runs the same files, or the given ones.
 
         Raises:
-            ReloadFailed: The new one did not start; what ran before still does.
+            ReloadFailed: The new process did not start; the old one still runs.
 
         Cancellation: either nothing has changed, or it is reloaded and the old process is on its way out.
         """
@@ -283,7 +283,7 @@ class HostedExtension:
             await old.gone.wait()
 
     async def _say_farewell(self, life: ProcessSession | None) -> None:
-        """Let a process know what is coming, and make sure that it reads this before it is asked to go."""
+        """Tell a process that it is being replaced, and make sure it reads this before it is asked to shut down."""
         if life is not None and life.alive:
             with trio.move_on_after(_FAREWELL_SECONDS, shield=True):
                 self._push(life, "session_shutdown", {"reason": "reload"}, _NO_CONTEXT)
@@ -305,7 +305,7 @@ class HostedExtension:
             self._life.retire()
 
     async def _next_change(self) -> None:
-        """Wait for the end of the present life and begin another, or for somebody to begin one."""
+        """Wait for the end of the current life and begin another, or for somebody else to begin one."""
         if (life := self._life) is not None:
             await life.over.wait()
             async with self._changing:
@@ -321,7 +321,7 @@ class HostedExtension:
             with trio.move_on_after(self.pace.backoffs[self._crashes - 1]):
                 await self._revived.wait()
             async with self._changing:
-                if self._life is None:  # or somebody has reloaded it meanwhile
+                if self._life is None:  # otherwise somebody has reloaded it meanwhile
                     await self._attempt()
 
     async def _attempt(self) -> None:
@@ -335,10 +335,10 @@ class HostedExtension:
             self._adopt(begun)
 
     async def _begin(self, found: DiscoveredExtension) -> StartedSession:
-        """Start a process and greet it; it is gone again when this raises.
+        """Start a process and greet it; when this raises, the process is gone.
 
         Raises:
-            StartFailed: Whatever went wrong: no fault in one extension may end the others.
+            StartFailed: Any error, because an error in one extension must not end the others.
         """
         assert self._nursery is not None
         self._last_generation += 1
@@ -369,7 +369,7 @@ class HostedExtension:
         raise StartFailed("it is being stopped", final=True)
 
     def _greeting(self, found: DiscoveredExtension) -> dict[str, Any]:
-        before, self.found = self.found, found  # for the length of this call only: its rights are not yet in force
+        before, self.found = self.found, found  # only during this call: its rights are not in force yet
         try:
             return self._callbacks.initialize_params(self)
         finally:
@@ -392,7 +392,7 @@ class HostedExtension:
         revived.set()
 
     def _note(self, generation: int, notification: Notification) -> None:
-        # A process that was replaced may still report on what it does, but brings nothing new.
+        # A replaced process may still report on its work, but cannot register anything new.
         if notification.method != "registry/update" or generation == self.generation:
             self._callbacks.on_notification(self, generation, notification)
 

@@ -1,9 +1,9 @@
-"""All extensions of a service together: who there is, what they bring, and asking them.
+"""All extensions of a service: which there are, what they register, and calling them.
 
-1. They start side by side, and end side by side: asked to, waited for, killed when that takes too long.
-2. What one of them does concerns no other: each has its own process, tokens, log and deadlines.
-3. Whoever asks an extension does so within a dispatch: it may act in that session until the answer is there.
-4. The service is reached through the `Delegate` only, which is given when the service runs; before that nothing starts.
+1. Extensions start in parallel and end in parallel: asked to end, waited for, killed if that takes too long.
+2. Extensions do not affect each other: each has its own process, tokens, log and deadlines.
+3. Every request to an extension is a dispatch: the extension may act in that session until it has answered.
+4. The host reaches the service only through the `Delegate`, which it gets when the service runs; nothing starts before.
 """
 
 import logging
@@ -54,13 +54,13 @@ class ExtensionHost:
     """The extensions of a service. `run` it while the service runs.
 
     Args:
-        look: Finds out which extensions count now; it blocks, so it is called in a thread.
-        setting: What they are told.
-        prepare: Finds out how to start one; left out, as its manifest says.
-        enable: Remembers whether an extension is to be used; it blocks.
-        credentials: Where logins to providers of extensions are kept.
+        look: Finds the extensions in use; it blocks, so it runs in a thread.
+        setting: What the extensions are told.
+        prepare: Returns how to start an extension; by default as its manifest says.
+        enable: Stores whether an extension is enabled; it blocks.
+        credentials: The stored logins to providers of extensions.
         reserved: Names of providers that no extension can take.
-        takes_part: Tells which of them has a part in which session; left out, all have a part in all.
+        takes_part: Returns whether an extension takes part in a session; by default all take part in all.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class ExtensionHost:
         self._translator = Translator()
         self._handled: frozenset[HookName] = frozenset()
         self.subscribed_events: frozenset[str] = frozenset()
-        """The events that anybody has subscribed to."""
+        """The events that any extension has subscribed to."""
         self._wanted_changed = trio.Event()
         self.settled = trio.Event()
-        """Set when every extension has been started once, well or not."""
+        """Set once every extension has been started once, successfully or not."""
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class ExtensionHost:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Start all extensions and keep them until cancelled; then they are shut down before this returns."""
+        """Start all extensions and run them until cancelled; they are shut down before this returns."""
         self._delegate, self._watcher = delegate, watcher
         self._inbound = InboundRequests(self.contexts, delegate, self)
         try:
@@ -117,7 +117,7 @@ class ExtensionHost:
                     opened = trio.Event()
                     nursery.start_soon(
                         self._hold_extensions, opened
-                    )  # by `start`, one that is shielded could not be given up
+                    )  # not with `start`: a shielded one could not be abandoned
                     await opened.wait()
                     nursery.start_soon(self.tools.calls.keep_showing)
                     await nursery.start(self._inbound.registry_updater.run)
@@ -130,10 +130,10 @@ class ExtensionHost:
                 finally:
                     self._closing.set()
         finally:
-            self.settled.set()  # nobody must wait for what will not come
+            self.settled.set()  # nobody must wait for something that will not come
 
     async def _hold_extensions(self, opened: trio.Event) -> None:
-        """Hold the extensions beyond a cancellation, until each has been asked to end and has."""
+        """Keep the extensions past a cancellation, until each has been asked to end and has ended."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as self._nursery:
                 opened.set()
@@ -147,7 +147,7 @@ class ExtensionHost:
         file = self.setting.logs / f"{found.owner}.log" if self.setting.logs is not None else None
         extension = HostedExtension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
         self._extensions[found.name] = extension
-        self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks are asked
+        self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks ask them
         assert self._nursery is not None
         self.on_changed(extension)
         await self._nursery.start(extension.run)
@@ -158,19 +158,19 @@ class ExtensionHost:
             self._push(extension, build_session_end(None, reason))
         await extension.stop()
 
-    # --- who there is -------------------------------------------------------------------------------------------------
+    # --- lookup -------------------------------------------------------------------------------------------------------
 
     @property
     def extensions(self) -> tuple[HostedExtension, ...]:
-        """All of them, in load order."""
+        """All extensions, in load order."""
         return tuple(self._extensions.values())
 
     def participants(self, session_id: SessionId) -> tuple[HostedExtension, ...]:
-        """Those that have a part in a session, in load order."""
+        """Return the extensions that take part in a session, in load order."""
         return tuple(each for each in self.extensions if self.takes_part(each.name, session_id))
 
     def extension(self, name: str) -> HostedExtension:
-        """Return the extension of this name.
+        """Return the extension with this name.
 
         Raises:
             NotFound: There is none; the error says why, if that is known.
@@ -180,17 +180,17 @@ class ExtensionHost:
         raise build_not_found(name, self.discovery)
 
     def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
-        """Return what people get to know of those with a part in a session, or of all, disabled ones included."""
+        """Return the infos of a session's extensions, or of all, including disabled ones."""
         if session_id is not None:
             return tuple(info_of(extension, self.setting.serves) for extension in self.participants(session_id))
         return infos_of(self.extensions, self.discovery, self.setting.serves)
 
     def list_in(self, _cwd: str) -> tuple[ExtensionInfo, ...]:
-        """Return what people get to know of all: no folder has others."""
+        """Return the infos of all extensions: they are the same for every folder."""
         return self.list()
 
     def find_keeper(self, name: str, folder: str | None) -> "ExtensionHost":
-        """Return who has the extension of this name that serves a folder alone; raises `NotFound`."""
+        """Return the host of the extension with this name that serves only one folder; raises `NotFound`."""
         if folder not in {None, self.setting.serves}:
             raise NotFound(f"there is no extension {name!r} that serves {folder!r} alone", field="folder")
         return self
@@ -198,22 +198,22 @@ class ExtensionHost:
     # --- commands -----------------------------------------------------------------------------------------------------
 
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
-        """Have an extension do something, and return what it has to say.
+        """Run a command of an extension, and return its text.
 
         Raises:
-            NotFound: Nobody has a command of this name.
-            RpcFailed: It failed; the code is the extension's own.
+            NotFound: No extension has this command.
+            RpcFailed: The command failed; the code is the extension's own.
         """
         owner = find_owner(self.participants(session_id), name, extension)
         content = await execute(owner, self.contexts, session_id, name, arguments)
         if self._inbound is not None:
-            await self._inbound.registry_updater.wait_settled(owner.name)  # what it has registered can be used now
+            await self._inbound.registry_updater.wait_settled(owner.name)  # so that what it registered can be used now
         return content
 
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str, extension: str | None
     ) -> tuple[Completion, ...]:
-        """Return how the arguments of a command could go on; one that fails to answer knows none."""
+        """Return completions for a command's arguments; none if the extension fails to answer."""
         try:
             owner = find_owner(self.participants(session_id), name, extension)
             return await complete(owner, self.contexts, session_id, name, partial)
@@ -221,69 +221,69 @@ class ExtensionHost:
             return ()
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
-        """Tell an extension that a key was pressed in a widget of its own; its subscriptions do not matter."""
+        """Send a key press to the extension whose widget it happened in, whatever its subscriptions."""
         self._push(self.extension(extension), widget_key(session_id, widget_id, key))
 
     def title_of(self, model: str, _cwd: str) -> str:
-        """Return what an extension calls one of its models in front of people, if anything."""
+        """Return the display name that an extension gives one of its models, if any."""
         return self.models.title_of(model)
 
     async def why_not_usable(self, provider: str, _cwd: str) -> str:
-        """Say what people have to do before a provider of an extension can be used, if anything."""
+        """Describe what people have to do before a provider of an extension can be used, if anything."""
         return await self.models.why_not_usable(provider)
 
     async def login(self, session_id: SessionId, provider: str) -> None:
-        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        """Log in to a provider of an extension; its questions are asked in the session."""
         await self.models.log_in(provider, session_id)
 
     # --- hooks and events ---------------------------------------------------------------------------------------------
 
     def handles(self, hook: HookName) -> bool:
-        """Tell whether anybody has a say in a hook."""
+        """Return whether any extension has a say in a hook."""
         return hook in self._handled
 
     async def run_hook(
         self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None
     ) -> dict[str, Any] | hooks.HookBlocked:
-        """Ask everybody who has a say, `but` one of them perhaps; see `hooks.run_hook`."""
+        """Ask all extensions that have a say, except `but`; see `hooks.run_hook`."""
         asked = [each for each in self.participants(session_id) if each.name != but]
         return await hooks.run_hook(asked, hook, session_id, value, contexts=self.contexts)
 
     def forward_event(self, envelope: SessionEvent) -> None:
-        """Tell extensions of an event of a session."""
+        """Send a session event to the extensions."""
         for event in self._translator.translate(envelope, self.subscribed_events):
             for extension in self.extensions:
                 if event.name in extension.subscriptions and self._is_heard(extension.name, event.session_id):
                     self._push(extension, event)
 
     def _is_heard(self, name: str, session_id: SessionId | None) -> bool:
-        """Tell whether an extension hears of a session; who serves one folder alone is told of nothing else anyway."""
+        """Return whether an extension gets events of a session; one that serves a single folder gets no others."""
         return session_id is None or self.setting.serves is not None or self.takes_part(name, session_id)
 
     def note_missed_events(self, count: int = 0) -> None:
-        """Hear that so many events could not be told; everybody who listens to any is told that, not which."""
+        """Record that events were missed; everyone with a subscription is told how many, but not which."""
         self._translator.forget()
         for extension in self.extensions:
             if count and extension.subscriptions:
                 extension.note_lost(count)
 
     def forget_session(self, session_id: SessionId) -> None:
-        """Hear that no more is told of a session."""
+        """Drop what is known about a session: no more events of it will follow."""
         self._translator.forget(session_id)
 
     async def wait_for_subscriptions(self, *, anything: bool) -> None:
-        """Wait until somebody has subscribed to events, or until nobody has any more."""
+        """Wait until some extension subscribes to events, or until none does."""
         while bool(self.subscribed_events) is not anything:
             await self._wanted_changed.wait()
 
     # --- reloading ----------------------------------------------------------------------------------------------------
 
     async def reload(self, name: str) -> None:
-        """Let a new process of an extension, of its files as they are now, take over.
+        """Replace the process of an extension with one that runs its current files.
 
         Raises:
-            NotFound: There is none.
-            ReloadFailed: It did not start; what ran before still does.
+            NotFound: There is no such extension.
+            ReloadFailed: The new process did not start; the old one still runs.
         """
         extension = self.extension(name)
         self.discovery = await trio.to_thread.run_sync(self._look)
@@ -295,7 +295,7 @@ class ExtensionHost:
         self._push(extension, build_session_start(None, "reload"))
 
     async def rescan(self) -> None:
-        """Find out anew which extensions count: others are ended, new ones begin, changed ones are replaced."""
+        """Discover extensions again: end those no longer in use, start new ones, replace changed ones."""
         async with self._changing:
             self.discovery = await trio.to_thread.run_sync(self._look)
             for extension in self.extensions:
@@ -312,7 +312,7 @@ class ExtensionHost:
                     await self._begin(found)
 
     async def enable(self, name: str) -> None:
-        """Use an extension again, now and after every restart."""
+        """Enable an extension, now and after every restart."""
         async with self._changing:
             if self._nursery is None or self._closing.is_set():
                 raise ExtensionFailed("extensions are not in use any more: they have ended, or are being ended")
@@ -324,7 +324,7 @@ class ExtensionHost:
                 await self._begin(found)
 
     async def disable(self, name: str) -> None:
-        """Use an extension no longer, now and after every restart."""
+        """Disable an extension, now and after every restart."""
         async with self._changing:
             await self._remember(name, enabled=False)
             if (extension := self._extensions.get(name)) is not None:
@@ -345,7 +345,7 @@ class ExtensionHost:
     # --- callbacks of one extension -----------------------------------------------------------------------------------
 
     def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
-        """Return what a process is greeted with."""
+        """Return the params of a process's greeting."""
         assert self._delegate is not None
         return self.setting.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
 
@@ -355,19 +355,19 @@ class ExtensionHost:
         return await self._inbound.handle_request(extension, generation, request)
 
     def on_notification(self, extension: HostedExtension, generation: int, notification: Notification) -> None:
-        """Take a notification of a process."""
+        """Handle a notification of a process."""
         assert self._inbound is not None
         self._inbound.handle_notification(extension, generation, notification)
 
     def on_changed(self, extension: HostedExtension) -> None:
-        """Hear that an extension has changed; what earlier processes of it were allowed to do is over."""
+        """React to a change of an extension; the rights of its earlier processes end."""
         self.contexts.forget_before(extension.name, extension.generation)
         self._refresh_summary()
         if self._watcher is not None and extension.state != "stopped":
             self._watcher.extension_changed(info_of(extension, self.setting.serves))
 
     def _refresh_summary(self) -> None:
-        """Find out anew what all extensions together bring and want."""
+        """Recompute what all extensions together offer and subscribe to."""
         self.models.update(self.extensions)
         self._handled = frozenset(hook for hook in HOOKS if hooks.has_participant(self.extensions, hook))
         self.subscribed_events = frozenset(
@@ -376,31 +376,31 @@ class ExtensionHost:
         changed, self._wanted_changed = self._wanted_changed, trio.Event()
         changed.set()
 
-    # --- what extensions tell (`HostView`) ----------------------------------------------------------------------------
+    # --- notifications of extensions (`HostView`) ---------------------------------------------------------------------
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
-        """Tell all other extensions that listen to the bus."""
+        """Send a message to all other extensions that listen to the bus."""
         for each in self.extensions:
             if each.name != extension and "bus/event" in each.subscriptions:
                 self._push(each, bus_event(extension, topic, payload))
 
     def registry_updated(self, extension: str, registrations: Registrations) -> None:
-        """Take over all that an extension has registered."""
+        """Replace an extension's registrations."""
         if (known := self._extensions.get(extension)) is not None:
             known.update_registrations(registrations)
 
     def tool_update(
         self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
     ) -> None:
-        """Take the progress of a tool call."""
+        """Handle the progress of a tool call."""
         self.tools.calls.update(extension, call_id, message=message, progress=progress, details=details)
 
     def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
-        """Take a piece of a model's answer."""
+        """Handle a piece of a model's answer."""
         self.models.delta(extension, request_id, event)
 
     def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
-        """Write into the log of an extension."""
+        """Write to the log of an extension."""
         if (known := self._extensions.get(extension)) is not None:
             known.log.note(level, f"{message} {dict(fields)}" if fields else message)
 

@@ -1,4 +1,4 @@
-"""What people get to know of extensions, and how what they type reaches one."""
+"""What people see of extensions, and how typed arguments reach one."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ from session_core.vocabulary.extensions import Completion, ExtensionCommand, Ext
 
 
 def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
-    """Say of an extension what people get to know; `folder` is the one whose sessions alone it serves."""
+    """Describe an extension for people; `folder` is the only one whose sessions it serves, if any."""
     brings = extension.registrations
     return ExtensionInfo(
         name=extension.name,
@@ -40,7 +40,7 @@ def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
 def infos_of(
     extensions: Iterable[HostedExtension], discovery: Discovery, folder: str | None
 ) -> tuple[ExtensionInfo, ...]:
-    """Say of all extensions what people get to know, those that are disabled included."""
+    """Describe all extensions for people, including disabled ones."""
     running = {extension.name: info_of(extension, folder) for extension in extensions}
     disabled = (
         info_of_disabled(each, folder)
@@ -51,7 +51,7 @@ def infos_of(
 
 
 def info_of_disabled(skipped: SkippedExtension, folder: str | None) -> ExtensionInfo:
-    """Say what people get to know of an extension that is not in use."""
+    """Describe a disabled extension for people."""
     version = skipped.manifest.version if skipped.manifest is not None else ""
     return ExtensionInfo(
         name=skipped.name,
@@ -64,20 +64,20 @@ def info_of_disabled(skipped: SkippedExtension, folder: str | None) -> Extension
 
 
 def build_not_found(name: str, discovery: Discovery) -> NotFound:
-    """Say that there is no such extension, and why, if that is known."""
+    """Build the error that there is no such extension, with the reason if it is known."""
     why = explain_absence(name, discovery)
     return NotFound(f"there is no extension {name!r} in use{f': {why}' if why else ''}", field="name")
 
 
 def explain_absence(name: str, discovery: Discovery) -> str:
-    """Say why an extension is not used; nothing if that is not known."""
+    """Explain why an extension is not used; None if that is not known."""
     return next((each.reason for each in discovery.skipped if each.name == name), "")
 
 
 def as_arguments(text: str) -> dict[str, Any]:
-    """Make of what somebody typed behind a command the object that the protocol wants.
+    """Convert the text typed after a command to the object that the protocol wants.
 
-    A JSON object is itself. Anything else is `text` as it was typed, and `args`, the words in it as a shell sees them.
+    A JSON object stays as it is. Any other text becomes `text`, as typed, and `args`, its words as a shell splits them.
     """
     if text.lstrip().startswith("{"):
         try:
@@ -88,13 +88,13 @@ def as_arguments(text: str) -> dict[str, Any]:
             return plain
     try:
         words = shlex.split(text)
-    except ValueError:  # a quote that has no end
+    except ValueError:  # an unclosed quote
         words = text.split()
     return {"text": text, "args": words}
 
 
 def parse_completions(result: object) -> Iterator[Completion]:
-    """Read the answer to `command/complete`; what cannot be used is left out."""
+    """Read the answer to `command/complete`, leaving out unusable entries."""
     entries = result.get("completions") if isinstance(result, dict) else None
     for entry in entries[: limits.MAX_PAGE] if isinstance(entries, list) else ():
         value, about = (entry.get("value"), entry.get("description")) if isinstance(entry, dict) else (None, None)

@@ -1,7 +1,7 @@
-"""What an extension brings along: tools, commands, shortcuts, flags, providers and renderers; what it wants to hear.
+"""What an extension registers: tools, commands, shortcuts, flags, providers, renderers, hooks and subscriptions.
 
-It says so in its answer to `initialize`, and may add to it later. Every name is checked here, once: behind this, tools
-and commands can be shown, stored and sent to models without a second look.
+It registers them in its answer to `initialize`, and may add more later. Every name is checked once, here; after that,
+tools and commands can be shown, stored and sent to models without further checks.
 """
 
 import re
@@ -44,16 +44,16 @@ _ALSO_EVENTS: Final = frozenset({"message_end"})
 
 
 class RegistrationsInvalid(ProtocolError):
-    """What an extension registers cannot be used; `field` is the way to what is wrong, such as `tools[0].name`."""
+    """An extension's registrations cannot be used; `field` is the path of the mistake, such as `tools[0].name`."""
 
     code = "registrations_invalid"
 
 
 @attrs.frozen(kw_only=True)
 class ToolRegistration:
-    """A tool by its bare name; a deferred one is not shown to models before they search for it.
+    """A tool by its bare name; models see a deferred one only after they search for it.
 
-    `size` is measured once: each `registry/update` adds all of them up, and there may be many.
+    `size` is measured once, because each `registry/update` adds up all of them, and there may be many.
     """
 
     name: str
@@ -93,7 +93,7 @@ class ModelRegistration:
 
 @attrs.frozen(kw_only=True)
 class ProviderRegistration:
-    """A provider of models, which the extension itself speaks to."""
+    """A provider of models; the extension itself talks to it."""
 
     name: str
     base_url: str | None = None
@@ -112,9 +112,9 @@ class RendererRegistration:
 
 @attrs.frozen(kw_only=True)
 class Registrations:
-    """Everything an extension has registered, each kind in the order in which it did.
+    """Everything an extension has registered, each kind in order of registration.
 
-    `hooks` holds what it said, names unknown to us included; see `handled_hooks` for what it means.
+    `hooks` holds the names as given, including unknown ones; see `handled_hooks` for their meaning.
     """
 
     tools: tuple[ToolRegistration, ...] = ()
@@ -127,20 +127,20 @@ class Registrations:
     message_renderers: tuple[RendererRegistration, ...] = ()
 
     def tool(self, name: str) -> ToolRegistration | None:
-        """Return the tool of this bare name."""
+        """Return the tool with this bare name."""
         return next((each for each in self.tools if each.name == name), None)
 
     def command(self, name: str) -> CommandRegistration | None:
-        """Return the command of this bare name."""
+        """Return the command with this bare name."""
         return next((each for each in self.commands if each.name == name), None)
 
 
 KINDS: Final = tuple(field.name for field in attrs.fields(Registrations))
-"""What can be registered."""
+"""The kinds of registrations."""
 
 
 def read_registrations(data: object) -> Registrations:
-    """Read what came with the answer to `initialize`; nothing at all is nothing registered.
+    """Read the registrations in an answer to `initialize`; None means none.
 
     Raises:
         RegistrationsInvalid: Something in it is wrong; `field` says where.
@@ -149,10 +149,10 @@ def read_registrations(data: object) -> Registrations:
 
 
 def merge_update(old: Registrations, update: object) -> Registrations:
-    """Add what a `registry/update` brings: by name, and the last one of a name wins; what it leaves out stays.
+    """Merge a `registry/update` by name: the last entry of a name wins, and omitted ones stay.
 
     Raises:
-        RegistrationsInvalid: Something in it is wrong, or there would be too much; nothing has been changed then.
+        RegistrationsInvalid: Something in it is wrong, or the total is too much; nothing has changed.
     """
     try:
         fields = DocumentFields(update)
@@ -189,10 +189,10 @@ def merge_update(old: Registrations, update: object) -> Registrations:
 
 
 def clamp_subscriptions(registrations: Registrations, manifest: Manifest) -> frozenset[str]:
-    """Return the events that an extension is told: those it asked for, of those that its manifest declares if any.
+    """Return the events that an extension gets: those it asked for, limited to those its manifest declares, if any.
 
-    Mere hooks are not events. `message_end` is both, and is told to those who handle it as a hook too. What others
-    publish is for those only who may use the bus.
+    Names that are only hooks are not events. `message_end` is both, and also goes to extensions that handle it as a
+    hook. Bus messages go only to extensions that may use the bus.
     """
     asked = {*registrations.subscriptions, *_ALSO_EVENTS.intersection(registrations.hooks)}
     asked -= {hook for hook in HOOKS if hook not in _ALSO_EVENTS}
@@ -203,7 +203,7 @@ def clamp_subscriptions(registrations: Registrations, manifest: Manifest) -> fro
 
 
 def handled_hooks(registrations: Registrations) -> frozenset[HookName] | None:
-    """Return the hooks that an extension handles; None when it did not say, and may handle all of them."""
+    """Return the hooks that an extension handles; None if it did not say, and may handle all of them."""
     if not registrations.hooks:
         return None
     asked = {*registrations.hooks, *_ALSO_HOOKS.intersection(registrations.subscriptions)}
@@ -211,7 +211,7 @@ def handled_hooks(registrations: Registrations) -> frozenset[HookName] | None:
 
 
 def filter_permitted(registrations: Registrations, manifest: Manifest) -> Registrations:
-    """Leave out what belongs to capabilities that the manifest does not have."""
+    """Remove what belongs to capabilities that the manifest does not have."""
     enabled = manifest.capabilities.enabled
     changes: dict[str, Any] = {}
     if "tools" not in enabled:
@@ -231,10 +231,10 @@ T = TypeVar("T")
 def _merge_by_name(
     field: str, old: Iterable[T], new: Iterable[T], key: Callable[[T], str], most: int = MAX_NAMED
 ) -> tuple[T, ...]:
-    """Put new things in the place of old ones of the same name, or at the end."""
+    """Replace old entries with new ones of the same name, and append the rest."""
     found: dict[str, T] = {key(each): each for each in old}
     for each in new:
-        if found.get(key(each)) != each:  # else the old one stays, so that it is quickly seen to be the same
+        if found.get(key(each)) != each:  # otherwise keep the old object, so that comparing it is quick
             found[key(each)] = each
     if len(found) > most:
         raise InvalidDocumentField(field, f"there would be {len(found):,} of them, and {most:,} are the most")
@@ -322,7 +322,7 @@ def _renderer(fields: DocumentFields) -> RendererRegistration:
 
 
 def _word(fields: DocumentFields, key: str) -> str:
-    """Read a name that people type: one printable word without a slash at its start, which marks commands."""
+    """Read a name that people type: one printable word that does not start with a slash, which marks commands."""
     word = fields.text(key, most=_MAX_NAME)
     if not word.isprintable() or any(character.isspace() for character in word) or word.startswith("/"):
         raise InvalidDocumentField(

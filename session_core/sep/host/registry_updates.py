@@ -1,8 +1,8 @@
-"""Taking what extensions register while they run, each in the order in which it came.
+"""Applies what extensions register while they run, in order per extension.
 
-Checking hundreds of schemas takes a good part of a second, in which nobody else would be served. So a large update is
-checked in a thread, and what the same extension says after it waits: a later update, and what it asks for. A small
-one, with none before it, counts at once.
+Checking hundreds of schemas takes a good part of a second, during which nobody else would be served. So a large update
+is checked in a thread, and later updates and requests of the same extension wait for it. A small update with none
+before it applies at once.
 """
 
 from collections import deque
@@ -19,12 +19,12 @@ from session_core.sep.host.registrations import RegistrationsInvalid, merge_upda
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
 
 _LEAST_SIZE: Final = 1_024
-"""What the smallest update counts for, as even an empty one takes some room and time while it waits."""
+"""The size that the smallest update counts as: even an empty one takes some space and time while it waits."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class _Update:
-    """One update; `failure` says afterwards what was wrong with it, and `answered` that somebody gets to know."""
+    """One update; afterwards, `failure` is what was wrong with it, and `answered` whether somebody learns of that."""
 
     extension: ExtensionSender
     generation: int
@@ -36,16 +36,16 @@ class _Update:
 
 
 class RegistryUpdater:
-    """The updates of all extensions; `run` it beside them. Until it runs, every update counts at once."""
+    """The updates of all extensions; `run` it beside them. Until it runs, every update applies at once."""
 
     def __init__(self, host: HostView) -> None:
         self._host = host
         self._waiting: dict[str, deque[_Update]] = {}
-        self._sizes: dict[str, int] = {}  # of all that waits, of each extension
+        self._sizes: dict[str, int] = {}  # of all waiting updates, per extension
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Check large updates until cancelled; those that wait then are left."""
+        """Check large updates until cancelled; updates that still wait then are dropped."""
         try:
             async with trio.open_nursery() as self._nursery:
                 task_status.started()
@@ -59,20 +59,20 @@ class RegistryUpdater:
             self._sizes.clear()
 
     def submit(self, extension: ExtensionSender, generation: int, params: Mapping[str, Any]) -> None:
-        """Take an update that nobody waits for; what is wrong with it goes to the extension's log."""
+        """Queue an update that nobody waits for; errors go to the extension's log."""
         try:
             self._take(extension, generation, params, answered=False)
         except (InvalidDocumentField, RegistrationsInvalid) as wrong:
             _log_rejection(self._host, extension, wrong)
 
     async def submit_and_wait(self, extension: ExtensionSender, generation: int, params: Mapping[str, Any]) -> None:
-        """Take an update and wait until it counts.
+        """Queue an update and wait until it has been applied.
 
         Raises:
             RegistrationsInvalid: Something in it is wrong; nothing has changed.
-            WrongField: The process does not speak for the extension, or registers too much at once.
+            InvalidDocumentField: The process does not speak for the extension, or registers too much at once.
 
-        Cancellation: it counts all the same.
+        Cancellation: the update is applied all the same.
         """
         update = self._take(extension, generation, params, answered=True)
         if update is None:
@@ -83,14 +83,14 @@ class RegistryUpdater:
             raise update.failure
 
     async def wait_settled(self, name: str) -> None:
-        """Wait until everything that an extension has registered so far counts."""
+        """Wait until everything that an extension has registered so far has been applied."""
         if waiting := self._waiting.get(name):
             await waiting[-1].done.wait()
 
     def _take(
         self, extension: ExtensionSender, generation: int, params: Mapping[str, Any], *, answered: bool
     ) -> _Update | None:
-        """Have an update count now, or put it where it waits for its turn."""
+        """Apply an update now, or queue it."""
         size = size_in_bytes(params)
         waiting = self._waiting.get(extension.name)
         if self._nursery is None or (not waiting and size <= limits.EXTENSION_REGISTERS_AT_ONCE):
@@ -136,7 +136,7 @@ class RegistryUpdater:
 
 
 def size_in_bytes(params: Mapping[str, Any]) -> int:
-    """Return the size of a message; one that cannot be written out counts as large, and is found faulty later."""
+    """Return the size of a message; one that cannot be encoded counts as large, and is rejected later."""
     try:
         return len(msgspec.json.encode(params))
     except (ValueError, TypeError, OverflowError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a host of extensions is told, and whom it tells."""
+"""The settings of an extension host, and the interface it reports to."""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -13,27 +13,27 @@ from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, Capa
 from session_core.vocabulary.extensions import ExtensionInfo
 
 ParticipationRule = Callable[[str, SessionId], bool]
-"""Tells whether the extension of a name has a part in a session; never waits."""
+"""Returns whether an extension takes part in a session; never blocks."""
 
 
 def participates_everywhere(_name: str, _session_id: SessionId) -> bool:
-    """Let every extension have a part in every session."""
+    """Let every extension take part in every session."""
     return True
 
 
 @attrs.frozen(kw_only=True)
 class HostSetting:
-    """What extensions are told about where they are, and where their logs go.
+    """What extensions are told about their surroundings, and where their logs go.
 
     Attributes:
         folder: The folder the agent works in.
         trusted: Whether a person trusts it.
-        mode: What kind of frontend there is.
-        flags: Values of flags, by name; all of them go to everybody, as nobody has said yet which ones are theirs.
-        session_id: The session it is all about, if there is only one.
+        mode: The kind of frontend.
+        flags: Values of flags, by name. Every extension gets all of them, because none has declared its own yet.
+        session_id: The session, if there is only one.
         logs: The folder of their logs.
-        serves: The folder whose sessions alone they serve; None when they serve all.
-        pace: How long their processes may take for what they have to do.
+        serves: The only folder whose sessions they serve; None if they serve all.
+        pace: The timeouts of their processes.
     """
 
     folder: str
@@ -46,7 +46,7 @@ class HostSetting:
     pace: ExtensionTimeouts = attrs.field(factory=ExtensionTimeouts)
 
     def greeting(self, enabled: Collection[Capability], ui: Collection[UiKind]) -> dict[str, Any]:
-        """Return what a process is greeted with: what it may use, and what those who watch can deal with."""
+        """Return the params of a greeting: the enabled capabilities, and the kinds of UI that somebody can handle."""
         return {
             "protocol_version": PROTOCOL_VERSION,
             "host": {"name": "session-core", "version": __version__},
@@ -60,12 +60,12 @@ class HostSetting:
 
 
 class Watcher(Protocol):
-    """Hears of everything that changes about extensions; must not wait."""
+    """Gets every change of extensions; must not block."""
 
     def extension_changed(self, info: ExtensionInfo) -> None:
-        """Hear that an extension is there, in another state, or brings something else."""
+        """Handle a new extension, or a change of its state or registrations."""
         ...
 
     def extension_removed(self, name: str) -> None:
-        """Hear that an extension is gone."""
+        """Handle the removal of an extension."""
         ...

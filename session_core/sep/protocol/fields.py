@@ -1,6 +1,6 @@
-"""Reading what an extension says field by field, with a sentence and the way there for each mistake.
+"""Reads the fields of an extension's messages, with a message and a path for each mistake.
 
-Keys that nobody knows are passed over, as the protocol wants it; a key that is null counts as missing.
+Unknown keys are ignored, as the protocol requires; a null value counts as missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from session_core.wire.strict_json import find_fault, is_encodable
 
 
 class InvalidDocumentField(Exception):
-    """A field is not what it should be; `path` leads to it, such as `tools[0].name`."""
+    """A field is invalid; `path` leads to it, such as `tools[0].name`."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
@@ -22,10 +22,10 @@ class InvalidDocumentField(Exception):
 
 
 class DocumentFields:
-    """One object of a document; every method names the field in its complaint.
+    """One object of a document; every method names the field in its error.
 
     Raises:
-        WrongField: This is no object.
+        InvalidDocumentField: This is not an object.
     """
 
     def __init__(self, plain: object, path: str = "") -> None:
@@ -35,24 +35,24 @@ class DocumentFields:
         self.path = path
 
     def field_path(self, key: str | int) -> str:
-        """Return the way to a field."""
+        """Return the path of a field."""
         return child_path(self.path, key).removeprefix(".")
 
     def __contains__(self, key: str) -> bool:
         return self.plain.get(key) is not None
 
     def text(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str:
-        """Return a text that must be there."""
+        """Return a required text."""
         if key not in self:
             raise InvalidDocumentField(self.field_path(key), "is missing")
         return check_text(self.plain[key], self.field_path(key), most=most, empty=empty)
 
     def text_or_none(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str | None:
-        """Return a text, or nothing when it is missing."""
+        """Return a text, or None if it is missing."""
         return self.text(key, most=most, empty=empty) if key in self else None
 
     def boolean(self, key: str, *, default: bool = False) -> bool:
-        """Return true or false."""
+        """Return a boolean."""
         value = self.plain.get(key)
         if value is None:
             return default
@@ -61,7 +61,7 @@ class DocumentFields:
         return value
 
     def integer(self, key: str, *, least: int, most: int) -> int | None:
-        """Return a whole number, or nothing when it is missing."""
+        """Return a whole number, or None if it is missing."""
         value = self.plain.get(key)
         if value is None:
             return None
@@ -72,7 +72,7 @@ class DocumentFields:
         return value
 
     def number(self, key: str, *, least: float, most: float) -> float | None:
-        """Return a number, or nothing when it is missing."""
+        """Return a number, or None if it is missing."""
         value = self.plain.get(key)
         if value is None:
             return None
@@ -83,15 +83,15 @@ class DocumentFields:
         return float(value)
 
     def texts(self, key: str, *, most: int, chars: int = MAX_NAME_CHARS, empty: bool = False) -> tuple[str, ...]:
-        """Return a list of texts; an empty one when it is missing."""
+        """Return a list of texts; empty if it is missing."""
         return tuple(check_text(each, path, most=chars, empty=empty) for each, path in self.items(key, most=most))
 
     def objects(self, key: str, *, most: int) -> "Iterator[DocumentFields]":
-        """Go through a list of objects; an empty one when it is missing."""
+        """Iterate over a list of objects; empty if it is missing."""
         return (DocumentFields(each, path) for each, path in self.items(key, most=most))
 
     def items(self, key: str, *, most: int) -> Iterator[tuple[object, str]]:
-        """Go through a list of anything, each with the way there; an empty one when it is missing."""
+        """Iterate over a list of anything, each with its path; empty if it is missing."""
         value = self.plain.get(key)
         if value is None:
             return
@@ -103,21 +103,21 @@ class DocumentFields:
             yield each, f"{self.field_path(key)}[{number}]"
 
     def table(self, key: str) -> "DocumentFields | None":
-        """Return an object within this one, or nothing when it is missing."""
+        """Return an object within this one, or None if it is missing."""
         return DocumentFields(self.plain[key], self.field_path(key)) if key in self else None
 
     def json_object(self, key: str, *, most: int) -> JsonObject:
-        """Return an object of any shape that must be there, frozen, of at most so many characters in all."""
+        """Return a required object of any shape, frozen, with at most so many characters in total."""
         if key not in self:
             raise InvalidDocumentField(self.field_path(key), "is missing")
         return frozen_object(self.plain[key], self.field_path(key), most=most)
 
 
 def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
-    """Freeze a JSON object of any shape after a look at its depth, its numbers and its size.
+    """Freeze a JSON object of any shape after checking its depth, its numbers and its size.
 
     Raises:
-        WrongField: It is no object, no strict JSON, or too large.
+        InvalidDocumentField: It is not an object, not strict JSON, or too large.
     """
     if not isinstance(plain, dict):
         raise InvalidDocumentField(path, mismatch("an object", plain))
@@ -129,10 +129,10 @@ def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
 
 
 def check_text(value: object, path: str, *, most: int, empty: bool = False) -> str:
-    """Return a text that has something in it, is not too long, and can be written out again.
+    """Return a text after checking that it is not empty, not too long, and can be encoded again.
 
     Raises:
-        WrongField: It is anything else.
+        InvalidDocumentField: It is anything else.
     """
     if not isinstance(value, str):
         raise InvalidDocumentField(path, mismatch("text", value))
@@ -146,7 +146,7 @@ def check_text(value: object, path: str, *, most: int, empty: bool = False) -> s
 
 
 def size_of(plain: object) -> int:
-    """Roughly the characters of a document; what has no text counts a little too, or emptiness would be free."""
+    """Return roughly the characters of a document; values without text count a little too, or they would be free."""
     match plain:
         case str():
             return len(plain) + 2

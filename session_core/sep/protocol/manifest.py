@@ -1,7 +1,7 @@
-"""`extension.toml`: what an extension is called, how it is started, and what it wants to be allowed.
+"""`extension.toml`: an extension's name, how it is started, and what it wants to be allowed.
 
-The file comes from whoever wrote the extension. It is read with care and never waited for; keys that nobody knows are
-passed over and remembered, for a misspelt one should not go unnoticed. All of this blocks: call it in a thread.
+The file comes from the extension's author. It is read with care, and reading it never hangs. Unknown keys are ignored
+but recorded, because a misspelt one should not go unnoticed. All of this blocks: call it in a thread.
 """
 
 import errno
@@ -30,9 +30,9 @@ from session_core.wire.strict_json import is_encodable
 
 MANIFEST_FILE: Final = "extension.toml"
 MAX_MANIFEST_BYTES: Final = 64 * 1024
-"""People write this file by hand; what is larger is another file."""
+"""People write this file by hand; a larger file is something else."""
 MAX_HOOK_TIMEOUT_MS: Final = 10 * 60_000
-"""Longer than this, nobody would wait for a tool to begin."""
+"""Nobody would wait longer than this for a tool to start."""
 
 _MAX_DOTS_IN_LINE: Final = 250  # the time to read a key grows with the square of its dots
 _MAX_ARGUMENTS: Final = 256
@@ -69,7 +69,7 @@ class RunSpec:
 
 @attrs.frozen(kw_only=True)
 class SandboxSpec:
-    """The confinement that an extension asks for itself; `memory` is in MiB."""
+    """The sandbox that an extension asks for; `memory` is in MiB."""
 
     image: str | None = None
     memory: int | None = None
@@ -80,7 +80,7 @@ class SandboxSpec:
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """What an extension may do; an empty list of events does not narrow what it is told."""
+    """What an extension may do; an empty list of events does not narrow its subscriptions."""
 
     events: tuple[str, ...] = ()
     enabled: frozenset[Capability] = frozenset(CAPABILITIES)
@@ -97,10 +97,10 @@ class ManifestResources:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """What stands in `extension.toml`.
+    """The contents of `extension.toml`.
 
     Attributes:
-        remarks: One sentence for each thing in it that has no effect.
+        remarks: One sentence for each entry that has no effect.
         digest: SHA-256 of the bytes that were read.
     """
 
@@ -127,7 +127,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of the extension that lies in a folder; a link in its place is not followed.
+    """Read the manifest in an extension's folder; a symlink in its place is not followed.
 
     Raises:
         ManifestInvalid: It is missing, cannot be read, or something in it is wrong.
@@ -142,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _content(file: Path) -> bytes:
-    # Without O_NONBLOCK, a pipe of that name would hang us.
+    # Without O_NONBLOCK, opening a pipe of that name would hang.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
         with ExitStack() as opened:
@@ -174,7 +174,7 @@ def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
         raise ManifestInvalid(f"{_format_path(file)}: it is not text in UTF-8 (at byte {error.start})") from None
     except RecursionError:
         raise ManifestInvalid(f"{_format_path(file)}: it is nested too deeply") from None
-    except ValueError as error:  # tomllib tells the line; the digits of a number may also be too many
+    except ValueError as error:  # tomllib names the line; a number may also have too many digits
         raise ManifestInvalid(f"{_format_path(file)}: this is not TOML: {error}") from None
 
 
@@ -293,12 +293,12 @@ def _unknown(fields: DocumentFields, known: tuple[str, ...]) -> list[str]:
     unknown = [key for key in fields.plain if key not in known]
     return [
         f"{fields.field_path(key)[:MAX_NAME_CHARS]} is not known here and has no effect{_suggest_key(key, known)}"
-        for key in unknown[:_MAX_REMARKS]  # to look for what was meant takes time
+        for key in unknown[:_MAX_REMARKS]  # searching for the intended name takes time
     ]
 
 
 def _check_slip(fields: DocumentFields, key: str) -> None:
-    """Refuse a table without a key that it needs and with one that is spelt nearly so."""
+    """Refuse a table that lacks a required key and has a similarly spelt one."""
     if key in fields.plain:
         return
     there = [each[:MAX_NAME_CHARS] for each in islice(fields.plain, _MAX_REMARKS)]

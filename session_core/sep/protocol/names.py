@@ -1,4 +1,4 @@
-"""The words of the protocol: hooks, events, kinds of dialogs, capabilities and error codes."""
+"""The names of the protocol: hooks, events, kinds of dialogs, capabilities and error codes."""
 
 import re
 from typing import Final, Literal, get_args
@@ -31,7 +31,7 @@ HookName = Literal[
 ]
 HOOKS: Final[tuple[HookName, ...]] = get_args(HookName)
 FAIL_CLOSED: Final[frozenset[HookName]] = frozenset({"tool_call", "user_bash"})
-"""Places where a hook that fails means no."""
+"""Hooks whose failure counts as a veto."""
 
 EventName = Literal[
     "agent_start",
@@ -57,13 +57,13 @@ EVENTS: Final[tuple[EventName, ...]] = get_args(EventName)
 
 UI_KINDS: Final[tuple[UiKind, ...]] = get_args(UiKind)
 QUESTIONS: Final[frozenset[UiKind]] = frozenset({"select", "confirm", "input"})
-"""Kinds that wait for somebody; the others only show something."""
+"""Kinds that wait for an answer; the others only show something."""
 
 Capability = Literal["tools", "commands", "ui", "exec", "kv", "bus", "session", "providers"]
 CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
 
 ALL_TOOLS: Final = "*"
-"""In `tools/set_active`: every tool that the session may use, also those that come later."""
+"""In `tools/set_active`: every tool that the session may use, including later ones."""
 
 _EXTENSION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -72,5 +72,5 @@ Mode = Literal["tui", "web", "widget", "cli", "headless"]
 
 
 def is_extension_name(name: str) -> bool:
-    """Tell whether an extension may be called so: no dots, which part it from its tools, and nothing of a path."""
+    """Return whether a name is valid for an extension: no dots, which separate it from its tools, and no path parts."""
     return _EXTENSION_NAME.fullmatch(name) is not None

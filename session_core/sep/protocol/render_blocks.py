@@ -1,7 +1,7 @@
-"""Blocks that an extension wants shown: plain data of few kinds, which every frontend draws in its own way.
+"""Blocks that an extension wants shown: plain data of a few kinds, which each frontend draws in its own way.
 
-A kind that nobody knows yet passes if it brings a plain `text` to show in its place. In the template of a message
-renderer, `{{path}}` may stand where a number is expected.
+An unknown kind is accepted if it has a plain `text` to show instead. In the template of a renderer, `{{path}}` may
+stand in place of a number.
 """
 
 from typing import Final, Literal, get_args
@@ -14,7 +14,7 @@ from session_core.wire.error_text import mismatch, quote_text
 BlockKind = Literal["markdown", "keyvalue", "table", "diff", "progress", "stack", "widget"]
 BLOCK_KINDS: Final[tuple[BlockKind, ...]] = get_args(BlockKind)
 MAX_BLOCK_DEPTH: Final = 8
-"""Stacks and widgets within each other; no screen shows more."""
+"""The deepest nesting of stacks and widgets; no screen shows more."""
 MAX_BLOCK_ITEMS: Final = 1_000
 """Rows, cells of a row, children and keys of one block."""
 
@@ -22,10 +22,10 @@ _MAX_CELL_CHARS: Final = 10_000
 
 
 def read_render_block(plain: object, path: str = "", *, template: bool = False) -> JsonObject:
-    """Check a block all the way down and return it as it was given.
+    """Check a block all the way down, and return it unchanged.
 
     Raises:
-        WrongField: It is not a block that a frontend could show.
+        InvalidDocumentField: It is not a block that a frontend could show.
     """
     frozen = frozen_object(plain, path, most=MAX_SHOWN_CHARS)
     _check(DocumentFields(plain, path), 0, template=template)
@@ -105,7 +105,7 @@ def _required(block: DocumentFields, key: str) -> str:
 
 
 def _check_cell(value: object, path: str) -> None:
-    """A cell is a text; numbers and truths are shown as such."""
+    """Check that a cell is a text, a number, a boolean or null."""
     if not isinstance(value, str | int | float | bool | None):
         raise InvalidDocumentField(path, mismatch("text or a number", value))
     if isinstance(value, str) and len(value) > _MAX_CELL_CHARS:

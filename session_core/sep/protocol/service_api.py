@@ -1,4 +1,4 @@
-"""What the service does for extensions. The host has checked who asks, and the shape of what is asked."""
+"""What the service does for extensions. The host has already checked the caller and the shape of the request."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
@@ -14,10 +14,10 @@ DeliverAs = Literal["steer", "follow_up", "next_turn"]
 
 @attrs.frozen(kw_only=True)
 class ExtensionCaller:
-    """On whose behalf something is done: an extension, within a dispatch that concerns a session.
+    """The caller: an extension, within a dispatch that belongs to a session.
 
-    What comes is to be done: a session action that is sent again within its dispatch does not get this far. `turn_id`
-    is the turn that waits for the dispatch, if one does.
+    Every call must be carried out: repeated session actions within a dispatch do not get this far. `turn_id` is the
+    turn that waits for the dispatch, if any.
     """
 
     extension: str
@@ -27,7 +27,7 @@ class ExtensionCaller:
 
 @attrs.frozen(kw_only=True)
 class ProgramResult:
-    """What a program said, and how it ended."""
+    """The output and exit code of a program."""
 
     stdout: str
     stderr: str
@@ -35,58 +35,58 @@ class ProgramResult:
 
 
 class Delegate(Protocol):
-    """The service, as extensions reach it. Every method may raise `RpcFailed`; errors of the service become one."""
+    """The service, as extensions reach it. Every method may raise `RpcFailed`; the service's errors become one."""
 
     def ui_kinds(self) -> frozenset[UiKind]:
-        """Which kinds of dialogs and displays somebody watching can deal with now."""
+        """Return the kinds of dialogs and displays that somebody watching can handle now."""
         ...
 
     async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
-        """Put a message into the conversation."""
+        """Add a message to the conversation."""
         ...
 
     async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
-        """Say something as if the user had typed it."""
+        """Send a message as if the user had typed it."""
         ...
 
     async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
-        """Keep something with the session that no model is ever shown."""
+        """Store an entry with the session; models never see it."""
         ...
 
     async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
-        """Choose the session's model."""
+        """Set the session's model."""
         ...
 
     async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
-        """Tell how the session is."""
+        """Return the state of the session."""
         ...
 
     async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Open a dialog and wait for its answer, or show something; `{"cancelled": True}` when it was dismissed."""
+        """Open a dialog and wait for its answer, or show something; `{"cancelled": True}` if it was dismissed."""
         ...
 
     async def run_program(
         self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> ProgramResult:
-        """Run a program through the same gate and confinement as the shell tool."""
+        """Run a program through the same permission checks and sandbox as the shell tool."""
         ...
 
     def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Narrow which tools the session's model is shown; returns those that are, never more than it is allowed."""
+        """Narrow the tools that the session's model sees; returns those it sees, never more than it is allowed."""
         ...
 
     async def kv_get(self, extension: str, key: str) -> Any:
-        """Return what an extension has kept under a key; nothing when there is none."""
+        """Return an extension's value for a key; None if there is none."""
         ...
 
     async def kv_set(self, extension: str, key: str, value: Any) -> None:
-        """Keep a value, durably."""
+        """Store a value durably."""
         ...
 
     async def kv_delete(self, extension: str, key: str) -> None:
-        """Let go of a value."""
+        """Delete a value."""
         ...
 
     async def kv_list(self, extension: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys that begin so."""
+        """Return the keys that start with a prefix."""
         ...

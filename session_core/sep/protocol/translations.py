@@ -1,6 +1,6 @@
-"""What each event of a session is for extensions: one small function per event, collected in `TRANSLATIONS`.
+"""Translations of session events for extensions: one small function per event, collected in `TRANSLATIONS`.
 
-They read and keep what is under way (`TranslationState`). Every function must be total: events may be missing.
+The functions read and update what is in progress (`TranslationState`). Each must be total: events may be missing.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +17,12 @@ from session_core.vocabulary.messages import PartKind, Usage
 
 Payload = Callable[[], Mapping[str, Any]]
 TranslatedEvents = tuple[tuple[EventName, Payload], ...]
-"""Names with what makes their payloads, which is only asked for where somebody wants to know."""
+"""Names with functions that build the payloads, called only if somebody has subscribed."""
 
 
 @attrs.define(eq=False)
 class TranslationState:
-    """What is under way in a session, as far as later events need it."""
+    """What is in progress in a session, as far as later events need it."""
 
     session_id: SessionId
     in_turn: bool = False
@@ -31,9 +31,9 @@ class TranslationState:
     message_id: MessageId | None = None
     kind: PartKind = "text"
     tool: str | None = None
-    """The tool that the answer is just calling."""
+    """The tool that the answer is currently calling."""
     calls: dict[CallId, str] = attrs.field(factory=dict)
-    """Tools that run, by their calls."""
+    """Running tools, by call."""
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _sum(*numbers: int) -> int:
-    """Add numbers that may each be as large as JSON takes them."""
+    """Add numbers, each of which may be as large as JSON allows."""
     return max(-MAX_INTEGER, min(sum(numbers), MAX_INTEGER))
 
 

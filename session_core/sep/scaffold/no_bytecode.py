@@ -1,7 +1,7 @@
-"""A pytest plugin for the folder of an extension: no test run leaves compiled files in it.
+"""A pytest plugin for an extension's folder: test runs leave no compiled files in it.
 
-The folder has to stay as somebody agreed to it. pytest loads this before any file of the folder, and so before Python
-could write the first one.
+The folder has to stay as a person agreed to it. pytest loads this plugin before any file of the folder, so before
+Python could write the first compiled file.
 """
 
 import sys

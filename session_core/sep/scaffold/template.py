@@ -1,4 +1,4 @@
-"""Making the folder of a new extension out of a template, whole or not at all. This blocks."""
+"""Creates the folder of a new extension from a template, completely or not at all. This blocks."""
 
 import json
 import keyword
@@ -22,15 +22,15 @@ from session_core.sep.protocol.names import Capability, is_extension_name
 from session_core.wire.error_text import quote_text
 
 
-# --- the templates for extensions, and in what they differ apart from their files -------------------------------------
+# --- the templates for extensions, and how they differ apart from their files -----------------------------------------
 @attrs.frozen(kw_only=True)
 class ExtensionTemplate:
-    """A template; texts hold `@NAME@` where the name of the extension is to stand.
+    """A template; `@NAME@` in its texts stands for the name of the extension.
 
     Attributes:
         about: What the extension does, for its README.
-        capabilities: What it may use.
-        settings: Further lines of its manifest, above all tables.
+        capabilities: The capabilities it needs.
+        settings: Further lines of its manifest, before all tables.
         use: A command line that shows it at work.
     """
 
@@ -80,7 +80,7 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
         ),
     }
 )
-"""By the name that people choose them by; the first one is the usual one."""
+"""The templates, by the name that people choose; the first is the default."""
 
 
 # --- template ---------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ _USUAL_PYTHON: Final = "python3"
 
 @attrs.frozen(kw_only=True)
 class NewExtension:
-    """A folder that was made; `files` are the names in it, the source first."""
+    """A created folder; `files` are the names in it, the source first."""
 
     name: str
     template: str
@@ -101,17 +101,17 @@ class NewExtension:
 
 
 def scaffold_extension(name: str, template: str, folder: Path, *, python: str = sys.executable) -> NewExtension:
-    """Make the folder of a new extension, which works as it is; folders above it are made too.
+    """Create the folder of a new extension, which works as it is; parent folders are created too.
 
     Args:
-        name: What the extension is called.
+        name: The name of the extension.
         template: One of `KINDS`.
-        folder: Where; there must be nothing there yet.
-        python: The interpreter it is to be started with, in which session-core is installed.
+        folder: Where to create it; nothing may exist there yet.
+        python: The interpreter to start it with, in which session-core is installed.
 
     Raises:
-        InvalidInput: The name or the template is none, or the folder cannot be made.
-        Conflict: There is something in that place already; it is left as it is.
+        InvalidInput: The name or the template is invalid, or the folder cannot be created.
+        Conflict: Something exists there already; it is left as it is.
     """
     if not is_extension_name(name):
         raise InvalidInput(
@@ -129,7 +129,7 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
     try:
         _put(folder, contents)
     except OSError as error:
-        # Another process may have been quicker.
+        # Another process may have been faster.
         if os.path.lexists(folder):
             raise _build_conflict(folder) from error
         why = f"the folder {str(folder)!r} cannot be made: {error.strerror}"
@@ -140,29 +140,29 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
 
 
 def module_name(name: str) -> str:
-    """Return what the source of an extension is called: one that no other module is hidden by.
+    """Return a module name for an extension's source that hides no other module.
 
-    The folder of a program comes first on its path, so that a `calendar.py` in it would be what everything in the
-    process gets by `import calendar`.
+    A program's folder comes first on its path, so a `calendar.py` in it would be what the whole process gets from
+    `import calendar`.
     """
     module = name.replace("-", "_")
     if module[0].isdigit():
         module = f"extension_{module}"
-    here = {"", str(Path.cwd())}  # what lies where somebody happens to work is not on the path later
+    here = {"", str(Path.cwd())}  # the current directory will not be on the path later
     path = [place for place in sys.path if place not in here]
     taken = (
         keyword.iskeyword(module)
         or keyword.issoftkeyword(module)
         or module == _MODULE_OF_PYTEST
         or module in sys.stdlib_module_names
-        or module in sys.modules  # what is at work here will be at work there: this package, and what it uses
+        or module in sys.modules  # modules loaded here will be loaded there too: this package, and what it uses
         or PathFinder.find_spec(module, path) is not None
     )
     return f"{module}_extension" if taken else module
 
 
 def _render_files(template: str, kind: ExtensionTemplate, name: str, module: str, python: str) -> dict[str, str]:
-    # What cannot be written into the manifest is better found by name.
+    # An interpreter that cannot be written into the manifest is better found by name.
     interpreter = python if python and python.isprintable() else _USUAL_PYTHON
     values = {
         "NAME": name,
@@ -197,7 +197,7 @@ def _put(folder: Path, contents: Mapping[str, str]) -> None:
     if os.path.lexists(folder):
         raise _build_conflict(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside it, so that the last step is one that succeeds or changes nothing. The folder inside gets the usual rights.
+    # Next to it, so that the last step either succeeds or changes nothing. The inner folder gets the usual permissions.
     with tempfile.TemporaryDirectory(prefix=".new-extension-", dir=folder.parent) as workshop:
         made = Path(workshop) / "made"
         made.mkdir()

@@ -1,13 +1,21 @@
 """Writing extensions in Python: `from session_core.sep.sdk import Extension`.
 
-- `extension`: `Extension` and its decorators; `registry` keeps what they register, `json_types` turns type hints into
-  JSON schemas and back, `signatures` refuses what could not work.
-- `contexts`: what handlers are given; `ports`: the session, people, kept values and others that they reach.
+    ext = Extension("hello")
+
+    @ext.tool(description="Greet somebody.")
+    def greet(name: str) -> str:
+        return f"Hello, {name}!"
+
+    ext.serve()
+
+- `extension`: `Extension` and its decorators; `registry` holds what they register, `json_types` turns type hints into
+  JSON schemas and reads values by them, `signatures` rejects functions that could not work.
+- `contexts`: what handlers receive; `ports`: the session, people, stored values and so on, as handlers use them.
 - `answers`: what handlers return; `model_calls`: models that stream; `render`: blocks that frontends draw.
-- `runtime`: the protocol's other side; `stdio`: stdin and stdout, kept safe; `link`: the way to the host.
-- `failures`: what the host refuses, as exceptions.
-- `testing`: a host in memory, for tests.
-  (parts: `testing_answers`, `testing_life`, `testing_link`, `testing_world`)
+- `runtime`: the extension's side of the protocol; `stdio`: protects stdin and stdout; `link`: the connection to the
+  host.
+- `failures`: the host's errors, as exceptions.
+- `testing`: an in-memory host for tests (parts: `testing_answers`, `testing_life`, `testing_link`, `testing_world`).
 """
 
 from session_core.sep.sdk import render as render

@@ -1,4 +1,4 @@
-"""What handlers return: results of tools, outcomes of hooks, completions, answers of models, logins."""
+"""What handlers return: tool results, hook outcomes, completions, model answers, credentials."""
 
 import dataclasses
 import inspect
@@ -11,12 +11,12 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class ToolResult:
-    """What a tool has to say, where text alone is not enough.
+    """The result of a tool, for when plain text is not enough.
 
     Attributes:
-        content: What the model reads.
-        is_error: It did not work.
-        details: Any JSON for whoever shows or reads the result; the model is not shown it.
+        content: The text for the model.
+        is_error: Whether the call failed.
+        details: Any JSON for frontends and other readers of the result; the model does not see it.
     """
 
     content: str
@@ -24,16 +24,16 @@ class ToolResult:
     details: Any = None
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         details_entry = {} if self.details is None else {"details": self.details}
         return {"content": self.content, "is_error": self.is_error, **details_entry}
 
 
 def tool_result(returned: object) -> ToolResult:
-    """Make a result of whatever a tool has returned: text is itself, nothing is empty, other things are JSON.
+    """Convert a tool's return value to a result: text stays as it is, None becomes empty, anything else becomes JSON.
 
     Raises:
-        TypeError: It has no form in JSON.
+        TypeError: The value cannot be written as JSON.
     """
     if isinstance(returned, ToolResult):
         return returned
@@ -52,21 +52,21 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if inspect.iscoroutine(value):
-        value.close()  # or Python warns of it somewhere else, later
+        value.close()  # otherwise Python warns about it later, somewhere else
         raise TypeError("a tool returned something that was never awaited: an `await` is missing in it")
     raise TypeError(f"a tool returned a {type(value).__name__}, which has no form in JSON; return text or a ToolResult")
 
 
 @attrs.frozen
 class Block:
-    """A hook says no; see `block`."""
+    """A hook's veto; see `block`."""
 
     reason: str | None = None
 
 
 @attrs.frozen
 class Patch:
-    """A hook lays these keys over its input; see `patch`."""
+    """Keys that a hook lays over its input; see `patch`."""
 
     changes: Mapping[str, Any]
 
@@ -75,7 +75,7 @@ HookReturn = Block | Patch | None
 
 
 def block(reason: str | None = None) -> Block:
-    """Return this from a hook to say no."""
+    """Return this from a hook to veto what is about to happen."""
     return Block(reason)
 
 
@@ -85,12 +85,12 @@ def patch(changes: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
 
 
 def hook_outcome(hook: str, given: Mapping[str, Any], returned: Iterable[HookReturn]) -> dict[str, Any]:
-    """Put together what several handlers of one hook have said: the first no wins, patches are laid over each other.
+    """Combine the returns of all handlers of one hook: the first block wins, patches are laid over each other.
 
-    What changes is sent whole: some hosts replace the value by the patch.
+    Each changed value is sent whole, because some hosts replace the value with the patch.
 
     Raises:
-        TypeError: A handler has returned something else.
+        TypeError: A handler returned something else.
     """
     changed: dict[str, Any] | None = None
     for each in returned:
@@ -108,14 +108,14 @@ def hook_outcome(hook: str, given: Mapping[str, Any], returned: Iterable[HookRet
 
 @attrs.frozen
 class CommandCompletion:
-    """What could stand behind a command, and what it means."""
+    """A possible continuation of a command's arguments, with its meaning."""
 
     value: str
     description: str | None = None
 
 
 def completions(returned: Iterable[str | CommandCompletion] | str | None) -> dict[str, Any]:
-    """Return the form of completions in the protocol; a single text is one of them."""
+    """Return the wire form of completions; a single text counts as one completion."""
     several = (returned,) if isinstance(returned, str) else returned or ()
     known = [each if isinstance(each, CommandCompletion) else CommandCompletion(each) for each in several]
     return {
@@ -128,7 +128,7 @@ def completions(returned: Iterable[str | CommandCompletion] | str | None) -> dic
 
 @attrs.frozen(kw_only=True)
 class ExecResult:
-    """How a program has ended, and what it said."""
+    """The exit code and output of a program."""
 
     exit_code: int
     stdout: str
@@ -137,33 +137,33 @@ class ExecResult:
 
 @attrs.frozen(kw_only=True)
 class ToolCall:
-    """A model calls a tool."""
+    """A model's call of a tool."""
 
     id: str
     name: str
     arguments: Mapping[str, Any] = attrs.field(factory=dict)
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         return {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
 
 
 @attrs.frozen(kw_only=True)
 class TokenUsage:
-    """What an answer has used, in tokens."""
+    """The tokens that an answer used."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
 
     def wire(self) -> dict[str, int]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         return {**attrs.asdict(self), "total_tokens": self.prompt_tokens + self.completion_tokens}
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """The whole answer of a model."""
+    """The complete answer of a model."""
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -173,7 +173,7 @@ class Answer:
     resolved_model: str | None = None
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         found: dict[str, Any] = {"content": self.content, "finish_reason": self.finish_reason}
         if self.tool_calls:
             found["tool_calls"] = [each.wire() for each in self.tool_calls]
@@ -188,15 +188,15 @@ class Answer:
 
 @attrs.frozen(kw_only=True)
 class Credentials:
-    """A login to a provider; the host keeps it and hands it back with each request."""
+    """A login to a provider; the host stores it and passes it back with each request."""
 
     api_key: str | None = attrs.field(default=None, repr=False)
     access_token: str | None = attrs.field(default=None, repr=False)
     refresh_token: str | None = attrs.field(default=None, repr=False)
     expires_at: int | None = None
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     extra: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         return {name: each for name, each in attrs.asdict(self).items() if each is not None}

@@ -1,4 +1,4 @@
-"""What handlers are given: one context for each call, with what it is about and what can be reached from it."""
+"""The contexts that handlers receive: one per call, with its input and access to the host."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _object(params: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return an object of the params, which may be missing."""
+    """Return an object from the params, or an empty one if it is missing."""
     found = params.get(key)
     if not isinstance(found, dict | None):
         raise RpcFailed(INVALID_PARAMS, f"{key} must be an object")
@@ -26,18 +26,18 @@ def _object(params: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _object_or_empty(params: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return an object of an event, whose sender could not be told that it is none."""
+    """Return an object from an event, or an empty one if it is malformed: an event's sender cannot get an error."""
     found = params.get(key)
     return dict(found) if isinstance(found, dict) else {}
 
 
 class Context:
-    """What every handler can reach.
+    """What every handler can use.
 
     Attributes:
-        session: The session it was called for.
-        ui: People who are watching.
-        kv: Values kept for this extension.
+        session: The session that the handler was called for.
+        ui: The people who are watching.
+        kv: Stored values of this extension.
         bus: Other extensions.
         log: The log of this extension.
     """
@@ -55,12 +55,12 @@ class Context:
 
     @property
     def host(self) -> HostInfo:
-        """What the host has said about itself."""
+        """What the host said about itself in the handshake."""
         return self._link.host
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more: an async handler is ended by itself, a plain one looks here."""
+        """Whether nobody waits for the answer any more. Async handlers are cancelled; plain ones should check this."""
         try:
             return self._cancelled or trio.current_effective_deadline() == -math.inf
         except RuntimeError:  # in a thread
@@ -68,23 +68,23 @@ class Context:
 
     @property
     def session_id(self) -> str | None:
-        """The session it was called for, where the host says so."""
+        """The session that the handler was called for, if the host names one."""
         found = self._wire.get("session_id")
         return found if isinstance(found, str) else None
 
     def mark_cancelled(self) -> None:
-        """Hear that nobody waits for the answer any more."""
+        """Record that nobody waits for the answer any more."""
         self._cancelled = True
 
     def has_ui(self, kind: UiKind) -> bool:
-        """Tell whether somebody could see or answer this kind when the extension was started.
+        """Return whether somebody could see or answer this kind of request when the extension started.
 
-        People come and go: where it matters, try, and catch `NoUi`.
+        People come and go. Where it matters, just try, and catch `NoUi`.
         """
         return kind in self._link.host.ui_kinds
 
     def flag(self, name: str) -> Any:
-        """Return the value of a flag that was declared by `Extension.flag`: as people set it, or else its default.
+        """Return the value of a flag declared with `Extension.flag`: the one people set, or its default.
 
         Raises:
             KeyError: There is no such flag.
@@ -94,49 +94,49 @@ class Context:
         return default if found is None else found
 
     async def exec(self, command: str, *args: str, cwd: str | None = None) -> ExecResult:
-        """Run a program, by the same rules and in the same sandbox as the commands of the model.
+        """Run a program under the same rules and in the same sandbox as the model's commands.
 
         Raises:
-            Refused: A person or a rule has said no.
+            Refused: A person or a rule refused it.
         """
         params: dict[str, Any] = {"command": command, "args": list(args), "context": dict(self._wire)}
         answer = await self._link.ask("exec/run", params if cwd is None else {**params, "cwd": cwd})
         return ExecResult(exit_code=answer["exit_code"], stdout=answer["stdout"], stderr=answer["stderr"])
 
     async def state(self) -> dict[str, Any]:
-        """Tell how the session is."""
+        """Return the state of the session."""
         return await self.session.state()
 
     async def set_active(self, tools: Iterable[str]) -> list[str]:
-        """Narrow which tools the session's model is shown; returns those it is shown now. `["*"]` shows all again."""
+        """Narrow the tools that the session's model sees; returns those it sees now. `["*"]` shows all again."""
         params = {"tools": list(tools), **({"context": dict(self._wire)} if self._wire else {})}
         answer = await self._link.ask("tools/set_active", params)
         return list(answer.get("active", ())) if isinstance(answer, dict) else []
 
     async def update_registry(self) -> None:
-        """Tell the host what was registered since the last time: decorators work at any time."""
+        """Report new registrations to the host. Decorators work at any time; call this after using them late."""
         registry = self._extension.registry
         everything = registry.wire()
         if news := registry.find_unreported(everything):
             await self._link.tell("registry/update", news)
-            registry.reported = everything  # and not what was registered meanwhile
+            registry.reported = everything  # not what was registered during the request
 
     def on_shutdown(self, cleanup: Callable[[], Any]) -> Callable[[], Any]:
-        """Have a function called, async or not, before the extension ends; the last one first."""
+        """Call a function, async or not, before the extension ends. Functions run in reverse order of registration."""
         self._link.cleanups.append(cleanup)
         return cleanup
 
     def wait(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call something async from a plain handler, or a thread of its own: `ctx.wait(ctx.kv.get, "key")`."""
+        """Call an async function from a plain handler or from your own thread: `ctx.wait(ctx.kv.get, "key")`."""
         return self._link.wait(function, args)
 
 
 class ToolCallContext(Context):
-    """A call of a tool.
+    """The context of a tool call.
 
     Attributes:
-        args: The arguments, as they came.
-        call_id: The name of this call.
+        args: The arguments, as received.
+        call_id: The id of this call.
     """
 
     def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
@@ -145,19 +145,19 @@ class ToolCallContext(Context):
         self.call_id = str(params.get("call_id", ""))
 
     def progress(self, value: float | None = None, message: str | None = None, *, details: Any = None) -> None:
-        """Tell how far it is, from 0 to 1, and what it is doing; from any thread, and never waits."""
+        """Report progress from 0 to 1, and what the tool is doing. Works from any thread and never blocks."""
         values = {"progress": value, "message": message, "details": details}
         news = {name: each for name, each in values.items() if each is not None}
         self._link.tell_now("tool/update", {"call_id": self.call_id, **news})
 
 
 class CommandContext(Context):
-    """A command that somebody has typed.
+    """The context of a command that somebody typed.
 
     Attributes:
-        args: What was typed behind it, as the host sent it.
-        text: The same as it was typed.
-        words: The words in it, as a shell sees them.
+        args: The arguments, as the host sent them.
+        text: The arguments as they were typed.
+        words: The arguments split into words as a shell would.
     """
 
     def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
@@ -170,11 +170,11 @@ class CommandContext(Context):
 
 
 class HookContext(Context):
-    """A place in a turn where extensions are asked.
+    """The context of a hook, which may block or change what is about to happen.
 
     Attributes:
-        hook: Which one.
-        input: What it is about; a patch is laid over it.
+        hook: The name of the hook.
+        input: What is about to happen; a patch is laid over it.
     """
 
     def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
@@ -184,12 +184,12 @@ class HookContext(Context):
 
 
 class EventContext(Context):
-    """Something has happened; no session can be acted in from here.
+    """The context of an event. Handlers of events cannot act in a session.
 
     Attributes:
-        event: What.
-        payload: More about it.
-        seq: Its number; a gap means that some were lost, see the event `events_lost`.
+        event: The name of the event.
+        payload: The data of the event.
+        seq: Its number. A gap means that events were lost; see the event `events_lost`.
     """
 
     def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
@@ -200,19 +200,19 @@ class EventContext(Context):
 
     @property
     def session_id(self) -> str | None:
-        """The session it happened in, where the host says so."""
+        """The session that the event belongs to, if the host names one."""
         found = self.payload.get("session_id")
         return found if isinstance(found, str) else super().session_id
 
 
 @attrs.frozen(kw_only=True)
 class CompletionRequest:
-    """What a model is asked.
+    """A request to a model.
 
     Attributes:
-        messages: Objects with `role` and `content`, and more where there is more.
-        credentials: What the host keeps of a login, if there is one.
-        raw: Everything as it came.
+        messages: Objects with `role` and `content`, and further keys where they apply.
+        credentials: The stored login, if there is one.
+        raw: The whole request, as received.
     """
 
     provider: str
@@ -228,13 +228,13 @@ class CompletionRequest:
 
     @property
     def last_user_text(self) -> str:
-        """The newest words of the user."""
+        """The text of the newest user message."""
         said = (each.get("content") for each in reversed(self.messages) if each.get("role") == "user")
         return next((text for text in said if isinstance(text, str)), "")
 
 
 def completion_request(params: Mapping[str, Any]) -> CompletionRequest:
-    """Read what a model is asked; what is missing or odd is left out."""
+    """Read a request to a model; missing or malformed fields are left out."""
 
     def objects(key: str) -> tuple[Mapping[str, Any], ...]:
         found = params.get(key)
@@ -255,9 +255,9 @@ def completion_request(params: Mapping[str, Any]) -> CompletionRequest:
 
 
 class ProviderContext(Context):
-    """A question to a model of this extension, or a login.
+    """The context of a model request or of a login.
 
-    What is streamed by `delta` and its siblings is shown at once. The answer may repeat it.
+    Whatever `delta` and its siblings stream is shown at once. The final answer may repeat it.
     """
 
     def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
@@ -270,15 +270,15 @@ class ProviderContext(Context):
         await self._stream({"type": "Delta", "content": text})
 
     async def reasoning(self, text: str) -> None:
-        """Stream a piece of what the model thinks."""
+        """Stream a piece of the model's reasoning."""
         await self._stream({"type": "Reasoning", "content": text})
 
     async def usage(self, usage: TokenUsage) -> None:
-        """Tell what has been used so far."""
+        """Report the tokens used so far."""
         await self._stream({"type": "Usage", **usage.wire()})
 
     async def tool_call(self, tool_call: ToolCall, arguments: str) -> None:
-        """Stream a call of a tool, with its arguments as JSON text."""
+        """Stream a tool call, with its arguments as JSON text."""
         index, self._calls = self._calls, self._calls + 1
         await self._stream({"type": "ToolCallStart", "index": index, "id": tool_call.id, "name": tool_call.name})
         await self._stream({"type": "ToolCallArgumentsDelta", "index": index, "arguments_chunk": arguments})

@@ -1,7 +1,8 @@
-"""`Extension`: what an author writes. Decorators register functions, `serve` speaks to the host.
+"""`Extension`, the class that authors use. Decorators register functions, and `serve` talks to the host.
 
-A decorated function may be async, or plain: then it runs in a thread and may block. It gets a context first, which
-tells what it is about and reaches the host. Tools get one only if they ask for it by a first parameter called `ctx`.
+Decorated functions may be async or plain. A plain function runs in a thread, so it may block. Every function gets a
+context as its first argument, which describes the call and gives access to the host. A tool gets one only if its first
+parameter is called `ctx` or has the type of a context.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,18 +37,18 @@ from session_core.sep.sdk.signatures import (
 )
 
 KNOWN_EVENTS = (*EVENTS, "events_lost")
-"""What a host tells; the last one when it had to leave some out."""
+"""The events that a host sends; `events_lost` says that it had to drop some."""
 
 
 class Extension:
-    """An extension.
+    """An extension: create one, register functions with its decorators, then call `serve`.
 
     Args:
-        name: Its name, the same as in `extension.toml`.
+        name: Its name, as in `extension.toml`.
         version: Its version.
 
     Raises:
-        ValueError: No extension can be called so.
+        ValueError: The name is not a valid extension name.
     """
 
     def __init__(self, name: str, version: str = "0.1.0") -> None:
@@ -83,23 +84,23 @@ class Extension:
         parameters: Mapping[str, Any] | type | None = None,
         deferred: bool = False,
     ) -> RegisteredTool | Callable[[Handler], RegisteredTool]:
-        """Register a tool; models know it as `<extension>.<name>`.
+        """Register a tool, which models know as `<extension>.<name>`.
 
-        Its description is the docstring. Its parameters are those of the function, by their type hints;
-        `Annotated[str, "..."]` describes one. With `parameters`, an attrs class or a JSON schema, the function gets one
-        object instead: an instance, or the dict. It returns text, a `ToolResult`, or anything that JSON can hold, and
-        raises `ToolError` for what the model should know.
+        The docstring becomes the description. The parameters and their type hints become the JSON schema;
+        `Annotated[str, "..."]` describes a parameter. With `parameters`, an attrs class or a JSON schema, the function
+        gets one object instead: an instance of the class, or a dict. It returns text, a `ToolResult` or any JSON value,
+        and raises `ToolError` to tell the model what went wrong.
 
         Args:
-            function: The function, when used without brackets.
-            name: Another name than that of the function.
-            description: Another description than the docstring.
-            parameters: Its parameters, if the hints do not tell.
-            deferred: Models are not shown it before they search for it.
+            function: The function, when the decorator is used without parentheses.
+            name: The tool's name, instead of the function's.
+            description: The description, instead of the docstring.
+            parameters: The parameters, where type hints cannot describe them.
+            deferred: Whether models see the tool only after they search for it.
 
         Raises:
-            TypeError: This is no function that could be called so.
-            ValueError: There is a tool of that name.
+            TypeError: This is not a function, or it cannot be called as a tool.
+            ValueError: There is already a tool with this name.
         """
 
         def register(function: Handler) -> RegisteredTool:
@@ -139,12 +140,12 @@ class Extension:
     ) -> Callable[[Handler], RegisteredProvider]:
         """Register a provider of models: `(ctx, request) -> text or Answer`, or an async generator of pieces.
 
-        A generator yields text, `Reasoning`, `ToolCall` and `Usage`, each of which is shown at once. What is returned
-        has `.login` and `.refresh`, decorators for providers that people log in to.
+        A generator yields text, `Reasoning`, `ToolCall` and `TokenUsage`; each piece is shown at once. The returned
+        object has the decorators `.login` and `.refresh`, for providers that need a login.
 
         Raises:
-            TypeError: It has no name, no models, or a function that cannot be called so.
-            ValueError: There is a provider of that name.
+            TypeError: The name or the models are missing, or the function cannot be called this way.
+            ValueError: There is already a provider with this name.
         """
         check_name_given(name, "provider", '"name", models=["model"]')
         if models is None or isinstance(models, str):
@@ -177,13 +178,13 @@ class Extension:
     def command(
         self, function: Handler | None = None, /, *, name: str | None = None, description: str | None = None
     ) -> RegisteredCommand | Callable[[Handler], RegisteredCommand]:
-        """Register a slash command: `(ctx) -> text or nothing`. What is returned has `.complete`, a decorator.
+        """Register a slash command: `(ctx) -> text or None`. The returned object has a decorator `.complete`.
 
-        It is called like the function, with `-` in place of `_`: people type `/run-git` for `run_git`.
+        The name is that of the function, with `-` for `_`: people type `/run-git` to call `run_git`.
 
         Raises:
-            TypeError: This is no function that could be called so.
-            ValueError: There is a command of that name.
+            TypeError: This is not a function, or it cannot be called as a command.
+            ValueError: There is already a command with this name.
         """
 
         def register(function: Handler) -> RegisteredCommand:
@@ -204,26 +205,26 @@ class Extension:
         return register if function is None else register(function)
 
     def shortcut(self, key: str, command: str | RegisteredCommand, *, description: str = "") -> None:
-        """Have a key such as `ctrl+p` run a command."""
+        """Bind a key such as `ctrl+p` to a command."""
         name = command.name if isinstance(command, RegisteredCommand) else command
         self.registry.shortcuts[key] = {"key": key, "command": name, "description": description}
 
     def flag(self, name: str, *, default: Any = False) -> None:
-        """Declare a flag that people can set; handlers read it by `ctx.flag(name)`."""
+        """Declare a flag that people can set; handlers read it with `ctx.flag(name)`."""
         self.registry.flags[name] = default
 
     def renderer(self, tag: str, template: RenderBlock) -> None:
-        """Say how entries with this tag are shown; texts of the template hold `{{path}}` where values are to stand."""
+        """Define how entries with this tag are shown; `{{path}}` in a text of the template stands for a value."""
         self.registry.renderers[tag] = template
 
     # --- for turns ----------------------------------------------------------------------------------------------------
 
     def hook(self, hook: HookName) -> Callable[[Handler], Handler]:
-        """Have a function asked at a place of each turn: it returns nothing, `block(...)` or `patch(...)`.
+        """Register a function for a hook in each turn; it returns None, `block(...)` or `patch(...)`.
 
         Raises:
             ValueError: There is no such hook.
-            TypeError: It has no name, or a function that cannot be called so.
+            TypeError: The name is missing, or the function cannot be called this way.
         """
         check_name_given(hook, "hook", '"tool_call"')
         if hook not in HOOKS:
@@ -239,11 +240,11 @@ class Extension:
         return register
 
     def on(self, event: str) -> Callable[[Handler], Handler]:
-        """Have a function told of an event. It is called for one after the other, and a fault of it ends nothing.
+        """Register a function for an event. It handles one event at a time; an error in it is logged and ends nothing.
 
         Raises:
             ValueError: There is no such event.
-            TypeError: It has no name, or a function that cannot be called so.
+            TypeError: The name is missing, or the function cannot be called this way.
         """
         check_name_given(event, "on", '"turn_end"')
         if event not in KNOWN_EVENTS:
@@ -255,12 +256,12 @@ class Extension:
         return self._observer(event, {})
 
     def on_topic(self, topic: str) -> Callable[[Handler], Handler]:
-        """Have a function told what other extensions publish under a topic: `ctx.payload["payload"]`."""
+        """Register a function for what other extensions publish on a topic: `ctx.payload["payload"]`."""
         check_name_given(topic, "on_topic", '"topic"')
         return self._observer("bus/event", {"topic": topic})
 
     def on_widget_key(self, widget_id: str) -> Callable[[Handler], Handler]:
-        """Have a function told of keys that people press in a widget: `ctx.payload["key"]`."""
+        """Register a function for keys that people press in a widget: `ctx.payload["key"]`."""
         check_name_given(widget_id, "on_widget_key", '"widget"')
         return self._observer("widget/key", {"widget_id": widget_id})
 
@@ -272,17 +273,17 @@ class Extension:
 
         return register
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------------------
 
     def on_shutdown(self, cleanup: Callable[[], Any]) -> Callable[[], Any]:
-        """Have a function called, async or not, before the extension ends; the last one first."""
+        """Call a function, async or not, before the extension ends. Functions run in reverse order of registration."""
         self.cleanups.append(cleanup)
         return cleanup
 
     def serve(self) -> None:
-        """Speak to the host over stdin and stdout until it says goodbye, or goes away.
+        """Talk to the host over stdin and stdout until it shuts the extension down or disconnects.
 
-        What the program prints meanwhile goes to stderr, which the host keeps as its log.
+        Meanwhile, whatever the program prints goes to stderr, which the host keeps as the extension's log.
         """
         from session_core.sep.sdk.stdio import serve
 
@@ -295,7 +296,7 @@ class Extension:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Speak to a host over a pair of descriptors or streams; returns when it has said goodbye, or is gone."""
+        """Talk to a host over a pair of descriptors or streams until it shuts the extension down or disconnects."""
         from session_core.sep.sdk.runtime import Runtime
 
         await Runtime(self).run(source, sink, task_status=task_status)

@@ -1,7 +1,7 @@
-"""What goes wrong between an extension and its host, as exceptions that can be told apart.
+"""Errors between an extension and its host, as distinct exceptions.
 
-What the host refuses is a `HostError`. One that a handler does not catch goes back as the answer to whatever the host
-had asked, with its code, so the person who started it all is told the reason.
+When the host refuses something, it is a `HostError`. If a handler does not catch it, it becomes the answer to the
+host's own request, code included, so the person who started the request sees the reason.
 """
 
 from typing import Final
@@ -11,31 +11,31 @@ from session_core.sep.protocol.names import BLOCKED, CAPABILITY_DISABLED, CONTEX
 
 
 class HostError(RpcFailed):
-    """The host has answered with an error; `code`, `message` and `data` are as it said."""
+    """The host answered with an error; `code`, `message` and `data` are the host's."""
 
 
 class Refused(HostError):
-    """A person, a rule or a hook has said no (-32000)."""
+    """A person, a rule or a hook refused this (-32000)."""
 
 
 class NoUi(HostError):
-    """Nobody is watching who could see or answer this (-32001); see `has_ui`."""
+    """Nobody is watching who could see or answer this (-32001); see `Context.has_ui`."""
 
 
 class NotTrusted(HostError):
-    """The host does not trust this extension so far (-32002)."""
+    """The host does not trust this extension yet (-32002)."""
 
 
 class ContextExpired(HostError):
-    """The session was acted in from an event, or after the handler's answer (-32003)."""
+    """A handler acted in a session from an event, or after it had answered (-32003)."""
 
 
 class CapabilityDisabled(HostError):
-    """The manifest does not enable this, or there is no session it could be about (-32004)."""
+    """The manifest does not enable this, or there is no session to apply it to (-32004)."""
 
 
 class InvalidRequest(HostError):
-    """The host does not accept what it was sent (-32602)."""
+    """The host rejected the params (-32602)."""
 
 
 class NotSupported(HostError):
@@ -47,11 +47,11 @@ class HostGone(HostError):
 
 
 class ToolError(Exception):
-    """A handler could not do what it was asked: a model is shown the message, and may try otherwise; so are people.
+    """A handler could not do its work. The model and people see the message, and the model may try something else.
 
     Args:
-        message: What went wrong, in words that help.
-        details: Any JSON beside it, for whoever shows or reads the result.
+        message: What went wrong, worded to help the reader.
+        details: Any additional JSON, for frontends and other readers of the result.
     """
 
     def __init__(self, message: str, *, details: object = None) -> None:
@@ -71,6 +71,6 @@ _BY_CODE: Final[dict[int, type[HostError]]] = {
 
 
 def host_error(failed: RpcFailed) -> HostError:
-    """Return the exception that belongs to an error of the host."""
+    """Return the exception that matches an error of the host."""
     kind = HostGone if isinstance(failed, RpcClosed) else _BY_CODE.get(failed.code, HostError)
     return kind(failed.code, failed.message, failed.data)

@@ -1,9 +1,8 @@
 """From type hints to JSON schemas, and from JSON to values of those types.
 
-A `Shape` is both at once: the schema that models are shown, and a function that reads what comes in and names the
-place of the first mistake. Text, numbers, truths, `Literal`, enums, lists, tuples, sets, dicts, unions, attrs classes
-and dataclasses are understood; `Annotated[T, "what it is"]` describes, `Annotated[T, {"minimum": 1}]` adds to the
-schema.
+A `Shape` is both: the schema that models see, and a function that reads a value and names the place of the first
+mistake. Supported are text, numbers, booleans, `Literal`, enums, lists, tuples, sets, dicts, unions, attrs classes and
+dataclasses. `Annotated[T, "what it is"]` adds a description, `Annotated[T, {"minimum": 1}]` adds to the schema.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ import attrs
 from session_core.wire.error_text import child_path, mismatch, quote_text
 
 _WITHIN: ContextVar[frozenset[type]] = ContextVar("_WITHIN", default=frozenset())
-"""Classes that are being described; one of them within itself has no end."""
+"""Classes that are being described, to detect a class that contains itself."""
 _NOT_LISTS: Final = (bytes, bytearray, memoryview, str, range)
 
 
@@ -35,14 +34,14 @@ class WrongArgument(Exception):
 
 
 class NotDescribable(TypeError):
-    """A type hint has no form in a JSON schema."""
+    """A type hint cannot be written as a JSON schema."""
 
 
 @attrs.frozen
 class Shape:
-    """A type as JSON: its schema, and how a value is read from its path and its JSON form.
+    """A type as JSON: its schema, and a function that reads a value, given its path and its JSON form.
 
-    `hashable` tells whether what is read can be in a set.
+    `hashable` is whether the values read can be put into a set.
     """
 
     schema: Mapping[str, Any]
@@ -52,13 +51,13 @@ class Shape:
 
 @attrs.frozen
 class Member:
-    """One named part of an object; one without a default must be there."""
+    """A named member of an object; one without a default is required."""
 
     name: str
     shape: Shape
     required: bool
     default: Any = None
-    """What the schema tells about its absence; nothing when it has no form in JSON."""
+    """The default in the schema; None when it cannot be written as JSON."""
 
 
 def shape_of(hint: Any) -> Shape:
@@ -88,7 +87,7 @@ def shape_of(hint: Any) -> Shape:
 
 
 def object_shape(members: Sequence[Member], make: Callable[..., Any]) -> Shape:
-    """Return the shape of an object of which `make` makes something, given its members by name."""
+    """Return the shape of an object that `make` builds from its members, given by name."""
     properties = {}
     for each in members:
         default_entry = {} if each.default is None else {"default": each.default}
@@ -115,7 +114,7 @@ def _read_object(members: tuple[Member, ...], make: Callable[..., Any], path: st
             raise WrongArgument(_child_path(path, each.name), "is missing")
     try:
         return make(**found)
-    except (ValueError, TypeError) as error:  # a validator of the class has refused it
+    except (ValueError, TypeError) as error:  # rejected by a validator of the class
         raise WrongArgument(path, str(error)) from error
 
 
@@ -161,7 +160,7 @@ def _members_of_class(cls: Any) -> list[Member]:
 
 
 def member(name: str, hint: Any, default: Any, *, required: bool) -> Member:
-    """Describe one part of an object; only a plain default is told in the schema."""
+    """Describe one member of an object; only a plain default appears in the schema."""
     plain = default.value if isinstance(default, enum.Enum) else default
     is_plain = type(plain) in {str, int, bool} or (type(plain) is float and math.isfinite(plain))
     return Member(name, shape_of(hint), required, plain if is_plain and not required else None)
@@ -195,7 +194,7 @@ def _read_any_of(shapes: Iterable[Shape], path: str, value: Any) -> Any:
 
 
 def _choice(members: Sequence[tuple[Any, Any]], hint: Any) -> Shape:
-    """Return the shape of one of several values, each given with what it stands for."""
+    """Return the shape of a choice, given pairs of a JSON value and what it stands for."""
     for known, _ in members:
         if not isinstance(known, str | int | float | None):
             raise NotDescribable(f"{hint!r} has no form in a JSON schema: {known!r} is none of its values")
@@ -204,7 +203,7 @@ def _choice(members: Sequence[tuple[Any, Any]], hint: Any) -> Shape:
 
 def _read_choice(members: Sequence[tuple[Any, Any]], path: str, value: Any) -> Any:
     for known, meant in members:
-        # 1 and 1.0 are the same number in JSON; true is none.
+        # 1 and 1.0 are the same number in JSON; true is not a number.
         if known == value and isinstance(known, bool) == isinstance(value, bool):
             return meant
     choices = ", ".join(quote_text(known) if isinstance(known, str) else str(known) for known, _ in members)
@@ -213,7 +212,7 @@ def _read_choice(members: Sequence[tuple[Any, Any]], path: str, value: Any) -> A
 
 def _collection(kind: Any, inner: tuple[Any, ...]) -> Shape | None:
     if not isinstance(kind, type) or issubclass(kind, _NOT_LISTS) or getattr(kind, "__annotations__", None):
-        return None  # classes with members of their own, such as named tuples, are more than collections
+        return None  # classes with their own members, such as named tuples, are more than collections
     if issubclass(kind, tuple) and inner and inner[-1] is not Ellipsis:
         return _fixed_tuple([shape_of(each) for each in inner])
     if issubclass(kind, Mapping):
@@ -236,7 +235,7 @@ def _read_items(item: Shape, make: Callable[[list[Any]], Any], path: str, value:
     found = [item.read(child_path(path, number), each) for number, each in enumerate(value)]
     try:
         return make(found)
-    except TypeError as error:  # a set of anything, which has got a list
+    except TypeError as error:  # a set of Any that got a list
         raise WrongArgument(path, str(error)) from error
 
 
@@ -281,7 +280,7 @@ def _read_truth(path: str, value: Any) -> Any:
 
 
 def _read_whole(path: str, value: Any) -> Any:
-    # JSON knows one kind of number: 3.0 is a whole one, and some models write it so.
+    # JSON has only one kind of number: 3.0 is a whole number, and some models write it that way.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value != int(value):
         raise WrongArgument(path, mismatch("a whole number", value))
     return int(value)

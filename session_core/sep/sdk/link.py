@@ -1,7 +1,7 @@
-"""The way from an extension to its host: asking, telling, and calling handlers that may be plain functions.
+"""The connection from an extension to its host: requests, notifications, and calling async or plain handlers.
 
-Plain functions run in threads, so they may block; what they tell is handed to the connection's own thread, written
-out already, as it may change behind their back.
+Plain functions run in threads, so they may block. Their notifications are encoded at once, because the values may
+change afterwards, and then handed to the connection's own thread.
 """
 
 import inspect
@@ -23,16 +23,16 @@ from session_core.rpc.messages import encode_notification
 from session_core.sep.protocol.names import INTERNAL_ERROR, Capability
 from session_core.sep.sdk.failures import ContextExpired, HostError, HostGone, InvalidRequest, host_error
 
-# --- what handlers raise, put so that it ends nothing but the handler -------------------------------------------------
-_OURS = (KeyboardInterrupt, GeneratorExit)  # meant for the whole program, wherever they come up
+# --- errors of handlers, normalized so that only the handler ends -----------------------------------------------------
+_OURS = (KeyboardInterrupt, GeneratorExit)  # these concern the whole program, wherever they are raised
 
 
 def normalize_error(error: BaseException) -> BaseException:
-    """Return what is to be raised in place of what a handler has raised.
+    """Return the exception to raise in place of one that a handler raised.
 
-    Nurseries wrap what is raised in them: one exception alone is taken out. Where a handler was cancelled, that is all
-    that counts. What is no `Exception` would end the whole extension, such as the exit of a parser of command lines,
-    or a cancellation of asyncio: it becomes one.
+    A nursery wraps exceptions: a single one is unwrapped. If a handler was cancelled, only the cancellation counts.
+    Anything that is not an `Exception`, such as the exit of a command-line parser or an asyncio cancellation, would end
+    the whole extension, so it is converted to one.
     """
     leaves = _leaves(error)
     if any(isinstance(each, _OURS) for each in leaves):
@@ -60,16 +60,16 @@ def _leaves(error: BaseException) -> list[BaseException]:
 log = logging.getLogger("session_core.sep.sdk")
 
 THREADS: Final = limits.MAX_RPC_REQUESTS
-"""Plain handlers at once: one for each request that may run. One that was cancelled keeps its thread until it ends."""
+"""Plain handlers at once: one for each request that may run. A cancelled one keeps its thread until it ends."""
 MOST_HANDED_OVER: Final = limits.RPC_WAIT_FRAMES // 2
-"""Notifications of other threads that wait for the connection's own."""
+"""Notifications from other threads that may wait for the connection's own thread."""
 
 T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
 class HostInfo:
-    """What the host has said about itself in the handshake."""
+    """What the host said about itself in the handshake."""
 
     name: str = ""
     version: str = ""
@@ -77,7 +77,7 @@ class HostInfo:
     workspace: str = ""
     """The folder that people work in, as an absolute path."""
     trusted: bool = False
-    """Whether they trust what is in it."""
+    """Whether people trust the contents of that folder."""
     ui_kinds: frozenset[str] = frozenset()
     flags: Mapping[str, Any] = attrs.field(factory=dict)
     disabled: frozenset[Capability] = frozenset()
@@ -98,10 +98,10 @@ class HostLink:
         self.cleanups: list[Callable[[], Any]] = []
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Ask the host.
+        """Send a request to the host and return its result.
 
         Raises:
-            HostError: It said no; the subclass tells why.
+            HostError: The host refused; the subclass says why.
 
         Cancellation: the host is told that nobody waits any more.
         """
@@ -113,10 +113,10 @@ class HostLink:
             raise InvalidRequest(-32602, f"{method}: {error.message}") from error
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Tell the host something that must arrive; waits while it does not read.
+        """Send a notification that must arrive; waits while the host is not reading.
 
         Raises:
-            HostError: The connection has ended, or this has no form in JSON.
+            HostError: The connection has ended, or the params cannot be written as JSON.
         """
         try:
             await self._connection.notify(method, params)
@@ -126,7 +126,7 @@ class HostLink:
             raise InvalidRequest(-32602, f"{method}: {error.message}") from error
 
     def tell_now(self, method: str, params: Mapping[str, Any]) -> None:
-        """Tell the host something that it can do without, from any thread; left out while it does not read."""
+        """Send a notification that may get lost, from any thread; it is dropped while the host is not reading."""
         try:
             frame = encode_notification(method, params)
         except InvalidInput as error:
@@ -139,7 +139,7 @@ class HostLink:
                 self._token.run_sync_soon(self._send_handed_over)
 
     def _hand_over(self, frame: bytes) -> bool:
-        """Hand a frame over; says whether somebody has to be told, as nobody has been since the last time."""
+        """Hand over a frame; returns whether the connection's thread needs a wake-up, because none is pending."""
         with self._lock:
             first = not self._handed_over
             full = len(self._handed_over) >= MOST_HANDED_OVER or self._handed_bytes >= limits.RPC_WAIT_BYTES
@@ -155,15 +155,15 @@ class HostLink:
             self._connection.send_now(frame)
 
     def wait(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Call something async from any other thread, and wait for it.
+        """Call an async function from any other thread, and wait for it.
 
         Raises:
-            HostGone: Nothing can be asked any more.
+            HostGone: The connection has ended.
         """
         token: trio.lowlevel.TrioToken | None = None
         try:
             trio.from_thread.check_cancelled()
-        except RuntimeError:  # a thread that was started by somebody else
+        except RuntimeError:  # a thread that somebody else started
             token = self._token
         try:
             return trio.from_thread.run(function, *args, trio_token=token)
@@ -172,7 +172,7 @@ class HostLink:
 
 
 def _with_advice(error: HostError, context: object) -> HostError:
-    """Say more than the host does where the context tells why it has refused."""
+    """Extend the host's message where the context explains the refusal."""
     if not isinstance(error, ContextExpired) or not isinstance(context, Mapping) or context.get("tier") != "event":
         return error
     advice = "event handlers cannot act in a session; do it in a command, a tool or a hook"
@@ -182,7 +182,7 @@ def _with_advice(error: HostError, context: object) -> HostError:
 async def call(handler: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call a handler, async or not; a plain one runs in a thread.
 
-    Cancellation: a thread cannot be ended; it goes on by itself, and what it returns is dropped.
+    Cancellation: a thread cannot be stopped; it runs on, and its result is dropped.
     """
     return await call_in(_threads(), partial(handler, *args, **named))
 
@@ -192,7 +192,8 @@ async def call_in(threads: trio.CapacityLimiter, handler: "partial[Any]") -> Any
     try:
         if inspect.iscoroutinefunction(handler.func):
             return _check_awaited(handler, await handler())
-        # In a tuple, as trio refuses what returns a coroutine, and undecorated wrappers of async functions do.
+        # In a tuple, because trio refuses functions that return a coroutine, as undecorated wrappers of async functions
+        # do.
         (returned,) = await trio.to_thread.run_sync(lambda: (handler(),), abandon_on_cancel=True, limiter=threads)
         return _check_awaited(handler, await returned) if inspect.isawaitable(returned) else returned
     except BaseException as error:
@@ -206,7 +207,7 @@ def _check_awaited(handler: "partial[Any]", returned: Any) -> Any:
     if not inspect.isawaitable(returned):
         return returned
     if inspect.iscoroutine(returned):
-        returned.close()  # or Python warns of it somewhere else, later
+        returned.close()  # otherwise Python warns about it later, somewhere else
     name = getattr(handler.func, "__name__", "a handler")
     raise TypeError(f"{name} returned something that was never awaited: an `await` is missing in it")
 

@@ -1,4 +1,4 @@
-"""Asking a model of an extension: its function answers at once, or is a generator whose pieces are streamed."""
+"""Calling a model of an extension: its function returns the answer, or is a generator whose pieces are streamed."""
 
 import inspect
 import json
@@ -15,7 +15,7 @@ from session_core.sep.sdk.link import call
 
 @attrs.frozen
 class Reasoning:
-    """A piece of what a model thinks; yielded by the function of a provider."""
+    """A piece of a model's reasoning, yielded by the function of a provider."""
 
     text: str
 
@@ -24,10 +24,10 @@ Piece = str | Reasoning | ToolCall | TokenUsage
 
 
 async def complete(ctx: ProviderContext, function: Callable[..., Any], request: CompletionRequest) -> Answer:
-    """Ask, stream what comes, and return the whole answer.
+    """Call the model, stream its pieces, and return the complete answer.
 
     Raises:
-        TypeError: The function has returned or yielded something else.
+        TypeError: The function returned or yielded something else.
     """
     if inspect.isasyncgenfunction(function):
         return await _stream(ctx, function(ctx, request))

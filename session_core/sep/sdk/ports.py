@@ -1,4 +1,4 @@
-"""What a handler can reach of the host: the session, people, kept values, other extensions, the log."""
+"""What a handler can use of the host: the session, people, stored values, other extensions, the log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -12,29 +12,29 @@ from session_core.sep.sdk.render import RenderBlock
 
 Level = Literal["trace", "debug", "info", "warn", "error"]
 Wire = Mapping[str, Any]
-"""The context of a dispatch as it came, which is the right to act while the dispatch is open."""
+"""The context of a dispatch, as received: it entitles the handler to act while the dispatch is open."""
 
 
 @attrs.frozen
 class ExtensionSession:
     """The session that a handler was called for.
 
-    Every method raises `ContextExpired` from the handler of an event, and once the handler has answered.
+    Every method raises `ContextExpired` in the handler of an event, and after the handler has answered.
     """
 
     _link: HostLink
     _context: Wire
 
     async def send_message(self, text: str, *, role: Role = "assistant") -> None:
-        """Put a message into the conversation, without starting a turn."""
+        """Add a message to the conversation without starting a turn."""
         await self._ask("session/send_message", text=text, role=role)
 
     async def send_user_message(self, text: str, *, deliver_as: DeliverAs = "follow_up") -> None:
-        """Say something as if the user had typed it: into the running turn, after it, or with the next one."""
+        """Send a message as if the user had typed it: into the running turn, after it, or with the next one."""
         await self._ask("session/send_user_message", text=text, deliver_as=deliver_as)
 
     async def append_entry(self, entry: Mapping[str, Any]) -> None:
-        """Keep something with the session that no model is ever shown."""
+        """Store an entry with the session; models never see it."""
         await self._ask("session/append_entry", entry=dict(entry))
 
     async def set_model(self, model: str, *, provider: str | None = None, thinking: str | None = None) -> None:
@@ -43,7 +43,7 @@ class ExtensionSession:
         await self._ask("session/set_model", model=model, **{name: each for name, each in more.items() if each})
 
     async def state(self) -> dict[str, Any]:
-        """Tell how the session is."""
+        """Return the state of the session."""
         answer = await self._ask("session/state")
         state = answer.get("state") if isinstance(answer, dict) else None
         return state if isinstance(state, dict) else {}
@@ -54,34 +54,34 @@ class ExtensionSession:
 
 @attrs.frozen
 class Ui:
-    """People, as far as somebody is watching; every method raises `NoUi` where nobody can see or answer it."""
+    """The people who are watching. Every method raises `NoUi` if nobody can see or answer it."""
 
     _link: HostLink
     _context: Wire
 
     async def confirm(self, prompt: str) -> bool:
-        """Ask for a yes; a dismissed question is a no."""
+        """Ask a yes-or-no question; a dismissed dialog counts as no."""
         return (await self._ask("confirm", prompt=prompt)).get("confirmed") is True
 
     async def select(self, prompt: str, options: Sequence[str]) -> str | None:
-        """Have one of some texts chosen; None when the question was dismissed."""
+        """Let somebody choose one of several texts; returns None if the dialog was dismissed."""
         return _text(await self._ask("select", prompt=prompt, options=list(options)), "value")
 
     async def input(self, prompt: str, *, default: str | None = None) -> str | None:
-        """Ask for a line of text; None when the question was dismissed."""
+        """Ask for a line of text; returns None if the dialog was dismissed."""
         default_param = {} if default is None else {"default": default}
         return _text(await self._ask("input", prompt=prompt, **default_param), "text")
 
     async def notify(self, message: str, *, level: Literal["info", "warn", "error"] = "info") -> None:
-        """Tell people something."""
+        """Show people a message."""
         await self._ask("notify", message=message, level=level)
 
     async def set_status(self, status: str) -> None:
-        """Set this extension's part of the status line; an empty text takes it away."""
+        """Set this extension's part of the status line; an empty text removes it."""
         await self._ask("set_status", status=status)
 
     async def set_widget(self, widget: RenderBlock) -> None:
-        """Show a block, or show it anew; see `render.widget`."""
+        """Show a widget, or replace it if it is shown already; see `render.widget`."""
         await self._ask("set_widget", widget=widget)
 
     async def set_title(self, title: str) -> None:
@@ -103,26 +103,26 @@ def _text(answer: Mapping[str, Any], key: str) -> str | None:
 
 @attrs.frozen
 class Kv:
-    """Values that the host keeps for this extension, whatever the session; on the disk before `set` returns."""
+    """Values that the host stores for this extension across all sessions; they are on disk before `set` returns."""
 
     _link: HostLink
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Return what is kept under a key."""
+        """Return the value of a key, or the default."""
         answer = await self._link.ask("kv/get", {"key": key})
         found = answer.get("value") if isinstance(answer, dict) else None
         return default if found is None else found
 
     async def set(self, key: str, value: Any) -> None:
-        """Keep any JSON under a key."""
+        """Store any JSON value under a key."""
         await self._link.ask("kv/set", {"key": key, "value": value})
 
     async def delete(self, key: str) -> None:
-        """Let go of a value; one that is not there is no fault."""
+        """Delete a key; a missing key is not an error."""
         await self._link.ask("kv/delete", {"key": key})
 
     async def list(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin so."""
+        """Return the keys that start with a prefix."""
         answer = await self._link.ask("kv/list", {"prefix": prefix})
         keys = answer.get("keys") if isinstance(answer, dict) else None
         return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
@@ -130,41 +130,41 @@ class Kv:
 
 @attrs.frozen
 class Bus:
-    """Other extensions, which hear what is published if they listen to its topic (`Extension.on_topic`)."""
+    """The other extensions. They receive what is published on topics they listen to (`Extension.on_topic`)."""
 
     _link: HostLink
 
     async def publish(self, topic: str, payload: Mapping[str, Any] | None = None) -> None:
-        """Tell all others something; nobody answers."""
+        """Publish a message to all other extensions; there is no answer."""
         await self._link.tell("bus/publish", {"topic": topic, "payload": dict(payload or {})})
 
 
 @attrs.frozen
 class Log:
-    """The log of this extension at the host (`session-core ext logs NAME`); from any thread, and never waits."""
+    """The log of this extension at the host (`session-core ext logs NAME`). Works from any thread and never blocks."""
 
     _link: HostLink
 
     def debug(self, message: str, /, **fields: Any) -> None:
-        """Write what helps in looking for a fault."""
+        """Log details for debugging."""
         self.write("debug", message, fields)
 
     def info(self, message: str, /, **fields: Any) -> None:
-        """Write what has happened."""
+        """Log what happened."""
         self.write("info", message, fields)
 
     def warning(self, message: str, /, **fields: Any) -> None:
-        """Write what may be a fault."""
+        """Log a possible problem."""
         self.write("warn", message, fields)
 
     warn = warning
-    """The same, by the protocol's word."""
+    """An alias that matches the protocol's name for this level."""
 
     def error(self, message: str, /, **fields: Any) -> None:
-        """Write what has gone wrong."""
+        """Log an error."""
         self.write("error", message, fields)
 
     def write(self, level: Level, message: str, fields: Mapping[str, Any] | None = None) -> None:
-        """Write a line of any level, with any JSON beside it."""
+        """Log a line of any level, with optional JSON fields."""
         fields_param = {"fields": dict(fields)} if fields else {}
         self._link.tell_now("log", {"level": level, "message": message, **fields_param})

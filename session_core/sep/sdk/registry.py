@@ -1,4 +1,4 @@
-"""What an extension has registered: handlers with their names, and their form in the protocol."""
+"""What an extension has registered: handlers by name, and their wire form."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Any]
 NO_HOOKS: Final = "none"
-"""What an extension without hooks says that it handles: hosts take an empty list for "perhaps all of them"."""
+"""Stands for "no hooks" in the handshake: hosts read an empty list as "perhaps all of them"."""
 
 
 @attrs.frozen(kw_only=True)
 class RegisteredTool:
-    """A tool for models; call it like the function it was made of.
+    """A tool for models; call it like the decorated function.
 
     Attributes:
-        shape: Its parameters; one that gives `None` when it has read them hands them over as they came.
-        takes_context: Whether the function wants a context first.
-        by_name: Whether arguments are handed over one by one, rather than as one object.
+        shape: Its parameters. If reading them gives None, the function gets the arguments as received.
+        takes_context: Whether the function takes a context first.
+        by_name: Whether the function gets its arguments by name, rather than as one object.
     """
 
     name: str
@@ -41,7 +41,7 @@ class RegisteredTool:
         return self.function(*args, **named)
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         deferred_entry = {"deferred": True} if self.deferred else {}
         return {
             "name": self.name,
@@ -53,7 +53,7 @@ class RegisteredTool:
 
 @attrs.define(kw_only=True, eq=False)
 class RegisteredCommand:
-    """A command for people; call it like the function it was made of."""
+    """A command for people; call it like the decorated function."""
 
     name: str
     description: str
@@ -64,13 +64,13 @@ class RegisteredCommand:
         return self.function(*args, **named)
 
     def complete(self, function: Handler) -> Handler:
-        """Have a function say how what was typed behind the command could go on: `(ctx, partial) -> texts`."""
+        """Register a function that completes the command's arguments: `(ctx, partial) -> texts`."""
         check_called_with(function, f"what completes the command {self.name}", "ctx, partial")
         self.completer = function
         return function
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         return {"name": self.name, "description": self.description}
 
 
@@ -84,7 +84,7 @@ class Model:
 
 @attrs.define(kw_only=True, eq=False)
 class RegisteredProvider:
-    """A provider of models; call it like the function it was made of."""
+    """A provider of models; call it like the decorated function."""
 
     name: str
     models: tuple[Model, ...]
@@ -98,19 +98,19 @@ class RegisteredProvider:
         return self.function(*args, **named)
 
     def login(self, function: Handler) -> Handler:
-        """Have a function log people in: `(ctx) -> Credentials`; it talks to them by `ctx.ui`."""
+        """Register a function that logs people in: `(ctx) -> Credentials`; it talks to them through `ctx.ui`."""
         check_called_with(function, f"the login of the provider {self.name}", "ctx")
         self.on_login = function
         return function
 
     def refresh(self, function: Handler) -> Handler:
-        """Have a function renew a login: `(ctx, refresh_token) -> Credentials`."""
+        """Register a function that renews a login: `(ctx, refresh_token) -> Credentials`."""
         check_called_with(function, f"the renewal of the provider {self.name}", "ctx, refresh_token")
         self.on_refresh = function
         return function
 
     def wire(self) -> dict[str, Any]:
-        """Return its form in the protocol."""
+        """Return the wire form."""
         found: dict[str, Any] = {"name": self.name, "oauth": self.on_login is not None}
         found["models"] = [
             {"id": each.id} | ({} if each.display_name is None else {"display_name": each.display_name})
@@ -124,23 +124,23 @@ class RegisteredProvider:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Observer:
-    """A function that is told of events; `payload` narrows them to those that hold these values."""
+    """A function that handles an event; `payload` narrows it to events with these values."""
 
     event: str
     function: Handler
     payload: Mapping[str, Any] = attrs.field(factory=dict)
 
     def wants(self, event: str, payload: Mapping[str, Any]) -> bool:
-        """Tell whether an event is for it."""
+        """Return whether the function handles this event."""
         return event == self.event and all(payload.get(key) == value for key, value in self.payload.items())
 
 
 @attrs.define(eq=False)
 class Registry:
-    """Everything that is registered, each kind by name and in the order in which it was.
+    """Everything that is registered, each kind by name and in order of registration.
 
     Attributes:
-        told: What the host knows of it, in the form of the protocol.
+        reported: What the host already knows, in wire form.
     """
 
     tools: dict[str, RegisteredTool] = attrs.field(factory=dict)
@@ -154,7 +154,7 @@ class Registry:
     reported: dict[str, Any] = attrs.field(factory=dict)
 
     def wire(self) -> dict[str, Any]:
-        """Return all of it in the form of the protocol."""
+        """Return the wire form of everything."""
         return {
             "tools": [each.wire() for each in self.tools.values()],
             "commands": [each.wire() for each in self.commands.values()],
@@ -167,7 +167,7 @@ class Registry:
         }
 
     def find_unreported(self, everything: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the host does not know yet of what `wire` has returned."""
+        """Return the part of `everything`, as returned by `wire`, that the host does not know yet."""
         found = {}
         for kind, entries in everything.items():
             known = self.reported.get(kind, ())
@@ -176,16 +176,16 @@ class Registry:
         return found
 
 
-# --- what functions say about themselves ------------------------------------------------------------------------------
+# --- reading functions ------------------------------------------------------------------------------------------------
 
 
 def read_description(function: Handler, description: str | None) -> str:
-    """Return what was said about a function, or else its docstring."""
+    """Return the given description, or else the function's docstring."""
     return description if description is not None else inspect.cleandoc(function.__doc__ or "")
 
 
 def takes_context(function: Handler) -> bool:
-    """Tell whether a function wants a context first: it says so by the type of its first parameter, or calls it ctx."""
+    """Return whether a function takes a context first: its first parameter has that type, or is called `ctx`."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         return False
@@ -194,11 +194,11 @@ def takes_context(function: Handler) -> bool:
 
 
 def shape_of_function(function: Handler, *, skip_first: bool) -> Shape:
-    """Return the shape of the arguments of a function, which it is then called with by name.
+    """Return the shape of a function's arguments, which are then passed by name.
 
     Raises:
-        NotDescribable: A hint has no form in a JSON schema.
-        TypeError: It has a parameter that cannot be given by name.
+        NotDescribable: A type hint cannot be written as a JSON schema.
+        TypeError: A parameter cannot be passed by name.
     """
     hints = get_type_hints(function, include_extras=True)
     members: list[Member] = []
@@ -212,12 +212,12 @@ def shape_of_function(function: Handler, *, skip_first: bool) -> Shape:
 
 
 def shape_of_parameters(parameters: Mapping[str, Any] | type) -> Shape:
-    """Return the shape of parameters that are given as a schema or as a class."""
+    """Return the shape of parameters given as a schema or as a class."""
     if isinstance(parameters, Mapping):
         return Shape(parameters, lambda _path, value: value)
     return shape_of(parameters)
 
 
 def models_from(models: Sequence[str | Model]) -> tuple[Model, ...]:
-    """Take names for models."""
+    """Convert plain names to models."""
     return tuple(each if isinstance(each, Model) else Model(each) for each in models)

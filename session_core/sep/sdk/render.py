@@ -1,7 +1,7 @@
-"""Blocks that frontends draw, each in its own way: plain data, made by these functions.
+"""Render blocks: plain data that these functions build and each frontend draws in its own way.
 
-Every kind may carry a plain `text` for frontends that do not know it. In the template of a message renderer, texts
-hold `{{path}}` where a value of the entry is to stand.
+Every kind may carry a plain `text` for frontends that do not know it. In the template of a renderer, `{{path}}` in a
+text stands for a value of the entry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,35 +17,35 @@ def markdown(text: str) -> RenderBlock:
 
 
 def keyvalue(rows: Mapping[str, Cell], *, title: str | None = None, text: str | None = None) -> RenderBlock:
-    """Names with their values, one pair a line."""
+    """Names and values, one pair per line."""
     listed = [{"key": key, "value": value} for key, value in rows.items()]
     return _block("keyvalue", rows=listed, title=title, text=text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: str | None = None) -> RenderBlock:
-    """Rows beneath the names of their columns."""
+    """Rows below their column names."""
     return _block("table", columns=list(columns), rows=[list(row) for row in rows], text=text)
 
 
 def diff(patch: str, *, text: str | None = None) -> RenderBlock:
-    """A change of files, as a unified diff."""
+    """A change to files, as a unified diff."""
     return _block("diff", patch=patch, text=text)
 
 
 def progress(value: float | str, *, label: str | None = None, text: str | None = None) -> RenderBlock:
-    """How far something is, from 0 to 1; a text with `{{path}}` in it in templates."""
+    """Progress from 0 to 1; in templates, a text with `{{path}}` in it."""
     return _block("progress", value=value, label=label, text=text)
 
 
 def stack(*children: RenderBlock, text: str | None = None) -> RenderBlock:
-    """Blocks beneath each other."""
+    """Blocks below each other."""
     return _block("stack", children=list(children), text=text)
 
 
 def widget(
     widget_id: str, body: RenderBlock, *, keys: Mapping[str, str] | None = None, text: str | None = None
 ) -> RenderBlock:
-    """A block that stays in sight and hears keys: each with what it does, such as `{"space": "pause"}`."""
+    """A block that stays visible and receives keys, each with its effect, such as `{"space": "pause"}`."""
     bindings = [{"key": key, "description": what} for key, what in (keys or {}).items()]
     return _block("widget", widget_id=widget_id, body=body, keybindings=bindings, text=text)
 

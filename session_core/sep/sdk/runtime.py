@@ -1,14 +1,14 @@
-"""An extension at work: what the host asks is handed to the functions that were registered for it.
+"""A running extension: passes the host's requests to the registered functions.
 
 Rules:
-1. `initialize` comes first and once; before it only `ping` is answered.
-2. Each request has a task of its own. One that the host cancels is answered with -32800 (`rpc.serving`).
-3. Events go to their observers in order, and each observer is called for one at a time. One that falls far behind loses
-   the newest, and the log says how many. A fault in an observer is logged, and ends nothing.
-4. Whatever a handler raises is an answer: a `HostError` as it is, anything else as -32603 with its message; the whole
-   of it goes to stderr. It ends nothing but the handler (`raised`).
-5. At the end, asked for or not, functions for the end are called, the last one first, and have a few seconds. When it
-   is asked for, observers of what was told before have a moment first.
+1. `initialize` comes first, and only once; before it, only `ping` and `shutdown` are answered.
+2. Each request runs in its own task. A request that the host cancels is answered with -32800 (`rpc.request_tasks`).
+3. Each observer gets its events in order and one at a time. An observer that falls far behind loses the newest events,
+   and the log says how many. An error in an observer is logged and ends nothing.
+4. An exception in a handler becomes the answer: a `HostError` as it is, anything else as -32603 with its message; the
+   full traceback goes to stderr. It ends nothing but the handler (`normalize_error`).
+5. At the end, requested or not, cleanup functions run in reverse order of registration and have a few seconds. If the
+   host requested the end, observers of earlier events have a moment first.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from session_core.sep.sdk.extension import Extension
 
 CLEANUP_SECONDS: Final = 3.0
-"""For all functions for the end together; hosts wait five seconds for everything."""
+"""For all cleanup functions together; hosts wait five seconds for everything."""
 OBSERVERS_SECONDS: Final = 1.0
-"""Before those, for observers of what has happened last."""
+"""Before the cleanup, for observers of the last events."""
 WAITING_EVENTS: Final = 1_024
-"""For one observer; hosts shed at the same number."""
+"""Per observer; hosts drop events at the same number."""
 
 Params = Mapping[str, Any]
 
@@ -63,8 +63,8 @@ class Runtime:
 
     Args:
         extension: The extension.
-        cleanup_seconds: How long its functions for the end may take.
-        hear_fault: Told of each event whose observer has failed, and how.
+        cleanup_seconds: How long its cleanup functions may take.
+        hear_fault: Called with the event and the exception whenever an observer fails.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Runtime:
         self._registry = extension.registry
         self._link: HostLink | None = None
         self._initialized = False
-        self._cleaned_up = 0  # how many functions for the end of the extension itself were called
+        self._cleaned_up = 0  # how many of the extension's own cleanup functions have run
         self._goodbye = trio.Event()
         self._lanes: dict[Observer, _ObserverQueue] = {}
         self._nursery: trio.Nursery | None = None
@@ -92,9 +92,9 @@ class Runtime:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until the host says goodbye, or the connection ends."""
+        """Serve until the host shuts the extension down or the connection ends."""
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
+            self._nursery = nursery  # observers run in it, so they outlive the connection until the cleanup is done
             try:
                 async with open_connection(
                     source, sink, handle_request=self._answer, handle_notification=self._note, name="host"
@@ -115,11 +115,11 @@ class Runtime:
 
     @property
     def link(self) -> HostLink:
-        """The way to the host."""
+        """The connection to the host."""
         assert self._link is not None
         return self._link
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _answer(self, request: Request) -> Any:
         if request.method == "ping":
@@ -135,7 +135,7 @@ class Runtime:
             raise
         except WrongArgument as wrong:
             raise RpcFailed(INVALID_PARAMS, str(wrong)) from wrong
-        except ToolError as error:  # said on purpose, so no fault that a log should tell of
+        except ToolError as error:  # raised on purpose, so not an error for the log
             raise RpcFailed(INTERNAL_ERROR, str(error), error.details) from error
         except Exception as error:
             log.exception("%s failed", request.method)
@@ -169,12 +169,12 @@ class Runtime:
         if self._link is not None:
             cleanups += self._link.cleanups
             self._link.cleanups = []
-        thread = trio.CapacityLimiter(1)  # of its own, as handlers that hang may have taken all others
+        thread = trio.CapacityLimiter(1)  # its own thread, because hanging handlers may have taken all others
         with trio.move_on_after(self._cleanup_seconds, shield=True) as scope:
             while cleanups:
                 try:
                     await call_in(thread, partial(cleanups.pop()))
-                except Exception:  # noqa: BLE001 - a fault in one must not keep the others from ending well
+                except Exception:  # noqa: BLE001 - an error in one must not keep the others from cleaning up
                     log.exception("a function for the end failed")
         if scope.cancelled_caught:
             log.error("functions for the end took longer than %g s, and were given up", self._cleanup_seconds)
@@ -255,7 +255,7 @@ class Runtime:
             raise RpcFailed(INVALID_PARAMS, f"unknown provider: {params.get('provider')}")
         return provider
 
-    # --- what is told -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def _note(self, notification: Notification) -> None:
         if notification.method != "event" or not self._initialized:
@@ -267,7 +267,7 @@ class Runtime:
                 self._queue_of(observer).put(EventContext(self._extension, self.link, params))
 
     async def wait_settled(self) -> None:
-        """Wait until observers are done with all events that have come so far."""
+        """Wait until observers have handled all events received so far."""
         for lane in tuple(self._lanes.values()):
             await lane.wait_settled()
 
@@ -307,7 +307,7 @@ class _ObserverQueue:
         async with self._receive:
             async for context in self._receive:
                 await self._tell(context)
-                # As many as come in between, or a quick observer would fall behind by the pauses alone.
+                # Take all that arrived in between; otherwise the pauses alone would make a quick observer fall behind.
                 for _ in range(limits.RPC_PORTION_LINES):
                     with suppress(trio.WouldBlock):
                         await self._tell(self._receive.receive_nowait())
@@ -318,7 +318,7 @@ class _ObserverQueue:
             self._lost = 0
         try:
             await _call_in_context(context, self._observer.function, context)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next event comes
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next event must be handled
             log.exception("the observer of %s failed", context.event)
             if self._hear_fault is not None:
                 self._hear_fault(context.event, error)
@@ -328,7 +328,7 @@ class _ObserverQueue:
 
 
 async def _call_in_context(context: Context, handler: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call a handler, and let the context know when nobody waits for it any more."""
+    """Call a handler, and mark its context as cancelled when nobody waits for it any more."""
     try:
         return await call(handler, *args, **named)
     except trio.Cancelled:
@@ -350,7 +350,7 @@ def _credentials(found: object) -> dict[str, Any]:
 
 
 def host_info(params: Params) -> HostInfo:
-    """Read what the host says about itself; what is missing or odd counts as not said."""
+    """Read what the host says about itself; missing or malformed fields count as not given."""
 
     def table(key: str) -> dict[str, Any]:
         found = params.get(key)

@@ -1,4 +1,4 @@
-"""Whether what is registered can work, told where it is registered: an author still looks at that line."""
+"""Checks at registration, so that a mistake is reported at the line that the author is looking at."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -11,30 +11,30 @@ _GRAMMAR = "use 1 to 64 of a-z, 0-9, '-' and '_', beginning with a letter or dig
 
 
 def check_extension_name(name: object) -> None:
-    """Refuse a name that no host would take.
+    """Refuse a name that no host would accept.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The name is not valid.
     """
     if not isinstance(name, str) or not is_extension_name(name):
         raise ValueError(f"{name!r} cannot be the name of an extension: {_GRAMMAR}")
 
 
 def check_name_given(given: object, decorator: str, example: str) -> None:
-    """Refuse a decorator that was given something else than a name, such as the function itself.
+    """Refuse a decorator that got something other than a name, such as the function itself.
 
     Raises:
-        TypeError: It needs a name in brackets.
+        TypeError: The decorator needs a name in parentheses.
     """
     if not isinstance(given, str):
         raise TypeError(f"@ext.{decorator} needs a name in brackets: write @ext.{decorator}({example})")
 
 
 def check_function_given(given: object, decorator: str) -> None:
-    """Refuse a decorator that was given something else than a function, such as a name.
+    """Refuse a decorator that got something other than a function, such as a name.
 
     Raises:
-        TypeError: It takes a function, or named arguments.
+        TypeError: The decorator takes a function, or named arguments.
     """
     if isinstance(given, str):
         raise TypeError(f"@ext.{decorator} takes its name by name: write @ext.{decorator}(name={given!r})")
@@ -43,22 +43,22 @@ def check_function_given(given: object, decorator: str) -> None:
 
 
 def check_called_with(function: Callable[..., Any], what: str, arguments: str, hint: str = "") -> None:
-    """Refuse a function that cannot be called as it will be.
+    """Refuse a function that cannot be called the way it will be.
 
     Args:
         function: The function.
-        what: What it is to be, such as `the command go`.
-        arguments: What it is given, in order, such as `ctx, partial`.
-        hint: What else to say.
+        what: What the function is for, such as `the command go`.
+        arguments: The arguments it will get, in order, such as `ctx, partial`.
+        hint: Additional advice for the message.
 
     Raises:
-        TypeError: It cannot be called, or not with these.
+        TypeError: It cannot be called, or not with these arguments.
     """
     if not callable(function):
         raise TypeError(f"{what} must be a function, and not a {type(function).__name__}")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some that are written in C do not tell
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return
     try:
         signature.bind(*arguments.split(", "))
@@ -71,17 +71,17 @@ def check_called_with(function: Callable[..., Any], what: str, arguments: str, h
 
 
 def check_new(kind: str, name: str, there: Mapping[str, object]) -> None:
-    """Refuse a second one of one name.
+    """Refuse a second registration under the same name.
 
     Raises:
-        ValueError: There is one already.
+        ValueError: The name is taken.
     """
     if name in there:
         raise ValueError(f"there are two {kind}s called {name!r}: only one could be called; say name= for another name")
 
 
 def name_of(function: Callable[..., Any], name: str | None, decorator: str) -> str:
-    """Return the name that was given, or else that of the function.
+    """Return the given name, or else the function's own.
 
     Raises:
         TypeError: There is neither.
@@ -93,7 +93,7 @@ def name_of(function: Callable[..., Any], name: str | None, decorator: str) -> s
 
 
 def suggest_name(name: object, known: Sequence[str]) -> str:
-    """Return a guess at what was meant, to be put behind a name that nobody knows."""
+    """Return a guess at the intended name, to append to a message about an unknown one."""
     near = get_close_matches(str(name), known, 1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 

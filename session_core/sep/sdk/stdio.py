@@ -1,7 +1,7 @@
-"""Serving over stdin and stdout, with both kept safe from the rest of the program.
+"""Serving over stdin and stdout, protected from the rest of the program.
 
-The protocol gets copies of the two descriptors. What remains under their numbers is harmless: whoever prints writes to
-stderr, programs that are started too, and whoever reads from stdin finds it empty.
+The protocol uses copies of the two descriptors. The original numbers become harmless: prints of this program and of its
+child processes go to stderr, and stdin reads as empty.
 """
 
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve(extension: "Extension") -> None:
-    """Speak to the host until it says goodbye, or goes away; on a terminal, explain what this program is."""
+    """Talk to the host until it ends the extension or disconnects; on a terminal, explain what this program is."""
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write(
             f"{extension.name} is an extension: it is started by a host, and speaks to it over stdin and stdout.\n"
@@ -43,7 +43,7 @@ def _protect_stdio() -> Generator[tuple[int, int]]:
     try:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
-        # Python holds back what it prints into a pipe, which would be lost if the process were killed.
+        # Python buffers what it prints into a pipe, and a killed process would lose it.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
         yield source, sink

@@ -1,10 +1,10 @@
-"""A host for tests: `async with TestHost(ext) as host:` talks to an extension as a real one would, in memory.
+"""A host for tests: `async with TestHost(ext) as host:` talks to an extension in memory, as a real host would.
 
-What the extension asks goes through the real checks, so it gets the real errors. What it does is written down:
-`session_calls`, `ui_requests`, `programs`, `bus`, `logs`, `progress`, `registry`; `kv` is a dict to fill and to read.
+Requests of the extension go through the real checks, so it gets the real errors. Its actions are recorded in
+`session_calls`, `ui_requests`, `programs`, `bus`, `logs`, `progress` and `registry`; `kv` is a dict to fill and read.
 
-Handlers that are plain functions run in threads. With `autojump_clock` the clock may jump while one runs, so leave out
-time limits of your own in such a test; the host itself has none.
+Plain handlers run in threads. With `autojump_clock`, the clock may jump while one runs, so set no time limits of your
+own in such a test; the host itself has none.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -54,42 +54,42 @@ N = TypeVar("N", bound=_NamedItem)
 
 
 class TestHost(HostLife):
-    """A host with one extension and one session; everything is done in the block, and the extension ends with it.
+    """A host with one extension and one session, open for the length of the block; the extension ends with it.
 
     Args:
-        extension: The extension, or a folder with its `extension.toml`, or the command line that starts it. The last
-            two run in a process of their own.
-        initialize: Whether the block begins with the handshake.
+        extension: The extension, a folder with its `extension.toml`, or the command line that starts it. The last two
+            run in their own process.
+        initialize: Whether the block starts with the handshake.
         flags: Values of flags, by name.
-        ui: What people answer, by kind: true or false, a text, None for a dismissed dialog, a dict as it goes over the
-            wire, an exception, or a function of the request. A list of kinds: all dialogs are dismissed. Whatever is
-            not here is answered with NoUi. `host.ui` may be changed later.
-        capabilities: What the manifest enables; all by default, or what the manifest in the folder says.
-        events: Those that the manifest narrows its subscriptions to.
+        ui: The answers of people, by kind: a bool, a text, None for a dismissed dialog, a dict in wire form, an
+            exception, or a function of the request. A list of kinds means that all those dialogs are dismissed. Other
+            kinds are answered with `NoUi`. `host.ui` may be changed later.
+        capabilities: What the manifest enables; by default everything, or what the manifest in the folder says.
+        events: The events to which the manifest narrows subscriptions.
         workspace: The folder that people work in.
-        session_id: The session that calls and events concern.
+        session_id: The session of all calls and events.
         state: What `ctx.state()` returns.
-        kv: Values that are kept already.
-        exec: How programs end: a `Ran`, a text for their output, or a function of command, args and folder. Without it
-            all are refused.
-        tools: The tools that the model could be shown, for `ctx.set_active`; by default whatever is asked for.
-        observers_may_fail: Whether a fault of an `@ext.on` handler is only logged, as by a host. Otherwise it fails the
-            test, at the next `settled` or at the end of the block.
+        kv: Values that are already stored.
+        exec: How programs end: an `ExecResult`, a text as their output, or a function of command, args and folder. By
+            default all programs are refused.
+        tools: The tools that the model could see, for `ctx.set_active`; by default whatever the extension asks for.
+        observers_may_fail: Whether an error in an `@ext.on` handler is only logged, as in a real host. Otherwise it
+            fails the test, at the next `settled` or at the end of the block.
 
     Raises:
-        ValueError: `ui` names a kind that there is not.
+        ValueError: `ui` names an unknown kind.
     """
 
-    __test__ = False  # it is no test, whatever its name
+    __test__ = False  # not a test, despite its name
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     async def call_tool(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
-        """Call a tool by its bare name. Arguments that its schema refuses do not reach it, as with every host.
+        """Call a tool by its bare name. As in every host, arguments that do not fit the schema never reach the tool.
 
         Raises:
             NotFound: There is no such tool.
-            HostError: It has answered with an error.
+            HostError: The extension answered with an error.
         """
         found = _known("tool", tool, self.registrations.tools)
         given = {**(arguments or {}), **named}
@@ -105,13 +105,14 @@ class TestHost(HostLife):
         return parse_tool_result(tool, answer)
 
     async def call_hook(self, hook: HookName, input: Mapping[str, Any] | None = None, /, **named: Any) -> HookResult:
-        """Ask at a place of a turn, and take of the answer what a host takes.
+        """Run a hook, and apply its answer as a host would.
 
         Raises:
             ValueError: There is no such hook.
             NotFound: The extension does not handle this hook.
-            HostError: It has answered with an error; a host takes that for a no where a hook protects something.
-            UnusableAnswer: Its answer is none.
+            HostError: The extension answered with an error; where a hook protects something, a host treats that as a
+                veto.
+            UnusableAnswer: The answer is not a hook outcome.
         """
         if hook not in HOOKS:
             raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
@@ -135,11 +136,11 @@ class TestHost(HostLife):
                 return HookResult(action="continue", value=value)
 
     async def run_command(self, command: str, typed: str | Mapping[str, Any] = "", /) -> str | None:
-        """Run a command with what was typed behind it, or with an object; returns what it has to say.
+        """Run a command with typed arguments, or with an object; returns its text.
 
         Raises:
             NotFound: There is no such command.
-            HostError: It has answered with an error.
+            HostError: The extension answered with an error.
         """
         _known("command", command, self.registrations.commands)
         arguments = as_arguments(typed) if isinstance(typed, str) else dict(typed)
@@ -150,11 +151,11 @@ class TestHost(HostLife):
         return content
 
     async def complete_command(self, command: str, partial: str = "", /) -> list[CommandCompletion]:
-        """Ask how what was typed behind a command could go on.
+        """Return completions for the arguments of a command.
 
         Raises:
             NotFound: There is no such command.
-            HostError: It has answered with an error, which a host takes for nothing.
+            HostError: The extension answered with an error; a host treats that as no completions.
         """
         _known("command", command, self.registrations.commands)
         return parse_completions(await self._dispatch("command/complete", command=command, partial=partial))
@@ -162,11 +163,11 @@ class TestHost(HostLife):
     async def complete(
         self, provider: str, model: str, messages: str | Sequence[Mapping[str, Any]], /, **more: Any
     ) -> ModelCompletion:
-        """Ask a model; a text is one message of a user. `more` are `tools`, `thinking`, `max_tokens` and so on.
+        """Call a model; a text counts as one user message. `more` holds `tools`, `thinking`, `max_tokens` and so on.
 
         Raises:
             NotFound: There is no such provider.
-            HostError: It has answered with an error.
+            HostError: The extension answered with an error.
         """
         _known("provider", provider, self.registrations.providers)
         said = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(map(dict, messages))
@@ -180,7 +181,7 @@ class TestHost(HostLife):
         return ModelCompletion(answer=parse_model_answer(answer), deltas=tuple(deltas))
 
     async def login(self, provider: str) -> Credentials:
-        """Have somebody log in to a provider; `ui` answers for them."""
+        """Log in to a provider; `ui` answers its questions."""
         return parse_credentials(await self._dispatch("provider/oauth_login", provider=provider))
 
     async def refresh(self, provider: str, refresh_token: str) -> Credentials:
@@ -188,13 +189,13 @@ class TestHost(HostLife):
         params = {"provider": provider, "refresh_token": refresh_token}
         return parse_credentials(await self._dispatch("provider/oauth_refresh", **params))
 
-    # --- what is told -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     async def send_event(self, event: str, payload: Mapping[str, Any] | None = None) -> bool:
-        """Tell of an event, if the extension has subscribed to it; returns whether it has. See `settled`.
+        """Send an event if the extension has subscribed to it, and return whether it has. See `settled`.
 
         Raises:
-            ValueError: No host tells of such an event.
+            ValueError: Hosts send no such event.
         """
         if event not in KNOWN_EVENTS:
             known = ", ".join(KNOWN_EVENTS)
@@ -202,21 +203,21 @@ class TestHost(HostLife):
         return await self._tell(event, {"session_id": self.session_id, **(payload or {})})
 
     async def publish(self, topic: str, payload: Mapping[str, Any] | None = None, *, sender: str = "other") -> bool:
-        """Have another extension tell something."""
+        """Publish a message on the bus as another extension; returns whether this one has subscribed."""
         event = bus_event(sender, topic, payload or {})
         return await self._tell(event.name, event.payload)
 
     async def press_key(self, widget_id: str, key: str) -> bool:
-        """Have somebody press a key in a widget."""
+        """Press a key in a widget; returns whether the extension has subscribed."""
         event = widget_key(self.session_id, widget_id, key)
         return await self._tell(event.name, event.payload)
 
 
 def host_fixture(extension: Extension | Callable[[], Extension] | Path | Sequence[str], **options: Any) -> Any:
-    """Make a fixture for pytest-trio that gives each test a host of its own: `host = host_fixture(ext, ui=["notify"])`.
+    """Make a pytest-trio fixture that gives each test its own host: `host = host_fixture(ext, ui=["notify"])`.
 
     Args:
-        extension: As for `TestHost`, or a function that makes a fresh one for each test.
+        extension: As for `TestHost`, or a function that makes a new one for each test.
         options: As for `TestHost`.
     """
     from pytest_trio import trio_fixture
@@ -224,7 +225,7 @@ def host_fixture(extension: Extension | Callable[[], Extension] | Path | Sequenc
     async def host() -> AsyncGenerator[TestHost]:
         made = extension() if callable(extension) else extension
         async with TestHost(made, **options) as host:
-            yield host  # noqa: ASYNC119 - pytest-trio sees to its end
+            yield host  # noqa: ASYNC119 - pytest-trio closes it
 
     return trio_fixture(host)
 

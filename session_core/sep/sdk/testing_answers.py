@@ -1,4 +1,4 @@
-"""What an extension has answered in a test, read as a host reads it."""
+"""The answers of an extension in a test, read as a host reads them."""
 
 import json
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ from session_core.wire.strict_json import is_encodable
 
 
 class UnusableAnswer(Exception):
-    """The extension has answered with something that no host can use."""
+    """The extension answered with something that no host can use."""
 
 
 @attrs.frozen(kw_only=True)
 class HookResult:
-    """What a hook has come to.
+    """The result of a hook.
 
     Attributes:
-        action: What the extension wants.
-        value: What the host goes on with: the input, with the patch over it. Nothing when it was blocked.
+        action: What the extension decided.
+        value: What the host continues with: the input with the patch over it, or None if it was blocked.
         reason: Why it was blocked.
     """
 
@@ -31,28 +31,28 @@ class HookResult:
 
     @property
     def blocked(self) -> bool:
-        """Whether the extension has said no."""
+        """Whether the extension vetoed."""
         return self.action == "block"
 
 
 @attrs.frozen(kw_only=True)
 class ModelCompletion:
-    """What a model has answered: the whole, and the pieces that came before, as objects of the protocol."""
+    """A model's answer: the complete one, and the pieces before it, in wire form."""
 
     answer: Answer
     deltas: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def streamed_text(self) -> str:
-        """The text of the pieces."""
+        """The text of all pieces."""
         return "".join(each["content"] for each in self.deltas if each.get("type") == "Delta")
 
 
 def require_object(what: str, answer: Any) -> dict[str, Any]:
-    """Return an answer that must be an object.
+    """Return an answer after checking that it is an object.
 
     Raises:
-        UnusableAnswer: It is something else.
+        UnusableAnswer: It is not an object.
     """
     if not isinstance(answer, dict):
         raise UnusableAnswer(f"{what} was answered with {describe_json(answer)}, where an object is needed")
@@ -63,7 +63,7 @@ def parse_tool_result(tool: str, answer: Any) -> ToolResult:
     """Read the answer of a tool.
 
     Raises:
-        UnusableAnswer: It is none.
+        UnusableAnswer: It is not a tool result.
     """
     found = require_object(tool, answer)
     content, failed = found.get("content"), found.get("is_error")
@@ -75,10 +75,10 @@ def parse_tool_result(tool: str, answer: Any) -> ToolResult:
 
 
 def parse_completions(answer: Any) -> list[CommandCompletion]:
-    """Read how a command could go on.
+    """Read the completions of a command.
 
     Raises:
-        UnusableAnswer: It is no list of objects with texts in them.
+        UnusableAnswer: It is not a list of objects with texts.
     """
     entries = require_object("command/complete", answer).get("completions") or []
     found = []
@@ -91,7 +91,7 @@ def parse_completions(answer: Any) -> list[CommandCompletion]:
 
 
 def parse_model_answer(answer: Any) -> Answer:
-    """Read the whole answer of a model.
+    """Read the complete answer of a model.
 
     Raises:
         UnusableAnswer: It has another shape.
@@ -130,10 +130,10 @@ def _usage(usage_json: Any) -> TokenUsage:
 
 
 def parse_credentials(answer: Any) -> Credentials:
-    """Read what a login has given, as strictly as the host that would keep it.
+    """Read the result of a login, as strictly as the host that would store it.
 
     Raises:
-        CredentialsInvalid: It has another shape, or holds no key and no token.
+        CredentialsInvalid: It has another shape, or holds neither a key nor a token.
     """
     from session_core.sep.host.models.credentials import read_credentials
 

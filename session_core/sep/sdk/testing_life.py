@@ -1,4 +1,4 @@
-"""The life of a test host: its extension is started, greeted, talked to and ended."""
+"""The lifecycle of a test host: start its extension, greet it, talk to it, end it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -89,7 +89,7 @@ class HostLife:
         self._far: ExtensionEndpoint | None = None
         self._ended = False
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -103,7 +103,7 @@ class HostLife:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._stack is not None
-        await self._stack.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - what is in it takes care of itself
+        await self._stack.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - its contents take care of themselves
 
     @asynccontextmanager
     async def _open_host(self) -> AsyncGenerator[None]:
@@ -124,7 +124,7 @@ class HostLife:
             if body_error is None or _leaves(group) != [body_error]:
                 raise
         if body_error is not None:
-            raise body_error  # as it was raised, not wrapped by our nurseries
+            raise body_error  # as it was raised, without the wrapping of our nurseries
         self._raise_faults()
 
     def _open_endpoint(self) -> AbstractAsyncContextManager[ExtensionEndpoint]:
@@ -136,12 +136,12 @@ class HostLife:
         return run_as_process(self._extension, None)
 
     async def initialize(self, **changes: Any) -> Registrations:
-        """Greet the extension and read what it registers; `changes` are laid over what it is told.
+        """Greet the extension and read its registrations; `changes` are laid over the greeting.
 
         Raises:
-            HostError: It has answered with an error.
+            HostError: The extension answered with an error.
             UnusableAnswer: It does not speak this protocol.
-            RegistrationsInvalid: No host could use what it registers.
+            RegistrationsInvalid: No host could use its registrations.
         """
         for kind in self.ui:  # the test may have changed them
             check_kind(kind)
@@ -163,7 +163,7 @@ class HostLife:
         return self.registrations
 
     async def shutdown(self) -> None:
-        """Say goodbye, and wait until the extension has ended; the block does so unless the test has."""
+        """Shut the extension down and wait for its end; the block does this unless the test already has."""
         await self._ask("shutdown", {})
         self._ended = True
         assert self._far is not None
@@ -171,35 +171,35 @@ class HostLife:
 
     @property
     def registrations(self) -> Registrations:
-        """What the extension has registered, as far as its capabilities permit."""
+        """What the extension has registered, limited to its capabilities."""
         return self._subject.registrations
 
     async def ping(self) -> None:
-        """Ask whether it is there."""
+        """Check that the extension answers."""
         await self._ask("ping", {})
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Ask anything, right or wrong, and return the answer as it came.
+        """Send any request, valid or not, and return the answer as received.
 
         Raises:
-            HostError: It has answered with an error.
+            HostError: The extension answered with an error.
         """
         return await self._ask(method, params or {})
 
     def start(self, method: Callable[..., Awaitable[T]], /, *args: Any, **named: Any) -> StartedCall[T]:
-        """Begin a call that can be cancelled: `running = host.start(host.call_tool, "slow", seconds=9)`."""
+        """Start a call that can be cancelled: `running = host.start(host.call_tool, "slow", seconds=9)`."""
         assert self._nursery is not None
         running: StartedCall[T] = StartedCall()
         self._nursery.start_soon(running.run, method, args, named)
         return running
 
     async def settled(self) -> None:
-        """Wait until the extension has dealt with all events that it was told, and what it said has come here.
+        """Wait until the extension has handled all events sent so far, and its own messages have arrived.
 
-        One in a process of its own has then got them; what it makes of them may still be under way.
+        An extension in its own process has then received the events, but may still be handling them.
 
         Raises:
-            Exception: What an observer has raised meanwhile, unless `observers_may_fail`.
+            Exception: What an observer raised meanwhile, unless `observers_may_fail`.
         """
         assert self._far is not None
         assert self._line is not None
@@ -225,12 +225,12 @@ class HostLife:
         return await self._line.ask(method, params)
 
     async def _dispatch(self, method: str, **params: Any) -> Any:
-        """Ask something that the extension may act in the session for, until it has answered."""
+        """Send a request within a dispatch: the extension may act in the session until it has answered."""
         with self._contexts.dispatch(self._subject.name, _GENERATION, self.session_id) as context:
             return await self._ask(method, {**params, "context": context.wire})
 
     async def _tell(self, name: str, payload: Mapping[str, Any]) -> bool:
-        """Tell of an event, if the extension wants to hear of it."""
+        """Send an event if the extension has subscribed to it."""
         await trio.lowlevel.checkpoint()
         assert self._line is not None
         if name not in clamp_subscriptions(self.registrations, self._subject.found.manifest):
@@ -249,7 +249,7 @@ class HostLife:
 def _describe_extension(
     extension: Extension | Path | Sequence[str], capabilities: Collection[Capability] | None, events: tuple[str, ...]
 ) -> DiscoveredExtension:
-    """Describe the extension as if it had been found in a folder; a test may narrow what its manifest says."""
+    """Describe the extension as if discovered in a folder; a test may narrow what its manifest says."""
     if isinstance(extension, Path):
         manifest = read_manifest(extension)
     else:
@@ -271,7 +271,7 @@ def _answers(ui: Mapping[UiKind, Responder] | Iterable[UiKind]) -> dict[UiKind, 
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """Return what is in a group, however deep."""
+    """Return the exceptions in a group, however deeply nested."""
     found: list[BaseException] = []
     for each in group.exceptions:
         found += _leaves(each) if isinstance(each, BaseExceptionGroup) else [each]

@@ -1,4 +1,4 @@
-"""The connection of a test host to its extension, which runs in this process or in one of its own."""
+"""The connection of a test host to its extension, which runs in this process or in its own."""
 
 import math
 import subprocess
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class ExtensionEndpoint:
-    """The extension's end: where its words come from and ours go, when its observers are done, how it has ended."""
+    """The extension's end of the connection: both streams, when its observers are done, how it ended."""
 
     source: trio.abc.ReceiveStream
     sink: trio.abc.SendStream
@@ -40,8 +40,8 @@ class ExtensionEndpoint:
 async def run_in_memory(
     extension: Extension, hear_fault: Callable[[str, Exception], None]
 ) -> AsyncGenerator[ExtensionEndpoint]:
-    """Run an extension beside the test for the length of the block; `hear_fault` is told how observers fail."""
-    # A jumping clock does not wait for threads, and plain functions for the end run in one.
+    """Run an extension alongside the test for the length of the block; `hear_fault` gets the errors of observers."""
+    # A jumping clock does not wait for threads, and plain cleanup functions run in one.
     jumping = isinstance(trio.lowlevel.current_clock(), MockClock)
     seconds = math.inf if jumping else CLEANUP_SECONDS
     runtime = Runtime(extension, cleanup_seconds=seconds, hear_fault=hear_fault)
@@ -67,7 +67,7 @@ async def run_in_memory(
 
 @asynccontextmanager
 async def run_as_process(argv: Sequence[str], folder: str | None) -> AsyncGenerator[ExtensionEndpoint]:
-    """Run a program for the length of the block; what it says on stderr is seen with the test's own."""
+    """Run a program for the length of the block; its stderr appears with the test's own."""
     process = await trio.lowlevel.open_process(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -88,7 +88,7 @@ _RUNNING: ContextVar["StartedCall[Any] | None"] = ContextVar("_RUNNING", default
 
 
 class StartedCall(Generic[T]):
-    """A call that was started by `TestHost.start`: it can be cancelled as hosts cancel, and its end waited for."""
+    """A call started by `TestHost.start`: it can be cancelled the way hosts cancel, and awaited."""
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
@@ -99,23 +99,23 @@ class StartedCall(Generic[T]):
         self._outcome: outcome.Outcome[T] | None = None
 
     def cancel(self) -> None:
-        """Tell the extension that nobody waits any more; its answer is waited for all the same, see `result`."""
+        """Tell the extension that nobody waits any more. Its answer is still awaited; see `result`."""
         self._cancelled = True
         if self._line is not None:
             self._line.cancel(self._number)
 
     async def result(self) -> T:
-        """Wait for the answer, or raise what the call raises: -32800 from one that was cancelled in time."""
+        """Wait for the answer, or raise the call's error: -32800 if it was cancelled in time."""
         await self._ended.wait()
         assert self._outcome is not None
         return self._outcome.unwrap()
 
     def bind_request(self, line: "ExtensionLink", number: int) -> None:
-        """Hear under which number the extension knows it."""
+        """Record the number by which the extension knows the request."""
         self._line, self._number = line, number
 
     def confirm_sent(self) -> None:
-        """Hear that the extension has been asked."""
+        """Record that the request has been sent."""
         if self._cancelled and self._line is not None:
             self._line.cancel(self._number)
 
@@ -130,19 +130,19 @@ class StartedCall(Generic[T]):
 
 
 class ExtensionLink:
-    """Asks the extension and tells it things; each request has a number, by which it can be cancelled."""
+    """Sends requests and notifications to the extension; each request has a number by which it can be cancelled."""
 
     def __init__(self, connection: RpcConnection) -> None:
         self.connection = connection
         self._number = 0
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Ask, and wait as long as it takes.
+        """Send a request, and wait as long as it takes.
 
         Raises:
-            HostError: The extension has answered with an error, or is gone.
+            HostError: The extension answered with an error, or is gone.
         """
-        # With nothing in its way a request is numbered and sent before anything else happens here.
+        # Without congestion, a request is numbered and sent before anything else happens here.
         await self.connection.flush()
         await trio.lowlevel.checkpoint_if_cancelled()
         self._number += 1

@@ -1,7 +1,7 @@
-"""What surrounds an extension in a test: its requests are answered as the test says, and all of it is written down.
+"""The surroundings of an extension in a test: requests get the answers that the test gives, and all are recorded.
 
-The order of the checks, the codes and the sentences are those of a real host, as its own parts do the checking
-(`sep.inbound`, `sep.contexts`). Only what a service would do is made up here.
+The order of checks, the codes and the messages are those of a real host, because its own modules do the checking
+(`sep.host.calls.requests`, `sep.host.calls.contexts`). Only the service is simulated.
 """
 
 import inspect
@@ -25,12 +25,12 @@ from session_core.sep.sdk.signatures import suggest_name
 T = TypeVar("T")
 
 Responder = Any
-"""What people answer, an exception to raise, or a function, async or not, that returns one of these."""
+"""The answer of a person, an exception to raise, or a function, async or not, that returns one of these."""
 
 
 @attrs.frozen
 class SessionCall:
-    """The extension has acted in the session, or looked at it: `send_message`, `append_entry`, `state` and so on."""
+    """The extension acted in the session or read it: `send_message`, `append_entry`, `state` and so on."""
 
     method: str
     params: Mapping[str, Any] = attrs.field(factory=dict)
@@ -38,7 +38,7 @@ class SessionCall:
 
 @attrs.frozen
 class UiRequest:
-    """The extension has asked or shown something."""
+    """The extension asked or showed something."""
 
     kind: str
     params: Mapping[str, Any]
@@ -46,7 +46,7 @@ class UiRequest:
 
 @attrs.frozen
 class BusMessage:
-    """The extension has told others something."""
+    """The extension published something on the bus."""
 
     topic: str
     payload: Mapping[str, Any]
@@ -54,7 +54,7 @@ class BusMessage:
 
 @attrs.frozen(kw_only=True)
 class Program:
-    """The extension has had a program run."""
+    """The extension ran a program."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Program:
 
 @attrs.frozen(kw_only=True)
 class ProgressReport:
-    """A tool has said how far it is."""
+    """A tool reported its progress."""
 
     tool: str
     value: float | None = None
@@ -82,7 +82,7 @@ class LogLine:
 
 
 class ExtensionUnderTest:
-    """The extension, as the parts of a host see it."""
+    """The extension, as the modules of a host see it."""
 
     def __init__(self, found: DiscoveredExtension) -> None:
         self.found = found
@@ -91,22 +91,22 @@ class ExtensionUnderTest:
         self.registrations = Registrations()
 
     def manifest_of(self, generation: int) -> Manifest:
-        """What it may do."""
+        """Return the manifest, which says what the extension may do."""
         return self.found.manifest
 
     def register(self, registrations: Registrations) -> None:
-        """Take over what it has registered, as far as its manifest permits."""
+        """Record what it registered, as far as its manifest permits."""
         self.registrations = filter_permitted(registrations, self.found.manifest)
 
 
 @attrs.define(kw_only=True, eq=False)
 class RecordingBackend:
-    """A service and a host that write down what reaches them.
+    """A service and a host that record what reaches them.
 
     Attributes:
-        ui: What people answer, by kind; a kind that is not here is one that nobody can deal with.
-        exec: How programs end: a `Ran`, a text for their output, or a function of command, args and folder.
-        faults: What functions of the test and observers have raised, which fails the test.
+        ui: The answers of people, by kind; nobody can handle a kind that is missing.
+        exec: How programs end: an `ExecResult`, a text as their output, or a function of command, args and folder.
+        faults: Exceptions of the test's own functions and of observers, which fail the test.
     """
 
     subject: ExtensionUnderTest
@@ -129,34 +129,34 @@ class RecordingBackend:
     # --- the service --------------------------------------------------------------------------------------------------
 
     def ui_kinds(self) -> frozenset[UiKind]:
-        """Which kinds somebody can deal with."""
+        """Return the kinds that somebody can handle."""
         return frozenset(self.ui)
 
     async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
-        """Write it down."""
+        """Record the call."""
         self.session_calls.append(SessionCall("send_message", {"text": text, "role": role}))
 
     async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
-        """Write it down."""
+        """Record the call."""
         self.session_calls.append(SessionCall("send_user_message", {"text": text, "deliver_as": deliver_as}))
 
     async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
-        """Write it down."""
+        """Record the call."""
         self.session_calls.append(SessionCall("append_entry", {"entry": dict(entry)}))
 
     async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
-        """Write it down."""
+        """Record the call."""
         self.session_calls.append(
             SessionCall("set_model", {"model": model, "provider": provider, "thinking": thinking})
         )
 
     async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
-        """Return how the session is said to be."""
+        """Return the state that the test has set."""
         self.session_calls.append(SessionCall("state"))
         return dict(self.session_state)
 
     async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer as the test says."""
+        """Give the answer of the test."""
         self.ui_requests.append(UiRequest(kind, dict(params)))
         options = params.get("options")
         return await self._run_responder(
@@ -166,32 +166,32 @@ class RecordingBackend:
     async def run_program(
         self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> service_api.ProgramResult:
-        """End at once, as the test says."""
+        """Return at once with the result that the test has set."""
         self.programs.append(Program(command=command, args=args, cwd=cwd))
         if self.exec is None:
             raise RpcFailed(NOT_TRUSTED, "the test host runs no programs: say exec= to answer for them")
         return await self._run_responder("exec", self.exec, _to_program_result, command, args, cwd)
 
     def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Write it down; never more than there are."""
+        """Record the call; returns only tools that exist."""
         self.session_calls.append(SessionCall("set_active", {"tools": list(wanted)}))
         known = self.shown_tools
         return wanted if known is None else tuple(each for each in wanted if each in known)
 
     async def kv_get(self, extension: str, key: str) -> Any:
-        """Return what is kept."""
+        """Return the stored value."""
         return self.kv.get(key)
 
     async def kv_set(self, extension: str, key: str, value: Any) -> None:
-        """Keep it."""
+        """Store the value."""
         self.kv[key] = value
 
     async def kv_delete(self, extension: str, key: str) -> None:
-        """Let go of it."""
+        """Delete the value."""
         self.kv.pop(key, None)
 
     async def kv_list(self, extension: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys that begin so."""
+        """Return the keys that start with a prefix."""
         return tuple(sorted(key for key in self.kv if key.startswith(prefix)))
 
     async def _run_responder(self, what: str, responder: Responder, read: Callable[[Any], T], *args: Any) -> T:
@@ -213,18 +213,18 @@ class RecordingBackend:
     # --- the host -----------------------------------------------------------------------------------------------------
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
-        """Write it down."""
+        """Record the message."""
         self.bus.append(BusMessage(topic, dict(payload)))
 
     def registry_updated(self, extension: str, registrations: Registrations) -> None:
-        """Take it over."""
+        """Apply and record the registrations."""
         self.subject.register(registrations)
         self.registry.append(self.subject.registrations)
 
     def tool_update(
         self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
     ) -> None:
-        """Write it down, unless the call is unknown or over."""
+        """Record the progress, unless the call is unknown or over."""
         if (tool := self.tool_calls.get(call_id)) is not None:
             news = ProgressReport(tool=tool, value=progress, message=message, details=details, call_id=call_id)
             self.progress.append(news)
@@ -235,15 +235,15 @@ class RecordingBackend:
             pieces.append(dict(event))
 
     def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
-        """Write it down."""
+        """Record the line."""
         self.logs.append(LogLine(level, message, fields))
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a kind of dialog that there is not.
+    """Refuse an unknown kind of dialog.
 
     Raises:
-        ValueError: It is none.
+        ValueError: There is no such kind.
     """
     if kind not in UI_KINDS:
         raise ValueError(

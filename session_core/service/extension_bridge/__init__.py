@@ -1,5 +1,5 @@
-"""The service as extensions reach it: their actions come in as ordinary commands.
+"""The service as extensions see it: their actions become ordinary commands.
 
-- `delegate`: `ServiceDelegate`, which turns what an extension asks for into commands
-- `programs`: programs that extensions run, judged and confined like commands of a model
+- `delegate`: `ServiceDelegate`, which turns the requests of an extension into commands
+- `programs`: programs that extensions run, judged and sandboxed like a model's commands
 """

@@ -1,6 +1,6 @@
-"""The service as extensions reach it: each of their actions is an ordinary command, in the name of the extension.
+"""The service as extensions see it: each of their actions is an ordinary command, in the name of the extension.
 
-What the host has checked is who asks, and the shape of it. Here it takes its place in the mailbox, is published, is
+The host has checked who asks, and the shape of the request. Here it takes its place in the mailbox, is published, is
 idempotent on a retry, and is refused where a person's command would be.
 """
 
@@ -37,25 +37,25 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 _TITLE_CHARS = 200
 _MOST_HEARD = 4_096
-"""Sessions of a folder of which it is remembered that its extensions have heard of them."""
+"""How many sessions of a folder are remembered as known to its extensions."""
 _sending_extension: ContextVar[str | None] = ContextVar("_speaking", default=None)
-"""The extension whose message is being sent by this task; hooks are asked in the task of whoever sends a command."""
+"""The extension whose message this task is sending; hooks run in the task of the command's sender."""
 
 
 class ExtensionHooks:
-    """The hooks of a turn, asked of all extensions. Until each has been started, nobody is passed over: all wait."""
+    """The hooks of a turn, asked of all extensions. Hooks wait until every extension has started: none is skipped."""
 
     def __init__(self, host: ExtensionHost) -> None:
         self._host = host
 
     def handles(self, hook: HookName) -> bool:
-        """Tell whether anybody wants to be asked, or may want to."""
+        """Return whether any extension wants to be asked, or may want to."""
         return self._host.handles(hook) or not self._host.settled.is_set()
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
-        """Ask everybody in order."""
+        """Ask all extensions in order."""
         await self._host.settled.wait()
-        # Who answers its own message with another one would never come to an end.
+        # An extension that answers its own message with another one would never end.
         but = _sending_extension.get() if hook == "input" else None
         result = await self._host.run_hook(hook, session_id, value, but=but)
         return (
@@ -66,7 +66,7 @@ class ExtensionHooks:
 
 
 async def accompany(host: ExtensionHost, service: "SessionService") -> None:
-    """Run the extensions of a service for as long as it is open, and tell them what happens in its sessions."""
+    """Run the extensions of a service while it is open, and tell them what happens in its sessions."""
     delegate = ServiceDelegate(service, host.takes_part)
     async with trio.open_nursery() as nursery:
         await nursery.start(host.run, delegate, _ExtensionAnnouncer(service, host))
@@ -79,7 +79,7 @@ async def accompany(host: ExtensionHost, service: "SessionService") -> None:
 
 
 async def _forward_events(service: "SessionService", host: ExtensionHost) -> None:
-    """Tell extensions of events; nobody listens to the stream while no extension wants anything."""
+    """Forward events to extensions; the stream is not read while no extension wants any."""
     host.note_missed_events()
     heard: dict[SessionId, None] = {}
     async with service.subscribe() as events:
@@ -95,9 +95,9 @@ async def _forward_events(service: "SessionService", host: ExtensionHost) -> Non
 def _is_in_own_folder(
     service: "SessionService", host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId, None]
 ) -> bool:
-    """Tell whether an event happened in a folder's own sessions; `heard` are those that were heard of before.
+    """Return whether an event happened in a folder's own sessions; `heard` are those already known.
 
-    What counts is where the session worked then: it may have gone elsewhere since, or be deleted.
+    What counts is where the session worked then: it may have moved since, or be deleted.
     """
     session_id = event.session_id
     if session_id is None:
@@ -117,7 +117,7 @@ def _is_in_own_folder(
 
 
 def clear_displays(service: "SessionService", host: ExtensionHost, name: str) -> None:
-    """Take away what an extension shows, in all sessions that it has a part in."""
+    """Remove an extension's displays from all sessions that it takes part in."""
     for session in tuple(service.core.sessions.values()):
         shows = any(display.extension == name for display in session.state.displays)
         if shows and host.takes_part(name, session.state.session_id):
@@ -125,7 +125,7 @@ def clear_displays(service: "SessionService", host: ExtensionHost, name: str) ->
 
 
 class _ExtensionAnnouncer:
-    """Tells everybody who follows the service how extensions come, change and go; what is gone shows nothing more."""
+    """Tells all followers when extensions are added, changed or removed; clears the displays of removed ones."""
 
     def __init__(self, service: "SessionService", host: ExtensionHost) -> None:
         self._service = service
@@ -146,9 +146,9 @@ class _ExtensionAnnouncer:
 
 
 class ServiceDelegate:
-    """Does for extensions what they may ask of a service, in the sessions that they have a part in.
+    """Serves the requests of extensions, in the sessions that they take part in.
 
-    A session may have gone to another folder since an extension was asked about it.
+    A session may have moved to another folder since an extension was asked about it.
     """
 
     def __init__(self, service: "SessionService", takes_part: ParticipationRule = participates_everywhere) -> None:
@@ -158,7 +158,7 @@ class ServiceDelegate:
         self._gate = ProgramGate(self._core, self._agree)
 
     def ui_kinds(self) -> frozenset[UiKind]:
-        """Which kinds somebody who is attached and may act can deal with."""
+        """Return the kinds that some attached client which may act can handle."""
         clients = self._core.ledger.fleet.clients.values()
         return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
 
@@ -167,7 +167,7 @@ class ServiceDelegate:
         await self._do(asker, c.PostMessage(session_id=asker.session_id, text=text, role=role))
 
     async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
-        """Say something as if the user had typed it."""
+        """Send a message as if the user had typed it."""
         speaks = _sending_extension.set(asker.extension)
         try:
             await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
@@ -175,7 +175,7 @@ class ServiceDelegate:
             _sending_extension.reset(speaks)
 
     async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
-        """Keep something with the session that no model is ever shown."""
+        """Store an entry with the session that no model ever sees."""
         await self._do(asker, c.AppendEntry(session_id=asker.session_id, entry=_frozen(entry)))
 
     async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
@@ -188,7 +188,7 @@ class ServiceDelegate:
         await self._do(asker, c.SwitchModel(session_id=asker.session_id, model=name, thinking=effort))
 
     async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
-        """Tell how the session is."""
+        """Return the state of the session."""
         snapshot = await self._do(asker, c.LoadSession(session_id=asker.session_id))
         return {
             "session_id": snapshot.session_id,
@@ -227,7 +227,7 @@ class ServiceDelegate:
 
     async def _question(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         first, _, rest = params["prompt"].partition("\n")
-        watched = self._core.tree.foremost(self._core.session(asker.session_id))  # nobody looks at a helper
+        watched = self._core.tree.foremost(self._core.session(asker.session_id))  # nobody watches a subagent
         reply = await self._do(
             asker,
             c.OpenDialog(
@@ -250,12 +250,12 @@ class ServiceDelegate:
     async def run_program(
         self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> ProgramResult:
-        """Run a program through the same gate and confinement as the shell tool."""
+        """Run a program through the same gate and sandbox as the shell tool."""
         self._refuse_elsewhere(asker)
         return await self._gate(asker, shlex.join((command, *args)), cwd)
 
     async def _agree(self, session_id: SessionId, asker: ExtensionCaller, title: str, details: str) -> bool:
-        """Ask people whether a program may run; when nobody can be asked, that is a no."""
+        """Ask for approval to run a program; if nobody can be asked, it is refused."""
         if "confirm" not in self.ui_kinds():
             return False
         asked = c.OpenDialog(
@@ -270,7 +270,7 @@ class ServiceDelegate:
         return reply.answered and reply.value is True
 
     def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Narrow which tools the session's model is shown; `*` shows all of them again."""
+        """Narrow the tools that the session's model sees; `*` shows all of them again."""
         self._refuse_elsewhere(asker)
         core = self._core
         allowed = core.agent.allowed_tools(core.session(asker.session_id).state)
@@ -281,22 +281,22 @@ class ServiceDelegate:
         core.agent.active.choose(asker.session_id, active)
         return active
 
-    # --- what extensions keep -----------------------------------------------------------------------------------------
+    # --- storage of extensions ----------------------------------------------------------------------------------------
 
     async def kv_get(self, extension: str, key: str) -> Any:
-        """Return what an extension has kept under a key."""
+        """Return the value that an extension has stored under a key."""
         return await self._core.store.kv_get(extension, key)
 
     async def kv_set(self, extension: str, key: str, value: Any) -> None:
-        """Keep a value, durably."""
+        """Store a value, durably."""
         await self._core.store.kv_set(extension, key, value)
 
     async def kv_delete(self, extension: str, key: str) -> None:
-        """Let go of a value."""
+        """Delete a value."""
         await self._core.store.kv_delete(extension, key)
 
     async def kv_list(self, extension: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys that begin so."""
+        """Return the keys with a prefix."""
         return await self._core.store.kv_list(extension, prefix)
 
     def _refuse_elsewhere(self, asker: ExtensionCaller) -> None:
@@ -310,11 +310,11 @@ class ServiceDelegate:
 
 
 def _find_waiting_turn(watched: Session, asker: ExtensionCaller) -> TurnId | None:
-    """Return the turn that goes on with the answer to a question; for one of a helper, that is the one it works for."""
+    """Return the turn that continues with the answer; for a subagent, that is the turn it works for."""
     if asker.turn_id is None or watched.work is None:
         return None
-    is_helper = watched.state.session_id != asker.session_id
-    return watched.work.turn_id if is_helper or watched.work.turn_id == asker.turn_id else None
+    is_subagent = watched.state.session_id != asker.session_id
+    return watched.work.turn_id if is_subagent or watched.work.turn_id == asker.turn_id else None
 
 
 def _frozen(value: Mapping[str, Any]) -> JsonObject:

@@ -1,12 +1,12 @@
-"""Programs that extensions run: through the same gate and in the same sandbox as the commands of a model.
+"""Programs that extensions run: through the same gate and in the same sandbox as a model's commands.
 
 Rules:
-1. Hooks may refuse it, then the session's rules, mode and grants decide, as about a call of the shell tool that a model
-   has made. A person who is asked sees exactly what would run; if that has changed meanwhile, it does not run.
-2. That it ran is recorded in the session, durably, before it begins.
-3. It runs beside turns, as many at once as `MAX_PROGRAMS_AT_ONCE`. A stop of the session, the end of the service, and
-   whoever asked by leaving end it with all that it has started.
-4. What it changes belongs to the turn that runs when it begins, and is undone with it. Without a turn nothing is kept.
+1. Hooks may refuse a program; then the session's rules, permission mode and grants decide, as for a model's call of the
+   shell tool. An approval shows exactly what would run; if that changes meanwhile, the program does not run.
+2. Its run is recorded in the session, durably, before it begins.
+3. It runs beside turns, at most `MAX_PROGRAMS_AT_ONCE` at a time. A stop of the session, the end of the service, or the
+   departure of the caller ends it with everything it has started.
+4. Its changes belong to the turn that runs when it begins, and are undone with it. Without a turn nothing is saved.
 """
 
 from collections import Counter
@@ -39,16 +39,16 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
 
 Ask = Callable[[SessionId, ExtensionCaller, str, str], Awaitable[bool]]
-"""Asks people in a session for an extension, with a title and exactly what would happen; no answer is a no."""
+"""Asks for approval in a session for an extension, with a title and exactly what would happen; no answer refuses."""
 
 TIMED_OUT: Final = 124
-"""The exit code of a program that took too long, as `timeout` has it: what it says itself might look like success."""
+"""The exit code of a program that timed out, as with `timeout`: its own exit code might look like success."""
 _CUT: Final = "[the beginning was cut, this is the end of the output]\n"
 _TOO_LONG: Final = f"[ended after {DEFAULT_TIMEOUT_MS // 1000} seconds, which is its time limit]\n"
 
 
 class ProgramGate:
-    """Runs programs for extensions, if the rules of the session and the people who watch it allow that."""
+    """Runs programs for extensions, if the session's rules and its users allow it."""
 
     def __init__(self, core: ServiceCore, ask: Ask) -> None:
         self._core = core
@@ -59,13 +59,13 @@ class ProgramGate:
         """Run a command line to its end, in the session's folder or in one beneath it.
 
         Raises:
-            InvalidInput: No command can look so, or there is no such folder within what the session may use.
-            Forbidden: A hook, a rule, the mode or a person does not allow it.
-            Conflict: Too many run already, what a person has agreed to has changed, or the session was stopped.
-            FolderUnusable: What the session's folder says about it is wrong.
+            InvalidInput: The command is malformed, or the folder does not exist within what the session may use.
+            Forbidden: A hook, a rule, the permission mode or a person does not allow it.
+            Conflict: Too many run already, the approved program has changed, or the session was stopped.
+            FolderUnusable: The settings of the session's folder are wrong.
             Unavailable: There is no shell tool here, or no sandbox can be made.
 
-        Cancellation: it and everything it started have ended when `Cancelled` goes on.
+        Cancellation: the program and everything it started have ended when `Cancelled` propagates.
         """
         core, session_id = self._core, asker.session_id
         await core.loaded_sessions.load_session(session_id)
@@ -112,7 +112,7 @@ def _call_of(tool: ShellTool, line: str, cwd: str | None) -> ToolCallPart:
 async def _run_as_side_task(
     core: ServiceCore, session_id: SessionId, what: str, run: Callable[[], Awaitable[ProgramResult]]
 ) -> ProgramResult:
-    """Run something as work of the session, which a stop finds; it ends with whoever waits for it, too."""
+    """Run something as work of the session that a stop can end; it also ends when its caller leaves."""
     scope = trio.CancelScope()
 
     async def work() -> ProgramResult:
@@ -142,7 +142,7 @@ class _ExtensionProgram:
     call: ToolCallPart
 
     async def run(self) -> ProgramResult:
-        """See whether it may run, and run it."""
+        """Check whether the program may run, and run it."""
         await self._ask_hooks()
         approved = await self._check_permission()
         context = attrs.evolve(self._context(), approved=approved)  # as the session is now
@@ -151,7 +151,7 @@ class _ExtensionProgram:
         except ToolFailed as failure:
             raise Unavailable(str(failure) or "the program could not be run") from failure
 
-    # --- whether it may -----------------------------------------------------------------------------------------------
+    # --- permission ---------------------------------------------------------------------------------------------------
 
     async def _ask_hooks(self) -> None:
         hooks, line = self.core.agent.setting.hooks, str(self.call.arguments["command"])
@@ -160,10 +160,10 @@ class _ExtensionProgram:
             raise Forbidden(f"blocked by an extension: {clean_text(blocked.reason)}")
 
     async def _check_permission(self) -> bool:
-        """Refuse what may not run; returns whether a person has agreed to what must always be asked for."""
+        """Refuse a program that may not run; returns whether a person approved what always needs approval."""
         preview, judged = await self._judge_call()
         if judged.verdict.decision == "ask":
-            await trio.lowlevel.checkpoint_if_cancelled()  # and nobody is asked
+            await trio.lowlevel.checkpoint_if_cancelled()  # then nobody is asked
             extension = self.asker.extension
             question_text = f"{preview.displayed_text}\n\nasked because: {judged.verdict.reason}"
             foremost = self.core.tree.foremost(self.session).state.session_id
@@ -177,7 +177,7 @@ class _ExtensionProgram:
         return preview.always_ask is not None
 
     async def _judge_call(self) -> tuple[CallPreview, CallJudgement]:
-        """Find out what would run now, and what is to be thought of it."""
+        """Return what would run now, and the judgement of it."""
         setting, cwd = self.core.agent.setting, self.session.state.settings.cwd
         rules = await setting.load_rules(cwd)
         try:
@@ -204,7 +204,7 @@ class _ExtensionProgram:
     # --- running it ---------------------------------------------------------------------------------------------------
 
     async def _run_undoable(self, context: ToolContext) -> ProcessOutcome:
-        """Run it so that what it changes can be undone with the turn that runs now, however long either takes."""
+        """Run it; its changes can be undone with the turn that runs now, however long either takes."""
         work = self.session.work
         if work is not None and work.kind == "restore":
             raise Conflict("files are being brought back in this session; try again when that is done")
@@ -226,7 +226,7 @@ class _ExtensionProgram:
         return work.turn_id, host
 
     async def _record(self) -> None:
-        """Let everybody know, for good, what is going to run."""
+        """Record durably what is about to run."""
         await trio.lowlevel.checkpoint_if_cancelled()  # the session may be gone
         folder = self.call.arguments.get("workdir")
         place = "" if folder is None else f" (in {folder})"
@@ -261,7 +261,7 @@ def _to_result(outcome: ProcessOutcome) -> ProgramResult:
 
 
 def _format_tail(text: str, *, cut: bool) -> str:
-    """Say that the beginning is missing, if it is, and keep within the bound with that."""
+    """Mark the text if its beginning was cut, and keep it within the bound including the remark."""
     most = limits.MAX_TOOL_OUTPUT_CHARS
     return _CUT + text[len(text) - most + len(_CUT) :] if cut or len(text) > most else text
 

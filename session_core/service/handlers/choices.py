@@ -1,4 +1,4 @@
-"""What there is to choose from: models, and files by some letters of their paths."""
+"""The available choices: models, and files by a few letters of their paths."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +19,7 @@ def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> PendingR
 
     async def listed() -> r.ListModelsReply:
         if core.config.folders is not None:
-            with suppress(FolderUnusable):  # what is known of it counts all the same
+            with suppress(FolderUnusable):  # use what is known of it anyway
                 await core.config.folders.load(cwd)
         unusable_providers = await _why_not_usable(core, cwd)
         models = tuple(_list_all_models(core, cwd, unusable_providers))
@@ -38,7 +38,7 @@ def _folder(core: ServiceCore, command: c.ListModels | c.FindFiles) -> str:
 
 
 async def _why_not_usable(core: ServiceCore, cwd: str) -> dict[str, str]:
-    """Ask about every provider that an extension brings there, which may have to read who is logged in."""
+    """Ask about every provider of an extension there; the answer may require reading who is logged in."""
     extensions = core.config.extensions
     if extensions is None:
         return {}

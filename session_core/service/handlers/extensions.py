@@ -1,4 +1,4 @@
-"""Extensions: list, commands, reload, switch on and off, keys of widgets, and what they themselves do in sessions."""
+"""Extensions: list, commands, reload, enable and disable, widget keys, and their own actions in sessions."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -35,7 +35,7 @@ def _extensions(core: ServiceCore) -> Extensions:
     return core.config.extensions
 
 
-# --- what there is ----------------------------------------------------------------------------------------------------
+# --- listing ----------------------------------------------------------------------------------------------------------
 
 
 def list_extensions(core: ServiceCore, _command: c.ListExtensions, _: Caller) -> r.ListExtensionsReply:
@@ -67,7 +67,7 @@ def _find(extensions: Extensions, session_id: SessionId, name: str, extension: s
     return next((each for each in commands if each.name == name and extension in (None, each.extension)), None)
 
 
-# --- having them do something -----------------------------------------------------------------------------------------
+# --- running their commands -------------------------------------------------------------------------------------------
 
 
 def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> PendingReply:
@@ -107,7 +107,7 @@ def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -
                     command.session_id, found.name, partial, found.extension
                 )
             except (SessionCoreError, RpcFailed):
-                completions = ()  # nobody wants to read about it while typing
+                completions = ()  # an error message would only disturb the user's typing
         return r.CompleteCommandReply(completions=completions[: limits.MAX_PAGE], cursor=core.stream.cursor)
 
     return PendingReply(completed)
@@ -189,7 +189,7 @@ def _acknowledge_after(
     return PendingReply(done)
 
 
-# --- what extensions do -----------------------------------------------------------------------------------------------
+# --- actions of extensions --------------------------------------------------------------------------------------------
 
 
 def post_message(core: ServiceCore, command: c.PostMessage, caller: Caller) -> r.PostMessageReply:
@@ -202,7 +202,7 @@ def post_message(core: ServiceCore, command: c.PostMessage, caller: Caller) -> r
         item = queue_item(parts, "follow_up", session.now(), caller.client_id, role=command.role, quiet=True)
         session.record(ev.MessageQueued(item=item), caller.client_id)
         return r.PostMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
-    core.deliver_quiet(session)  # what was posted before comes before
+    core.deliver_quiet(session)  # earlier posts come first
     source = extension_of(caller.client_id)
     message = user_message(parts, session.state.head, None, session.now(), role=command.role, source=source)
     session.record(ev.MessageAdded(message=message), caller.client_id)

@@ -1,4 +1,4 @@
-"""What is no longer in memory: pages of older messages, search, and old branches that come back into view."""
+"""History that is no longer in memory: pages of older messages, search, and switching back to old branches."""
 
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
@@ -40,12 +40,12 @@ def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> PendingRe
 
 
 def is_only_in_store(session: Session, message_id: MessageId) -> bool:
-    """Tell whether a message may be one of those that are only in the store."""
+    """Return whether a message may be only in the store."""
     return session.state.earlier > 0 and session.state.find_message(message_id) is None
 
 
 async def load_old_path(session: Session, message_id: MessageId, field: str = "message_id") -> tuple[Message, ...]:
-    """Read the way to a message that has left memory, itself included.
+    """Read the path to a message that is no longer in memory, including the message.
 
     Raises:
         NotFound: The session has no such message.

@@ -33,7 +33,7 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
 
 
 def is_overtaken(session: Session, caller: Caller) -> bool:
-    """Whether a stop came after this command was sent: then it must not start anything."""
+    """Return whether a stop came after this command was sent: then it must not start anything."""
     return caller.number <= session.stop_mark
 
 
@@ -74,7 +74,7 @@ def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUse
 def _start_edited_turn(
     core: ServiceCore, command: c.EditMessage, parts: tuple[UserPart, ...], caller: Caller, path: tuple[Message, ...]
 ) -> r.SendUserMessageReply:
-    """Start the turn; of an old message the way to it comes back into view first."""
+    """Start the turn; for an old message, restore the path to it first."""
     session = core.session_at_rest(command.session_id, "edit a message")
     *before, edited = path
     if edited.role != "user":

@@ -1,4 +1,4 @@
-"""Protocols: list them, give one something, and put messages into a conversation between two turns."""
+"""Protocols: list them, send input to one, and add messages to a conversation between two turns."""
 
 import hashlib
 
@@ -36,7 +36,7 @@ def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.Ap
         return _append_now(core, command, messages, caller)
 
     async def after_a_look() -> r.AppendReply:
-        """The messages may be there already, and have left memory."""
+        """Check the store first: the messages may exist already and no longer be in memory."""
         if await core.store.load_path(command.session_id, messages[0].message_id, max_chars=1):
             await _refuse_unless_all_same(core, command, messages)
             return _replayed(session, messages)
@@ -49,7 +49,7 @@ def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.Ap
 
 
 async def _refuse_unless_all_same(core: ServiceCore, command: c.AppendMessages, messages: tuple[Message, ...]) -> None:
-    """Compare with what an earlier operation of this id has left in the store, a step at a time."""
+    """Compare with the messages that an earlier operation of this id left in the store, a step at a time."""
     session_id = command.session_id
     beyond = _derived_id(session_id, command.operation_id, len(messages))
     if await core.store.load_path(session_id, beyond, max_chars=1):
@@ -60,7 +60,7 @@ async def _refuse_unless_all_same(core: ServiceCore, command: c.AppendMessages, 
 
 
 async def _find_in_stored_path(core: ServiceCore, session: Session, after: MessageId | None) -> MessageId | None:
-    """Return `after` if it has left memory, and is on the way to what has not."""
+    """Return `after` if it is only in the store, and on the path to the messages in memory."""
     way = session.state.transcript
     if after is None or session.state.find_message(after) is not None:
         return None
@@ -102,7 +102,7 @@ def _new_messages(command: c.AppendMessages) -> tuple[Message, ...]:
 
 
 def _derived_id(session_id: SessionId, operation_id: str, number: int) -> MessageId:
-    """Return an id that the same operation gives again, so that it finds what it has done before."""
+    """Return a deterministic id: a repeated operation finds what it has done before."""
     return MessageId("msg_" + hashlib.sha256(f"{session_id}\n{number}\n{operation_id}".encode()).hexdigest()[:26])
 
 
@@ -119,7 +119,7 @@ def _append_now(
     known = [(state.find_message(each.message_id), each) for each in messages]
     if any(before is not None for before, _ in known):
         if state.find_message(_derived_id(command.session_id, command.operation_id, len(messages))) is not None:
-            raise _operation_id_conflict()  # it had more of them
+            raise _operation_id_conflict()  # the earlier operation had more messages
         for before, each in known:
             _refuse_unless_same(before, each)
         return _replayed(session, messages)
@@ -136,7 +136,7 @@ def _append_now(
         outcome="appended", message_ids=tuple(each.message_id for each in added), cursor=session.cursor
     )
     if protocol is None:
-        return reply  # it is restored from the whole conversation before its first use
+        return reply  # the protocol is restored from the whole conversation before its first use
 
     async def tell_and_reply() -> r.AppendReply:
         await _tell_protocol(core, session, protocol, command.operation_id, tuple(added))
@@ -163,9 +163,9 @@ def _replayed(session: Session, messages: tuple[Message, ...]) -> r.AppendReply:
 async def _tell_protocol(
     core: ServiceCore, session: Session, protocol: SessionProtocol, operation_id: str, messages: tuple[Message, ...]
 ) -> None:
-    """Tell a protocol of messages once they are durable; if it fails they stand, and it is restored before it is used.
+    """Tell a protocol of durable messages; if that fails, they stay and the protocol is restored before its next use.
 
-    Cancellation: it was perhaps not told, and is restored as well.
+    Cancellation: the protocol may not have been told, and is restored as well.
     """
     is_delivered = False
     try:
@@ -180,7 +180,7 @@ async def _tell_protocol(
             protocol.invalidate()
 
 
-# --- things beside the conversation -----------------------------------------------------------------------------------
+# --- input outside the conversation -----------------------------------------------------------------------------------
 
 
 def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> PendingReply:

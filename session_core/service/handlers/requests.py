@@ -44,14 +44,14 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
         turn_id=command.turn_id if session.work is not None and session.work.turn_id == command.turn_id else None,
     )
     session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
-    # The service itself keeps the time, so that a dialog also times out when whoever opened it has gone.
+    # The service itself keeps the time: a dialog also times out when its opener is gone.
     core.nursery.start_soon(session.wait_resolved, dialog.request_id, timeout_ms)
 
     async def answered() -> r.DialogReply:
         try:
             resolved = await session.wait_resolved(dialog.request_id, timeout_ms)
         finally:
-            if dialog.extension is not None:  # it has left, so an answer would reach nobody; else this changes nothing
+            if dialog.extension is not None:  # it left: an answer would reach nobody; else a no-op
                 session.resolve_dialog(dialog.request_id, None, "stopped")
         answer = resolved.resolution
         return r.DialogReply(
@@ -66,7 +66,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
 
 
 def _asking_extension(command: c.OpenDialog, caller: Caller) -> str | None:
-    """Say which extension asks; one that asks itself cannot pass for another."""
+    """Return the extension that asks; an extension cannot impersonate another one."""
     acting = extension_of(caller.client_id)
     if acting is not None or command.extension is None:
         return acting
@@ -74,7 +74,7 @@ def _asking_extension(command: c.OpenDialog, caller: Caller) -> str | None:
 
 
 def _addressee(core: ServiceCore, client_id: ClientId | None) -> ClientId | None:
-    """Check that the one client that is asked is there and may answer; it may leave and come back meanwhile."""
+    """Check that the addressed client is attached and may answer; it may leave and reconnect meanwhile."""
     if client_id is None:
         return None
     presence = core.ledger.fleet.clients.get(client_id)

@@ -1,4 +1,4 @@
-"""Going back to an earlier message: the conversation and the files together."""
+"""Goes back to an earlier message: the conversation and the files together."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -40,13 +40,13 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message
 
-# --- which undo is meant when one is taken back, and why files may refuse an undo -------------------------------------
+# --- finding the undo to take back, and explaining why files prevent an undo ------------------------------------------
 _NAMED_FILES: Final = 20
-"""In one sentence; more are counted."""
+"""How many files one sentence names; the rest are counted."""
 
 
 def build_files_changed(files: Sequence[SkippedFile]) -> FilesChanged:
-    """Name each file that stands in the way of an undo, and why."""
+    """Return an error that names each file that prevents an undo, and why."""
     msg = (
         f"nothing was done, because files are not as they were left ({describe_files(files)}); "
         "with force they are overwritten where that is possible, and what is there now is saved first"
@@ -55,7 +55,7 @@ def build_files_changed(files: Sequence[SkippedFile]) -> FilesChanged:
 
 
 def describe_files(files: Sequence[SkippedFile]) -> str:
-    """Name files, each with its reason, but not too many."""
+    """Describe files, each with its reason, but not too many."""
     sentences = [f"{each.path!r}: {each.why}" for each in files[:_NAMED_FILES]]
     if len(files) > _NAMED_FILES:
         sentences.append(f"and {len(files) - _NAMED_FILES:,} more")
@@ -63,7 +63,7 @@ def describe_files(files: Sequence[SkippedFile]) -> str:
 
 
 def build_undo_failure(failure: Exception) -> Conflict:
-    """Say why an undo failed, and what it has left behind."""
+    """Describe why an undo failed, and what it has left behind."""
     reason = failure.message if isinstance(failure, CheckpointFailed) else str(failure)
     if isinstance(failure, CheckpointFailed) and failure.unrestored:
         msg = (
@@ -76,13 +76,13 @@ def build_undo_failure(failure: Exception) -> Conflict:
 
 
 def build_other_folder_conflict() -> Conflict:
-    """Say that the files are in another folder than the one where the session works now."""
+    """Return the error for files in another folder than the session's current one."""
     msg = "files were changed in another working folder: change back to it first, or leave the files as they are"
     return Conflict(msg, field="files")
 
 
 def find_undo(turns: Sequence[TurnCheckpoint], wanted: TurnId | None) -> TurnCheckpoint:
-    """Find the undo to take back: the one that is named, or the newest that still holds."""
+    """Find the undo to take back: the named one, or the newest that is still in effect."""
     taken: set[TurnId] = set()
     for turn in reversed(turns):
         if turn.undoes is None or (wanted is None and turn.turn_id in taken):
@@ -105,10 +105,10 @@ def find_undo(turns: Sequence[TurnCheckpoint], wanted: TurnId | None) -> TurnChe
 
 
 def plan_take_back(session: Session, undo: TurnCheckpoint, *, force: bool) -> UndoDescription:
-    """Say what taking back an undo does.
+    """Describe what taking back an undo does.
 
     Raises:
-        Conflict: The session works elsewhere now, or has gone on since.
+        Conflict: The session works elsewhere now, or has continued since.
     """
     was, state = undo.undoes, session.state
     assert was is not None
@@ -122,7 +122,7 @@ def plan_take_back(session: Session, undo: TurnCheckpoint, *, force: bool) -> Un
         root=state.settings.cwd,
         takes_back=undo.turn_id,
         conversation=was.conversation,
-        # One that was cut short when the conversation had moved already is gone on with as what it was.
+        # An undo that was interrupted after the conversation had moved is resumed as it was.
         head_before=was.head_after if state.head == was.head_before else state.head,
         head_after=was.head_before,
     )
@@ -184,7 +184,7 @@ def _get_resting_session(core: ServiceCore, session_id: SessionId, caller: Calle
 
 @attrs.frozen(kw_only=True)
 class _RestoreRequest:
-    """What is to be done; `turns` are those whose files come back, by the names that the session gives them."""
+    """What to do; `turns` are those whose files are restored, by their ids in the session."""
 
     undoing: UndoDescription
     turns: tuple[TurnId, ...]
@@ -219,32 +219,32 @@ def _start(
     force: bool,
 ) -> PendingReply:
     restore = _RestoreRun(core, session, caller, request, force)
-    # It counts as work, so that no turn starts before the files are as they were.
+    # It counts as work: no turn starts before the files are restored.
     start_restore(core, session, restore.run)
     return PendingReply(restore.outcome)
 
 
 @attrs.define
 class _RestoreRun:
-    """Going back once; whoever asked for it may leave, it is done all the same."""
+    """One restore; it completes even if its caller leaves."""
 
     core: ServiceCore
     session: Session
     caller: Caller
     request: _RestoreRequest | Callable[[CheckpointStore], _RestoreRequest]
-    """What to do, or how to find that out in the checkpoints."""
+    """What to do, or a function that determines it from the checkpoints."""
     force: bool
     _done: Deferred[r.RestoreReply | SessionCoreError] = attrs.field(factory=Deferred)
 
     async def outcome(self) -> r.RestoreReply:
-        """Wait for the end of it."""
+        """Wait for the end of the restore."""
         done = await self._done.wait()
         if isinstance(done, SessionCoreError):
             raise done.fresh_copy()
         return done
 
     async def run(self) -> None:
-        """Bring the files back, then the conversation; if the files cannot be, nothing is done."""
+        """Restore the files, then the conversation; if the files cannot be restored, change nothing."""
         store = self.core.config.checkpoints
         files: _FilesOutcome | None = None
         try:
@@ -279,7 +279,7 @@ class _RestoreRun:
         return await trio.to_thread.run_sync(self.request, store)
 
     async def _load_branch(self, undoing: UndoDescription) -> tuple[Message, ...]:
-        """Read the branch to show again, if it has left memory."""
+        """Read the branch to switch back to, if it is no longer in memory."""
         head = None if undoing.head_after is None else MessageId(undoing.head_after)
         if undoing.conversation and head is not None and is_only_in_store(self.session, head):
             return await load_old_path(self.session, head)
@@ -293,7 +293,7 @@ class _RestoreRun:
             return None
 
     async def _finish(self, store: CheckpointStore, undo: TurnId) -> None:
-        """Close the undo when the conversation is safe too; until then the same undo would be gone on with."""
+        """Close the undo once the conversation is durable too; until then the same undo would be resumed."""
         try:
             with trio.move_on_after(_FINISHING_S):
                 await self.session.wait_until_durable()

@@ -25,25 +25,25 @@ from session_core.vocabulary.sessions import ForkOrigin, PermissionMode, Sandbox
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
 
 
-# --- what code has left behind at a point of a conversation, on its way into a fork -----------------------------------
+# --- the code state at a point of a conversation, copied into a fork --------------------------------------------------
 @attrs.frozen
 class ForkedCodeState:
-    """A state with all of its leaves; `lost` says that code has done more until there, which is not kept."""
+    """A state with all of its leaves; `lost` means that code had done more by then, which is not stored."""
 
     state: ExecutorState
     leaves: Mapping[str, bytes]
     lost: bool
 
     def record_into(self, session: Session, caller: Caller) -> None:
-        """Let a session have it whose conversation leads there."""
+        """Record the state in a session whose conversation leads there."""
         session.keep_leaves(self.leaves)
         session.record(ev.ExecutorStateSaved(state=self.state, lost=self.lost), caller.client_id)
 
 
 async def load_code_state(origin: Session, way: tuple[Message, ...]) -> ForkedCodeState | None:
-    """Return what code has at the end of this way through a conversation; None if nothing is kept of that.
+    """Return the code state at the end of this path through a conversation; None if none is stored.
 
-    A part that is gone meanwhile, as the session goes on, is one that is not kept.
+    A part that disappears meanwhile, as the session continues, counts as not stored.
     """
     state = origin.state
     there = find_executor_state(state, way, running=state.turn.turn_id if state.turn is not None else None, whole=True)
@@ -64,7 +64,7 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
         return _create_now(core, command, caller)
 
     async def beside_its_parent() -> r.CreateSessionReply:
-        """What a child takes over is known when its parent is in memory."""
+        """Create a child once its parent is in memory: only then is known what it inherits."""
         await core.loaded_sessions.load_session(parent_id)
         core.refuse_if_unsaved()
         return _create_now(core, command, caller)
@@ -104,7 +104,7 @@ def _create_now(core: ServiceCore, command: c.CreateSession, caller: Caller) -> 
 
 @attrs.frozen(kw_only=True)
 class _SessionDefaults:
-    """What a new session starts with where its command says nothing."""
+    """The defaults of a new session for what its command leaves out."""
 
     permission_mode: PermissionMode
     sandbox: SandboxPolicy
@@ -122,7 +122,7 @@ def _find_defaults(core: ServiceCore, cwd: str) -> "_SessionDefaults | Config":
             limits=config.turn_limits,
         )
     folder = config.folders.get_known(cwd)
-    if folder is None:  # `execute` has it read before; nobody else may do without
+    if folder is None:  # `execute` loads it first; no other caller may skip that
         raise Unavailable(f"what the files of {cwd} say is not known yet; try again", field="cwd")
     return folder.config
 
@@ -151,7 +151,7 @@ def list_sessions(core: ServiceCore, command: c.ListSessions, _: Caller) -> r.Li
 
 
 def _matching(core: ServiceCore, command: c.ListSessions) -> Iterator[SessionSummary]:
-    """Summaries that fit the filter, newest first; ids sort by age, which keeps pages stable while sessions change."""
+    """Return matching summaries, newest first; ids sort by age, which keeps pages stable while sessions change."""
     wanted = (command.search or "").casefold()
     for summary in reversed(core.ledger.fleet.sessions.values()):
         if command.archived is not None and summary.archived != command.archived:
@@ -194,7 +194,7 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
     session.close_requests("stopped", caller.client_id)
     for child in core.tree.subtree(command.session_id):
         core.side_tasks.stop(child.state.session_id)
-        child.request_stop("session", caller.client_id)  # nothing could stop it through this session any more
+        child.request_stop("session", caller.client_id)  # nothing can stop it through this session afterwards
     work = session.work
     if work is None:
         core.remove_session(session, caller.client_id)

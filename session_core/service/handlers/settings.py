@@ -1,4 +1,4 @@
-"""Settings: model, permission mode, sandbox policy, working directory, limits. Allowed at any time, also in a turn."""
+"""Settings: model, permission mode, sandbox policy, working directory, limits. Allowed at any time, even in a turn."""
 
 from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.sessions import check_model

@@ -1,4 +1,4 @@
-"""`!line`: a command that a person types into a session, run by the shell tool under the rules of all commands."""
+"""`!line`: a command that the user types into a session, run by the shell tool under the rules of all commands."""
 
 import logging
 
@@ -75,12 +75,12 @@ async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call
         if session.work is work:
             session.close_work(core.status_after(work, error), error=error)
         if not work.stop_requested and wants_turn(session.state.queue):
-            work.restart = True  # what was sent meanwhile: nothing else would deliver it
+            work.restart = True  # deliver what was sent meanwhile; nothing else would
         core.after_work(session, work)
 
 
 def _close(session: Session, work: Work, call: ToolCallPart) -> None:
-    """Put the command into the conversation and end the work, in one step."""
+    """Add the command to the conversation and end the work, in one step."""
     live = next(each for each in session.state.tools if each.call_id == call.call_id)
     line = str(call.arguments["command"])
     session.record(build_shell_line_message(session.state, live, line, work.turn_id, session.now()))

@@ -1,23 +1,23 @@
-"""A session as a file, to be kept elsewhere or carried to another home, and back: nothing of the journal is lost.
+"""Export a session to a file, to archive it or move it to another home, and import it: the whole journal is preserved.
 
 An export is text, one JSON document per line:
 
     {"type":"session_core_export","version":2,"format":1,"session_id":...,"name":...,"exported_at":...}
     one line for each event of the journal, as it goes over the wire
     if an answer is being written: its text so far, as events that no journal holds (`part_started`, `part_delta`)
-    {"type":"leaf","digest":...,"data":...} for each large part of what its code has left behind (since version 2)
+    {"type":"leaf","digest":...,"data":...} for each leaf of its executor's state (since version 2)
     {"type":"end","events":...,"digest":...}
 
 Rules:
-1. The digest is that of all lines before the last. So a file that was cut off, edited, reordered or put together from
-   two is found out, at the latest by its last line. It protects against accidents, not against somebody who computes a
-   new digest.
+1. The digest covers all lines before the last. So a file that was truncated, edited, reordered or assembled from two is
+   detected, at the latest by its last line. It protects against accidents, not against somebody who computes a new
+   digest.
 2. An import reads and checks everything before it opens the store, and then hands all events over in one step: they
-   become durable in one transaction or not at all. Hence the limit, as all of it is in memory for a moment.
-3. The saved text of an unfinished answer is in an export too. A session that was running is interrupted when a service
-   next finds it, and its answer then says what it had said so far.
-4. Times, settings, grants and wake-ups are taken over as they are. Wake-ups of a file from elsewhere will start turns,
-   with the permissions that the file says: import only what you would run.
+   become durable in one transaction or not at all. Hence the limit, because all of it is in memory for a moment.
+3. An export includes the saved text of an unfinished answer. A session that was running is interrupted when a service
+   next loads it, and its answer then has the text so far.
+4. Times, settings, grants and wake-ups are imported unchanged. Wake-ups of a foreign file will start turns with the
+   permissions in that file: import only what you would run.
 """
 
 import binascii
@@ -63,12 +63,12 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire import strict_json
 from session_core.wire.codec import encode_event
 
-# --- the large parts of what an executor keeps, on their way out with an export and in with an import -----------------
-# A journal names them and does not hold them, so they are lines of their own, with the data in base64:
-# `{"type":"leaf","digest":...,"data":...}`. They are those of the newest states. One that is not there any more is
-# left out: the session says so when it next runs code.
+# --- leaves of an executor's state in exports and imports -------------------------------------------------------------
+# A journal names leaves but does not contain them, so they are separate lines with the data in base64:
+# `{"type":"leaf","digest":...,"data":...}`. Only leaves of the newest states are exported. A missing one is left out:
+# the session reports it when it next runs code.
 LEAF_LINE: Final = b'{"type":"leaf",'
-"""How such a line begins."""
+"""The beginning of such a line."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -87,16 +87,16 @@ class LeafExporter:
             self._named = staying
 
     async def needs_more(self, reader: StoreReader, session_id: SessionId, count: int) -> bool:
-        """Read the leaves once the journal is read; where some are gone, a later state is further on in it."""
+        """Read the leaves after the journal; if some are gone, the journal has a later state further on."""
         news, self._read = count > self._read, count
         self._found = await reader.load_leaves(session_id, self._named) if self._named else {}
         return news and len(self._found) < len(self._named)
 
     def lines(self, session_id: SessionId) -> Iterator[bytes]:
-        """Give them line by line.
+        """Yield them line by line.
 
         Raises:
-            StoreDamaged: One of them is not what was kept.
+            StoreDamaged: One of them is not what was stored.
         """
         for digest, data in sorted(self._found.items()):
             if digest_of(data).hex() != digest:
@@ -113,20 +113,20 @@ def _line(digest: str, data: bytes) -> bytes:
 
 
 class InvalidLeaf(Exception):
-    """A line is no leaf of the session; the message says why."""
+    """A line is not a leaf of the session; the message says why."""
 
 
 class LeafImporter:
-    """The leaves of an export that is being read."""
+    """The leaves of an export during its import."""
 
     def __init__(self) -> None:
         self.leaves: dict[str, bytes] = {}
 
     def take(self, content: bytes, named: Collection[str]) -> int:
-        """Check a line, without its line break; returns how many bytes the leaf has.
+        """Check a line, without its line break; return the size of the leaf in bytes.
 
         Raises:
-            InvalidLeaf: It is none, or not one that the session's states name.
+            InvalidLeaf: It is not a leaf, or not one that the session's states name.
         """
         digest, data = _parse_line(content)
         if len(data) > limits.MAX_LEAF_BYTES:
@@ -152,15 +152,15 @@ def _parse_line(content: bytes) -> tuple[str, bytes]:
 # --- export import ----------------------------------------------------------------------------------------------------
 
 
-# --- new ids for what comes with an imported session, when that is to stand beside its original -----------------------
+# --- new ids for parts of an imported session that is to exist next to its original -----------------------------------
 class WakeupIdRenamer:
-    """Gives new ids to what a service knows by its id alone, or a copy would take it from its original."""
+    """Gives new ids to objects that a service knows by id alone, or a copy would take them from its original."""
 
     def __init__(self) -> None:
         self._wakeups: dict[WakeupId, WakeupId] = {}
 
     def rename_ids(self, event: ev.Event) -> ev.Event:
-        """Return the event as it is to be in the copy."""
+        """Return the event for the copy."""
         match event:
             case ev.WakeupScheduled(wakeup=wakeup):
                 return attrs.evolve(event, wakeup=attrs.evolve(wakeup, wakeup_id=self._new(wakeup.wakeup_id)))
@@ -178,8 +178,8 @@ class WakeupIdRenamer:
 EXPORT_VERSION: Final = 2
 LEAVES_SINCE: Final = 2
 MAX_IMPORT_BYTES: Final = 256 * 1024 * 1024
-"""The longest session that can be imported. All its events are in memory until they are durable, and there they take
-two to six times as much."""
+"""The largest session that can be imported. All its events are in memory until they are durable, where they take two to
+six times as much."""
 
 _KIND: Final = "session_core_export"
 _END: Final = b'{"type":"end",'
@@ -188,7 +188,7 @@ _HEADER_FIELDS: Final = {"type": str, "version": int, "format": int, "session_id
 
 @attrs.frozen(kw_only=True)
 class ImportReport:
-    """What was imported, and under which id it can be found now; `events` are those of the journal."""
+    """What was imported, and under which id; `events` counts those of the journal."""
 
     session_id: SessionId
     events: int
@@ -199,13 +199,13 @@ class ImportReport:
 
 
 async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGenerator[bytes]:
-    """Give a session line by line, each with its line break.
+    """Yield a session line by line, each with its line break.
 
-    It may be running meanwhile: the export ends where the journal does when its end is reached.
+    The session may be running meanwhile: the export ends at the end of the journal at that time.
 
     Raises:
         NotFound: There is no session of this id, or it was deleted meanwhile.
-        StoreDamaged: Something of it cannot be read; what was given so far has no last line and is no export.
+        StoreDamaged: Part of it cannot be read; the lines so far lack the last one and are not an export.
     """
     summary = await _summary(reader, session_id)
     digest = blake2b(digest_size=32)
@@ -240,7 +240,7 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
     for line in leaves.lines(session_id):
         digest.update(line)
         yield line
-    await _summary(reader, session_id)  # a journal that vanishes looks just like one that ends
+    await _summary(reader, session_id)  # a deleted journal looks just like one that ends
     if not count:
         raise StoreDamaged(
             f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
@@ -266,17 +266,17 @@ def _end_line(events: int, digest: str) -> bytes:
 async def import_session(
     lines: AsyncIterable[bytes] | Iterable[bytes], store: SessionStore, *, as_new: bool = False
 ) -> ImportReport:
-    """Add an exported session to a store that nobody has open.
+    """Import an exported session into a store that nobody has open.
 
     Args:
-        lines: The lines of the file; the line breaks may be left out.
-        store: Where to; it is opened once the whole file has turned out to be sound.
-        as_new: Give the session a new id, so that it can stand beside the one it was exported from.
+        lines: The lines of the file; line breaks are optional.
+        store: The target; it is opened once the whole file has been checked.
+        as_new: Give the session a new id, so it can exist next to its original.
 
-    Cancellation: nothing is imported, or all of it if the last moment has come.
+    Cancellation: nothing is imported, or all of it if the last step has begun.
 
     Raises:
-        InvalidInput: The lines are not a whole, unchanged export, or too many; the message names the line.
+        InvalidInput: The lines are not a complete, unchanged export, or too many; the message names the line.
         StoreUnusable: The export was written by a newer version; or the place cannot be used.
         Conflict: The store has a session of this id.
         StoreInUse: Another process writes to the store.
@@ -311,8 +311,8 @@ async def _save(intake: "_ImportReader", store: SessionStore, opened: OpenedStor
     for event in (*intake.events, *intake.unfinished):  # no checkpoint in here: this makes it one transaction
         store.append(event)
     if intake.leaves:
-        store.keep_leaves(session_id, intake.leaves)  # last: earlier states would not let those of later ones stay
-    if intake.unfinished:  # a store holds such text back for a moment; when that is over, it goes with the rest
+        store.keep_leaves(session_id, intake.leaves)  # last: earlier states would drop the leaves of later ones
+    if intake.unfinished:  # a store buffers such text for a moment before it writes it
         await trio.sleep(limits.PARTIAL_TEXT_EVERY_MS / 1000)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.run, live)
@@ -328,7 +328,7 @@ async def _save(intake: "_ImportReader", store: SessionStore, opened: OpenedStor
 
 
 class _ImportedState:
-    """What the store asks of a service: here the state after the last event, as that is when it asks."""
+    """What the store asks a service for: here the state after the last event, because that is when it asks."""
 
     def __init__(self, intake: "_ImportReader", opened: OpenedStore, *, seq: int) -> None:
         self.seq = seq
@@ -347,16 +347,16 @@ class _ImportedState:
         return self._state.snapshot(Cursor(epoch=self._epoch, seq=self.seq))
 
     def storage_failed(self, failure: StorageFailed) -> None:
-        """Whoever waits is told."""
+        """Do nothing: waiting tasks get the error anyway."""
 
 
 class _ImportReader:
-    """Checks an export line by line and keeps its events, folded too, until they can be saved."""
+    """Checks an export line by line and holds its events and their fold until they can be saved."""
 
     def __init__(self, *, as_new: bool) -> None:
         self.events: list[SessionEvent] = []
         self.unfinished: list[SessionEvent] = []
-        """Text of an answer that was being written."""
+        """Text of an unfinished answer."""
         self.fleet = FleetState()
         self.state = SessionState(session_id=SessionId(""))
         self._renamed = WakeupIdRenamer() if as_new else None
@@ -370,7 +370,7 @@ class _ImportReader:
 
     @property
     def leaves(self) -> dict[str, bytes]:
-        """The large parts of what its code has left behind, by digest."""
+        """The leaves of its executor's state, by digest."""
         return self._leaves.leaves
 
     def take(self, line: bytes) -> None:
@@ -391,7 +391,7 @@ class _ImportReader:
         self._digest.update(content + b"\n")
 
     def check_end(self) -> None:
-        """Make sure that the last line has come."""
+        """Check that the last line has come."""
         if self._line == 0:
             raise InvalidInput("there is nothing to import: the file is empty", field="lines")
         if not self._ended:
@@ -427,7 +427,7 @@ class _ImportReader:
             self._refuse(str(wrong))
 
     def _take_event(self, content: bytes) -> None:
-        if not content.startswith(b"{"):  # a store may write it in another way, an export may not
+        if not content.startswith(b"{"):  # a store may use another form, an export may not
             self._refuse("this is not an event")
         try:
             event = from_record(content, None, _no_blob, written_as=self._format)
@@ -436,7 +436,7 @@ class _ImportReader:
         self._check(event)
         if self._renamed is not None:
             event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.rename_ids(event.event))
-        size = len(encode_event(event))  # now, so that handing over is quick
+        size = len(encode_event(event))  # encode now, so handing over is quick
         if size > limits.MAX_RECORD_BYTES:
             self._refuse(f"the event is longer than {limits.MAX_RECORD_BYTES} bytes")
         self._count(size)
@@ -498,4 +498,4 @@ def _has_type(value: object, kind: type) -> bool:
 
 
 def _no_blob(_: bytes) -> None:
-    """An export holds its texts in place."""
+    """Return None: an export contains its texts in place."""

@@ -1,4 +1,4 @@
-"""Putting a new store file in the place of the old one, so that a crash at any moment leaves one of the two."""
+"""Replace the old store file by a new one; a crash at any moment leaves one of the two."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event
 
 WORK_FOLDER = "rebuild"
-"""Where a new file is being written; worth nothing until it is done."""
+"""Where a new file is written; worthless until it is complete."""
 READY_FOLDER = "rebuilt"
-"""Where it is when it is done, until it is in its place."""
+"""Where the complete file is until it is swapped in."""
 
 
 def time_stamp(home: Path) -> str:
-    """Return a name part that nothing in this home bears yet."""
+    """Return a time stamp that no name in this home contains yet."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     names = "\n".join(path.name for path in home.iterdir())
     number = 1
@@ -34,7 +34,7 @@ def time_stamp(home: Path) -> str:
 
 
 def clear_work(home: Path) -> Path:
-    """Finish a swap that was interrupted, remove what is left of others, and return a new folder to work in."""
+    """Finish an interrupted swap, remove the remains of others, and return a new work folder."""
     finish_swap(home)
     for folder in (WORK_FOLDER, READY_FOLDER):
         shutil.rmtree(home / folder, ignore_errors=True)
@@ -42,16 +42,16 @@ def clear_work(home: Path) -> Path:
 
 
 def swap_store_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "damaged") -> Path | None:
-    """Let the finished file in the work folder take its place; returns where the old one was kept.
+    """Swap in the finished file from the work folder; return where the old one was kept.
 
-    The old log goes with the old file, under its name, so that the two can still be read together. The index of the
-    log is dropped: SQLite makes it anew.
+    The old log moves with the old file, under its name, so the two can still be read together. The index of the log is
+    dropped: SQLite recreates it.
     """
     work, ready = home / WORK_FOLDER, home / READY_FOLDER
     sync_file(store_file(work))
     sync_folder(work)
     work.rename(ready)
-    _give_mark(home)  # first, as a home without file and mark would be taken for a new one
+    _give_mark(home)  # first, because a home without file and mark looks like a new one
     sync_folder(home)
     path = store_file(home)
     aside = path.with_name(f"{path.name}.{old_is}-{stamp}")
@@ -74,7 +74,7 @@ def swap_store_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "dama
 
 
 def finish_swap(home: Path) -> None:
-    """Do what is left to do when the new file is ready and the old one has been moved aside."""
+    """Finish the swap after the new file is ready and the old one has been moved aside."""
     path, ready = store_file(home), home / READY_FOLDER
     if not store_file(ready).exists() or (path.exists() and path.stat().st_size):
         return
@@ -125,14 +125,14 @@ def sync_folder(path: Path) -> None:
 
 @attrs.define(kw_only=True)
 class SetAsideFile:
-    """Events that can be read but have no place any more, as lines of JSON; the file is made for the first one."""
+    """Readable events that no longer have a place, as JSON lines; the file is created with the first one."""
 
     path: Path
     lines: int = 0
     _descriptor: int | None = None
 
     def add(self, row: EventRow, event: SessionEvent | None) -> None:
-        """Write down an event, or what is there of it if it cannot be read as one."""
+        """Write an event, or its raw remains if it cannot be read."""
         if self._descriptor is None:
             self._descriptor = private_open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         line = msgspec.json.encode(
@@ -156,7 +156,7 @@ class SetAsideFile:
             self._descriptor = None
 
     def discard(self) -> None:
-        """Remove it, as nothing was changed."""
+        """Remove it because nothing was changed."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -9,7 +9,7 @@ import attrs
 from session_core.ids import SessionId
 
 Progress = Callable[[str], None]
-"""Is told what is being done."""
+"""Receives descriptions of the current step."""
 
 REBUILD = "make a copy of the home, then run `session-core store rebuild`: it saves what can still be read"
 REBUILD_DERIVED = "run `session-core store rebuild`: nothing is lost, it is made again from the records"
@@ -24,7 +24,7 @@ _ADVICE = re.compile(r"(?:try|run|move|update|put|choose) |.*`session-core ")
 
 
 def strip_advice(message: str) -> str:
-    """Return what an error says is wrong, without what it says should be done: a finding has its own advice."""
+    """Return the fault from an error message without its advice: a finding has its own advice."""
     first, *clauses = re.split(r"(?<=[;.]) ", message)
     retained = [first]
     for clause in clauses:
@@ -36,7 +36,7 @@ def strip_advice(message: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class StoreFinding:
-    """Something that is not as it should be; with a session id it concerns that session alone."""
+    """A fault; with a session id it concerns that session alone."""
 
     severity: Literal["error", "warning"]
     session_id: SessionId | None
@@ -74,7 +74,7 @@ class StoreFindings:
         self._note(StoreFinding(severity="error", session_id=session_id, what=what, advice=advice))
 
     def add_warning(self, what: str, advice: str, *, session_id: SessionId | None = None) -> None:
-        """Note that something is odd, but harms nobody."""
+        """Note that something is odd but harmless."""
         self._note(StoreFinding(severity="warning", session_id=session_id, what=what, advice=advice))
 
     def _note(self, finding: StoreFinding) -> None:
@@ -83,11 +83,11 @@ class StoreFindings:
             self.found.append(finding)
 
     def build_report(self, size: int) -> VerifyReport:
-        """Close the report."""
+        """Build the final report."""
         return VerifyReport(
             sessions=self.sessions, events=self.events, blobs=self.blobs, bytes=size, findings=tuple(self.found)
         )
 
 
 def ignore_progress(_: str) -> None:
-    """Tell nobody."""
+    """Ignore progress."""

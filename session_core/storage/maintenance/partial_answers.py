@@ -1,7 +1,7 @@
-"""The text of an answer that is being written, on its way out with an export and in with an import.
+"""The text of an unfinished answer in exports and imports.
 
-A journal does not hold it: a store keeps it apart, in pieces that say where they belong, or within a saved state. An
-export makes events of it that could follow the last one of the journal.
+A journal does not contain it: a store keeps it separately, in pieces that say where they belong, or within a saved
+state. An export turns it into events that could follow the last one of the journal.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ SAVED_WITHIN_S: Final = 10.0
 
 
 class UnfinishedAnswer:
-    """The text of an answer that is being written where the journal ends."""
+    """The text of the answer that is unfinished at the end of the journal."""
 
     def __init__(self) -> None:
         self._last: SessionEvent | None = None
@@ -43,13 +43,13 @@ class UnfinishedAnswer:
             self._open = None
 
     async def needs_more(self, reader: StoreReader, session_id: SessionId, count: int) -> bool:
-        """Look for the text once the journal is read; an answer that was finished meanwhile is further on in it."""
+        """Find the text after reading the journal; an answer finished meanwhile is further on in the journal."""
         if self._read < 0:
             self._read = 0
             return True
         news, self._read = count > self._read, count
         if self._open is None:
-            self._partial = None  # what was found before is finished
+            self._partial = None  # the answer found before is finished
             return False
         stored = await reader.load(session_id)
         self._partial = restore(session_id, stored).build_partial() if stored is not None else None
@@ -59,7 +59,7 @@ class UnfinishedAnswer:
         return news
 
     def events(self) -> Iterator[SessionEvent]:
-        """Give it as events that could follow the last one of the journal."""
+        """Yield it as events that could follow the last one of the journal."""
         if self._partial is None or self._last is None:
             return
         last, message_id, place = self._last, self._partial.message_id, 0
@@ -78,7 +78,7 @@ class UnfinishedAnswer:
 
 
 async def wait_for_text(state: SessionState, store: SessionStore) -> None:
-    """Wait until a store keeps the unfinished answer of this state, as nobody can wait for the number of its text.
+    """Wait until a store has saved the unfinished answer of this state, whose text has no number to wait for.
 
     Raises:
         StorageFailed: It does not.

@@ -1,11 +1,11 @@
-"""A new store file from the records of the old one, swapped in when it is complete.
+"""Rebuild the store file from the records of the old one, and swap it in when it is complete.
 
-1. Everything readable is gathered (`harvest`) and written into a new file, in a folder of its own inside the home, by
-   the same writer that the service uses: list, states, index and search index come out of it as they always do.
-2. The new file is flushed to the disk before it takes the place of the old one.
-3. The old file and its log are moved aside first, and only removed in the end if nothing was wrong with them. Between
-   the two there is no store file, and the mark beside it makes the service refuse to start with nothing; the next
-   rebuild then finishes the swap.
+1. Everything readable is gathered (`harvest`) and written into a new file, in a separate folder inside the home, by the
+   same writer that the service uses, which produces list, states, index and search index as usual.
+2. The new file is flushed to the disk before it replaces the old one.
+3. The old file and its log are moved aside first, and removed at the end only if nothing was wrong with them. In
+   between there is no store file, and a mark makes the service refuse to start with an empty store; the next rebuild
+   then finishes the swap.
 """
 
 import shutil
@@ -48,14 +48,14 @@ class RebuildReport:
     Attributes:
         sessions: How many sessions the new file has.
         events: How many events.
-        repaired: What was wrong and is right again; a sentence about one session begins with its name and its id.
-        lost: What could not be read any more, and where; likewise.
-        set_aside: A file for people and programs, if there was anything to put into it: the events that can be read
-            but come after a lost one of their session, so that they have no place in it any more. One JSON document
-            per line, with `session_id`, `n` (the number of the record), `complete` (false if a long text of it is
-            lost) and `event`. The service never reads it; delete it when you do not need it.
+        repaired: What was repaired; a sentence about one session begins with its name and its id.
+        lost: What could not be read any more, and where; in the same form.
+        set_aside: A file for people and programs, if needed: the readable events that come after a lost one of their
+            session and so no longer have a place in it. One JSON document per line, with `session_id`, `n` (the number
+            of the record), `complete` (false if one of its long texts is lost) and `event`. The service never reads it;
+            delete it when you do not need it.
         damaged: Where the old file was kept, if anything was wrong with it. Its write-ahead log, if it had one, is
-            beside it. Nobody reads it either; `session-core store restore` takes it if it turns out to be sound.
+            beside it. The service never reads it either; `session-core store restore` accepts it if it is sound.
     """
 
     sessions: int
@@ -67,11 +67,11 @@ class RebuildReport:
 
 
 def rebuild_store(home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress) -> RebuildReport:
-    """Make the store of a home anew from its records.
+    """Rebuild the store of a home from its records.
 
     Raises:
         StoreInUse: Somebody is using the home.
-        StoreUnusable: There is no store, it is another program's or a newer one's, or the home cannot be used.
+        StoreUnusable: There is no store, another or a newer program wrote it, or the home cannot be used.
         StoreDamaged: Not a single record can be read; nothing was changed.
     """
     require_store(home)
@@ -151,7 +151,7 @@ class _Rebuild:
     def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAsideFile) -> None:
         connection = open_for_writing(self.work, self.connect)
         try:
-            connection.execute("PRAGMA synchronous = OFF")  # it is flushed as a whole before anybody relies on it
+            connection.execute("PRAGMA synchronous = OFF")  # the whole file is flushed before anybody relies on it
             writer = Writer(connection)
             for session_id, expected, is_listed in known:
                 written = self._write_session(writer, harvest, session_id, expected, aside)
@@ -190,7 +190,7 @@ class _Rebuild:
                 writer.write(Batch(steps=pending, summaries=fleet.sessions))
                 pending = []
         if n:
-            self.names[session_id] = state.name  # what the records say counts
+            self.names[session_id] = state.name  # the records decide
         certain = bool(why) or not n or harvest.sound
         if n < expected and not (harvest.complete and n and not why):
             self.damaged_sessions.add(session_id)

@@ -1,7 +1,7 @@
-"""Is one session as it was written, and does everything derived from its records fit them?
+"""Check that one session is as it was written, and that everything derived from its records matches them.
 
-Every record is read and folded, and the result compared with what the list, the saved state, the index of messages and
-the search index say. What cannot be read is reported for this session; others are checked on their own.
+Every record is read and folded, and the result is compared with the list, the saved state, the index of messages and
+the search index. Unreadable data is reported for this session; other sessions are checked separately.
 """
 
 import sqlite3
@@ -66,9 +66,9 @@ class SessionCheck:
         self.state = SessionState(session_id=self.session_id)
 
     def run(self) -> None:
-        """Check everything of this session; whatever goes wrong is a finding."""
+        """Check everything of this session; every fault is a finding."""
         try:
-            self.db.execute("BEGIN")  # all of it as it is at one moment
+            self.db.execute("BEGIN")  # a consistent view
             try:
                 if self.db.execute("SELECT 1 FROM session WHERE id = ?", (self.session,)).fetchone() is None:
                     return  # deleted meanwhile
@@ -78,7 +78,7 @@ class SessionCheck:
             self._check_load()
         except _SessionDamaged:
             pass
-        except Exception as error:  # noqa: BLE001 - damage can make anything of anything
+        except Exception as error:  # noqa: BLE001 - damaged data can raise anything
             self._error(f"it cannot be read: {error}")
 
     def _check_records(self) -> None:
@@ -129,7 +129,7 @@ class SessionCheck:
             yield event
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
-        """Read the rows by the index or, if that does not work, without it."""
+        """Read the rows through the index or, if that fails, without it."""
         columns = "SELECT n, format, checksum, payload, links FROM event"
         done = 0
         try:
@@ -204,7 +204,7 @@ class SessionCheck:
             return
         found = self.db.execute("SELECT text FROM message_text WHERE rowid = ?", (row[0],)).fetchone()
         if found is None and row[0] > last_indexed_row(self.db):
-            return  # it waits to be put there
+            return  # it is not indexed yet
         if (found[0] if found is not None else "") != searchable_text(message):
             self.wrong_text = self.wrong_text or f"message {self.messages} is not in the search index as it should be"
 

@@ -1,4 +1,4 @@
-"""The store as a file: make it smaller, copy it, go back to a copy, measure it."""
+"""The store as a file: compact it, back it up, restore a backup, measure it."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ class CompactReport:
 
 @attrs.frozen(kw_only=True)
 class BackupReport:
-    """The copy that was made; `damaged` says that it has errors, as the store it was made from has."""
+    """The copy that was made; `damaged` means that it has errors, like the store it was made from."""
 
     path: Path
     bytes: int
@@ -57,7 +57,7 @@ class BackupReport:
 
 @attrs.frozen(kw_only=True)
 class RestoreReport:
-    """What was put back, and where the store that was there before is now; its log, if it had one, is beside it."""
+    """What was restored, and where the previous store is now; its log, if it had one, is beside it."""
 
     sessions: int
     bytes: int
@@ -68,7 +68,7 @@ class RestoreReport:
 class StoreStatistics:
     """What a store holds; `largest` are the sessions with the most bytes, as (id, name, bytes).
 
-    `leaves` are the large parts of what code has left behind in sessions.
+    `leaves` are the large parts of executor states.
     """
 
     sessions: int
@@ -88,7 +88,7 @@ class StoreStatistics:
 
 
 def compact_store(home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress) -> CompactReport:
-    """Drop long texts that no session uses, and give back to the disk what is free. A crash meanwhile harms nothing.
+    """Drop long texts that no session uses, and return free space to the disk. A crash meanwhile does no harm.
 
     Raises:
         StoreInUse: Somebody is using the home.
@@ -120,7 +120,7 @@ def compact_store(home: Path, *, connect: Connect = connect, progress: Progress 
 def _drop_unused_blobs(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        # What an event links to stays, even where the table of uses does not know of it.
+        # Blobs that an event links to stay, even if they are missing in the table of uses.
         unused = {digest for (digest,) in db.execute("SELECT digest FROM blob EXCEPT SELECT digest FROM blob_use")}
         if unused:
             unused -= set(_linked(db))
@@ -145,10 +145,10 @@ def _linked(db: sqlite3.Connection) -> Iterator[bytes]:
 def backup_store(
     home: Path, target: Path, *, connect: Connect = connect, progress: Progress = ignore_progress
 ) -> BackupReport:
-    """Copy the store of a home into one new file, as it is at one moment; a service may be writing meanwhile.
+    """Copy a consistent view of the store of a home into one new file; a service may be writing meanwhile.
 
     The file appears under its name only when it is complete, flushed and checked: the pages, the numbers of the records
-    and the checksums. A damaged store is copied as it is, and the report says so. `restore_store` goes back to a copy.
+    and the checksums. A damaged store is copied as it is, and the report says so. `restore_store` restores a copy.
 
     Raises:
         StoreUnusable: There is no store, the target exists, or it cannot be written.
@@ -165,7 +165,7 @@ def backup_store(
         progress("copying")
         try:
             with closing(sqlite3.connect(unfinished, isolation_level=None)) as copy:
-                source.backup(copy)  # in one go: in pieces it would begin again with every commit of the service
+                source.backup(copy)  # in one go: in steps it would restart with every commit of the service
                 copy.execute("PRAGMA journal_mode = DELETE").fetchone()  # one file, readable anywhere
                 progress("checking the copy")
                 sessions, damaged = _check_copy(copy)
@@ -192,12 +192,12 @@ def _check_copy(copy: sqlite3.Connection) -> tuple[int, bool]:
         return 0, True
     try:
         return int(sessions), not _is_sound(copy)
-    except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError):  # damage can make anything of anything
+    except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError):  # damaged data can raise anything
         return int(sessions), True
 
 
 def _is_sound(copy: sqlite3.Connection) -> bool:
-    """Check everything that is quick to check: what cannot be made again from something else."""
+    """Check what is quick to check: data that cannot be derived from other data."""
     if copy.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)] or not has_right_schema(copy):
         return False
     (holes,) = copy.execute(
@@ -225,15 +225,15 @@ def _is_sound(copy: sqlite3.Connection) -> bool:
 def restore_store(
     home: Path, backup: Path, *, connect: Connect = connect, progress: Progress = ignore_progress
 ) -> RestoreReport:
-    """Let a copy of a backup take the place of the store of a home; the home may be new.
+    """Replace the store of a home by a copy of a backup; the home may be new.
 
-    The backup is copied and checked in full before anything is changed, and stays as it is. The present store is not
-    removed but set aside, together with its log. A crash meanwhile leaves the old store, the new one, or none, so that
-    a service refuses to start: then restore again.
+    The backup is copied and checked in full before anything is changed, and stays as it is. The current store is not
+    removed but set aside, together with its log. A crash meanwhile leaves the old store, the new one, or none; in the
+    last case a service refuses to start: then restore again.
 
     Raises:
         StoreInUse: Somebody is using the home.
-        StoreUnusable: The backup is not there, another program's or a newer one's; or the home cannot be used.
+        StoreUnusable: The backup is missing, or another or a newer program wrote it; or the home cannot be used.
         StoreDamaged: The backup is damaged.
     """
     backup = backup.absolute()
@@ -261,9 +261,9 @@ def restore_store(
 
 
 def _copy_backup(backup: Path, work: Path) -> None:
-    """Copy a backup into a folder, with what is still in a log beside it."""
+    """Copy a backup into a folder, including the content of a log beside it."""
     os.close(private_open(store_file(work), os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    # Without a log nobody writes to it; then SQLite need not be able to write beside it, nor leave files there.
+    # Without a log nobody writes to it; then SQLite does not need write access there and leaves no files.
     alone = "" if _size(backup.with_name(backup.name + "-wal")) else "&immutable=1"
     try:
         with (
@@ -315,7 +315,7 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
     """
     with closing(open_for_reading(home, connect)) as db:
         try:
-            db.execute("BEGIN")  # all numbers of one moment
+            db.execute("BEGIN")  # a consistent view
             at_rest = ", ".join("?" for _ in AT_REST)
             sessions, archived, running, events, messages, oldest_at, newest_at = db.execute(
                 f"""

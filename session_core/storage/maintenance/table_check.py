@@ -1,4 +1,4 @@
-"""Is what all sessions share as it should be: the pages, the tables, long texts, the search index, replies?"""
+"""Check the data that all sessions share: the pages, the tables, long texts, the search index, replies."""
 
 import sqlite3
 from collections.abc import Callable
@@ -20,23 +20,23 @@ _SEARCH_PARTS = ("data", "idx", "content", "docsize", "config")
 
 
 def run_check(findings: StoreFindings, what: str, check: Callable[[], None]) -> bool:
-    """Run a check; that it cannot be run is a finding too."""
+    """Run a check; if it cannot be run, that is a finding too."""
     try:
         check()
-    except Exception as error:  # noqa: BLE001 - damage can make anything of anything
+    except Exception as error:  # noqa: BLE001 - damaged data can raise anything
         findings.add_error(f"{what} cannot be read: {error}")
         return False
     return True
 
 
 def schema_of(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return what the tables of a database are made of, in one order."""
+    """Return the schema of a database, in a fixed order."""
     return db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
 
 
 @cache
 def expected_schema(version: int = VERSION) -> list[tuple[Any, ...]]:
-    """Return what the tables of a store of this format should be made of."""
+    """Return the schema that a store of this format should have."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)
         if version < KV_SINCE:
@@ -47,7 +47,7 @@ def expected_schema(version: int = VERSION) -> list[tuple[Any, ...]]:
 
 
 def has_right_schema(db: sqlite3.Connection) -> bool:
-    """Tell whether the tables of a store are those of the format that it says it has."""
+    """Return whether the tables of a store match its declared format."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     return schema_of(db) == expected_schema(version)
 
@@ -60,7 +60,7 @@ def check_pages(db: sqlite3.Connection, findings: StoreFindings) -> None:
 
 
 def check_schema(db: sqlite3.Connection, findings: StoreFindings) -> None:
-    """Compare the tables with those that this program makes."""
+    """Compare the tables with those that this program creates."""
     if not has_right_schema(db):
         findings.add_error("the description of the tables is not the one this program writes")
 
@@ -115,7 +115,7 @@ def _report_unlisted(findings: StoreFindings, session_id: SessionId | None) -> N
 
 
 def _check_search_index(db: sqlite3.Connection, findings: StoreFindings) -> None:
-    """Let SQLite check the search index, in a copy: it only does that where it may write."""
+    """Let SQLite check a copy of the search index, because it needs write access for that."""
     with closing(sqlite3.connect("", isolation_level=None)) as copy:
         copy.execute("PRAGMA journal_mode = OFF")
         copy.execute("BEGIN")

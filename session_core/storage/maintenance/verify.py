@@ -1,7 +1,7 @@
-"""Is the store of a home sound? Reads everything, changes nothing, and has an answer to any damage.
+"""Verify the store of a home: reads everything, changes nothing, and copes with any damage.
 
 From the outside in: the bytes of the file and its write-ahead log, SQLite's own check of its pages, our tables, each
-session by itself, and what they share.
+session separately, and the data they share.
 """
 
 import sqlite3
@@ -82,7 +82,7 @@ _ADVICE_UNUSABLE = (
 
 
 def _lenient(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")  # so that half a character is a difference, and no accident
+    return raw.decode("utf-8", "surrogateescape")  # so a damaged character shows as a difference instead of raising
 
 
 def _read_as_service(db: sqlite3.Connection) -> None:
@@ -104,7 +104,7 @@ def _report_empty(home: Path, findings: StoreFindings) -> None:
 
 def _check_bytes(home: Path, findings: StoreFindings, *, in_use: bool) -> None:
     if in_use:
-        return  # closing the file again would give up the locks that SQLite may hold on it in this process
+        return  # closing the file would release the locks that SQLite may hold on it in this process
     path = store_file(home)
     log_file = path.with_name(path.name + "-wal")
     log_bytes = log_file.read_bytes() if log_file.exists() else b""

@@ -14,6 +14,7 @@ from frontends.client import SessionClient, open_client
 from frontends.shared.socket_path import short_socket_name
 from session_core.rpc.line_frames import LineSplitter
 from session_core.rpc.messages import encode_failure, encode_notification, encode_success, parse
+from session_core.vocabulary.client_protocol import ResyncReason
 
 SESSION = sc.SessionId("ses_0123456789abcdefghjkmnpqrs")
 
@@ -82,13 +83,13 @@ class ScriptedServer:
     done: list[str] = attrs.field(factory=list)
     asked: list[str] = attrs.field(factory=list)
     params: list[dict[str, Any]] = attrs.field(factory=list)
-    hellos: list[sc.Hello] = attrs.field(factory=list)
+    hellos: list[sc.wire.Hello] = attrs.field(factory=list)
     keys: dict[str, sc.Cursor] = attrs.field(factory=dict)
     connections: list[Connection] = attrs.field(factory=list)
     heartbeat_ms: int = 60_000
     keeps_from: int = 0  # events before this are no longer kept
-    answer: Callable[["ScriptedServer", Connection, sc.Request], list[bytes] | None] | None = None
-    doctor: Callable[[sc.FeedBatch], list[bytes]] | None = None
+    answer: Callable[["ScriptedServer", Connection, sc.wire.Request], list[bytes] | None] | None = None
+    doctor: Callable[[sc.wire.FeedBatch], list[bytes]] | None = None
     greeting: bytes = b""
     _last_feed: int = 0
 
@@ -154,7 +155,7 @@ class ScriptedServer:
                         message = parse(line)
                         self.asked.append(getattr(message, "method", "?"))
                         self.params.append(getattr(message, "params", {}))
-                        if isinstance(message, sc.Request):
+                        if isinstance(message, sc.wire.Request):
                             await self._answer(connection, message)
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 connection.cut = True
@@ -177,7 +178,7 @@ class ScriptedServer:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 connection.cut = True
 
-    async def _answer(self, connection: Connection, request: sc.Request) -> None:
+    async def _answer(self, connection: Connection, request: sc.wire.Request) -> None:
         frames = self.answer(self, connection, request) if self.answer is not None else None
         if frames is None:
             frames = self._frames_for(connection, request)
@@ -185,16 +186,16 @@ class ScriptedServer:
             await self.send(connection, frame)
         await self.flush(connection)
 
-    def _frames_for(self, connection: Connection, request: sc.Request) -> list[bytes]:
+    def _frames_for(self, connection: Connection, request: sc.wire.Request) -> list[bytes]:
         match request.method:
             case "hello":
-                hello = sc.from_json(request.params, sc.Hello)
+                hello = sc.wire.from_json(request.params, sc.wire.Hello)
                 self.hellos.append(hello)
                 return [self.reply(request, self.welcome(hello))]
             case "execute":
-                return self._execute(request, sc.from_json(request.params, sc.Execute))
+                return self._execute(request, sc.wire.from_json(request.params, sc.wire.Execute))
             case "follow":
-                return self._follow(connection, request, sc.from_json(request.params, sc.Follow))
+                return self._follow(connection, request, sc.wire.from_json(request.params, sc.wire.Follow))
             case "unfollow":
                 connection.feeds.pop(request.params["feed"], None)
                 return [encode_success(request.id, {})]
@@ -203,10 +204,10 @@ class ScriptedServer:
             case _:
                 return [refuse(request, sc.InvalidInput("no such method"))]
 
-    def welcome(self, hello: sc.Hello) -> sc.Welcome:
+    def welcome(self, hello: sc.wire.Hello) -> sc.wire.Welcome:
         """What a client is told first."""
-        return sc.Welcome(
-            contract=sc.CONTRACT,
+        return sc.wire.Welcome(
+            contract=sc.wire.CONTRACT,
             version="1",
             epoch=sc.Epoch(self.epoch),
             client_id=hello.client_id or sc.ClientId("client_given"),
@@ -215,11 +216,11 @@ class ScriptedServer:
         )
 
     @staticmethod
-    def reply(request: sc.Request, value: object) -> bytes:
+    def reply(request: sc.wire.Request, value: object) -> bytes:
         """The answer to a request."""
-        return encode_success(request.id, sc.to_json(value))
+        return encode_success(request.id, sc.wire.to_json(value))
 
-    def _execute(self, request: sc.Request, asked: sc.Execute) -> list[bytes]:
+    def _execute(self, request: sc.wire.Request, asked: sc.wire.Execute) -> list[bytes]:
         match asked.command:
             case sc.commands.LoadSession():
                 return [self.reply(request, self.state)]
@@ -234,10 +235,10 @@ class ScriptedServer:
             case _:
                 return [refuse(request, sc.NotFound("there is no such session", field="session_id"))]
 
-    def _follow(self, connection: Connection, request: sc.Request, asked: sc.Follow) -> list[bytes]:
+    def _follow(self, connection: Connection, request: sc.wire.Request, asked: sc.wire.Follow) -> list[bytes]:
         self._last_feed += 1
         number, after = self._last_feed, asked.after
-        reason: sc.ResyncReason | None = None
+        reason: ResyncReason | None = None
         if after is None:
             reason = "initial"
         elif after.epoch != self.epoch:
@@ -249,13 +250,13 @@ class ScriptedServer:
         if reason is None:
             assert after is not None
             connection.feeds[number] = after.seq
-            return [self.reply(request, sc.Followed(feed=number, answer="replaying", after=after))]
+            return [self.reply(request, sc.wire.Followed(feed=number, answer="replaying", after=after))]
         connection.feeds[number] = self.cursor.seq
-        batch = sc.FeedBatch(feed=number, items=(self.state,), cursor=self.cursor, resync=reason)
-        followed = sc.Followed(feed=number, answer="snapshot", reason=reason)
+        batch = sc.wire.FeedBatch(feed=number, items=(self.state,), cursor=self.cursor, resync=reason)
+        followed = sc.wire.Followed(feed=number, answer="snapshot", reason=reason)
         return [self.reply(request, followed), *self.frames(batch)]
 
-    def frames(self, batch: sc.FeedBatch) -> list[bytes]:
+    def frames(self, batch: sc.wire.FeedBatch) -> list[bytes]:
         """A batch as it is sent."""
         return self.doctor(batch) if self.doctor is not None else [tell("feed", batch)]
 
@@ -265,7 +266,7 @@ class ScriptedServer:
             items = tuple(event for event in self.events if event.seq > seq)
             if items and number in connection.feeds:
                 connection.feeds[number] = items[-1].seq
-                batch = sc.FeedBatch(feed=number, items=items, cursor=self.cursor)
+                batch = sc.wire.FeedBatch(feed=number, items=items, cursor=self.cursor)
                 for frame in self.frames(batch):
                     await self.send(connection, frame)
 
@@ -295,17 +296,17 @@ async def listen(path: Path) -> anyio.abc.SocketListener:
 
 def tell(method: str, value: object) -> bytes:
     """A notification."""
-    return encode_notification(method, sc.to_json(value))
+    return encode_notification(method, sc.wire.to_json(value))
 
 
 def goodbye(reason: str, *, retry: bool) -> bytes:
     """The last thing a server says."""
-    return tell("goodbye", sc.Goodbye(reason=reason, retry=retry))
+    return tell("goodbye", sc.wire.Goodbye(reason=reason, retry=retry))
 
 
-def refuse(request: sc.Request, error: sc.SessionCoreError) -> bytes:
+def refuse(request: sc.wire.Request, error: sc.SessionCoreError) -> bytes:
     """An error for an answer."""
-    return encode_failure(request.id, -32000, error.message, sc.to_json(sc.error_info(error)))
+    return encode_failure(request.id, -32000, error.message, sc.wire.to_json(sc.wire.error_info(error)))
 
 
 def run(backend: str, test: Callable[[], Awaitable[None]]) -> None:

@@ -89,7 +89,7 @@ def test_a_feed_goes_on_after_a_cursor(backend: str, server: ScriptedServer) -> 
 def test_typed_errors_travel(backend: str, server: ScriptedServer) -> None:
     """What the server refuses is raised as the typed error that it is, by commands and by feeds."""
 
-    def answer(_: ScriptedServer, __: Connection, request: sc.Request) -> list[bytes] | None:
+    def answer(_: ScriptedServer, __: Connection, request: sc.wire.Request) -> list[bytes] | None:
         if request.method == "follow":
             return [refuse(request, sc.NotFound("no such session", field="session_id"))]
         return None
@@ -329,7 +329,9 @@ def test_heartbeats_move_the_cursor(backend: str, server: ScriptedServer) -> Non
         async with server.running(), server.client() as client, client.follow(SESSION) as feed:
             await feed.receive_batch()
             place = sc.Cursor(epoch=sc.Epoch("run_a"), seq=40)
-            beat = sc.Heartbeat(at=1, feeds=(sc.FeedPlace(feed=1, cursor=place), sc.FeedPlace(feed=9, cursor=place)))
+            beat = sc.wire.Heartbeat(
+                at=1, feeds=(sc.wire.FeedPlace(feed=1, cursor=place), sc.wire.FeedPlace(feed=9, cursor=place))
+            )
             await server.send(server.connections[0], tell("heartbeat", beat))
             await client.load_session(SESSION)
             assert place == feed.cursor

@@ -128,15 +128,15 @@ async def disturb(server: ScriptedServer, step: str, number: int, turn: int) -> 
             await server.cut_all()
 
 
-Doctor = Callable[[sc.FeedBatch], list[bytes]]
+Doctor = Callable[[sc.wire.FeedBatch], list[bytes]]
 
 
 def lag_once(server: ScriptedServer) -> Doctor:
     """Send a snapshot in place of the next batch, as for a reader that fell behind."""
 
-    def doctor(batch: sc.FeedBatch) -> list[bytes]:
+    def doctor(batch: sc.wire.FeedBatch) -> list[bytes]:
         server.doctor = None
-        lagged = sc.FeedBatch(
+        lagged = sc.wire.FeedBatch(
             feed=batch.feed, items=(server.state,), cursor=server.cursor, resync="lagged", missed=len(batch.items)
         )
         return [tell("feed", lagged)]
@@ -147,8 +147,8 @@ def lag_once(server: ScriptedServer) -> Doctor:
 def drop_once(server: ScriptedServer) -> Doctor:
     """Leave out the first event of the next batch, as no server should."""
 
-    def doctor(batch: sc.FeedBatch) -> list[bytes]:
+    def doctor(batch: sc.wire.FeedBatch) -> list[bytes]:
         server.doctor = None
-        return [tell("feed", sc.FeedBatch(feed=batch.feed, items=batch.items[1:], cursor=batch.cursor))]
+        return [tell("feed", sc.wire.FeedBatch(feed=batch.feed, items=batch.items[1:], cursor=batch.cursor))]
 
     return doctor

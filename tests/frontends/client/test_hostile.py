@@ -63,7 +63,7 @@ def test_garbage_is_passed_over(backend: str, server: ScriptedServer, garbage: b
 @pytest.mark.parametrize(
     "told",
     [
-        tell("heartbeat", sc.Goodbye(reason="a wrong type")),
+        tell("heartbeat", sc.wire.Goodbye(reason="a wrong type")),
         b'{"jsonrpc":"2.0","method":"goodbye","params":{"reason":7}}\n',
         b'{"jsonrpc":"2.0","method":"feed_ended","params":{"feed":1,"reason":"mood"}}\n',
         b"\n" * 17_000_000,
@@ -91,7 +91,7 @@ def results(*results: object, method: str = "execute") -> Callable[..., list[byt
     """Answer a method with these results, then as one should."""
     left = list(results)
 
-    def answer(_: ScriptedServer, __: Connection, request: sc.Request) -> list[bytes] | None:
+    def answer(_: ScriptedServer, __: Connection, request: sc.wire.Request) -> list[bytes] | None:
         if request.method != method or not left:
             return None
         return [json.dumps({"jsonrpc": "2.0", "id": request.id, **left.pop(0)}).encode() + b"\n"]  # type: ignore[dict-item]
@@ -146,8 +146,8 @@ def test_an_unknown_error_keeps_its_words(backend: str, server: ScriptedServer) 
     [
         {"result": None},
         {"result": {"type": "welcome"}},
-        {"result": sc.to_json(sc.Welcome(contract=99, version="9", epoch=sc.Epoch("e"), client_id=sc.ClientId("c"),
-                                         role="controller", heartbeat_ms=1))},
+        {"result": sc.wire.to_json(sc.wire.Welcome(contract=99, version="9", epoch=sc.Epoch("e"),
+                                         client_id=sc.ClientId("c"), role="controller", heartbeat_ms=1))},
         {"error": {"code": -32601, "message": "no such method"}},
     ],
     ids=["nothing", "half", "another version", "unknown"],
@@ -179,12 +179,12 @@ def event(seq: int, session_id: sc.SessionId = SESSION) -> sc.SessionEvent:
     "batch",
     [
         {"items": "none"},
-        {"items": [7], "cursor": sc.to_json(AT)},
-        {"items": [{"type": "session_event", "event": {"type": "not_invented_yet"}}], "cursor": sc.to_json(AT)},
-        {"items": [sc.to_json(event(1, OTHER))], "cursor": sc.to_json(AT)},
+        {"items": [7], "cursor": sc.wire.to_json(AT)},
+        {"items": [{"type": "session_event", "event": {"type": "not_invented_yet"}}], "cursor": sc.wire.to_json(AT)},
+        {"items": [sc.wire.to_json(event(1, OTHER))], "cursor": sc.wire.to_json(AT)},
         {
-            "items": [sc.to_json(sc.ServiceSnapshot(cursor=AT, sessions=()))],
-            "cursor": sc.to_json(AT),
+            "items": [sc.wire.to_json(sc.ServiceSnapshot(cursor=AT, sessions=()))],
+            "cursor": sc.wire.to_json(AT),
             "resync": "lagged",
         },
     ],
@@ -229,7 +229,7 @@ def test_a_hole_is_found_out(
             await feed.receive_batch()
             cursor = sc.Cursor(epoch=sc.Epoch(epoch), seq=5)
             await server.send(
-                server.connections[0], tell("feed", sc.FeedBatch(feed=1, items=tuple(items), cursor=cursor))
+                server.connections[0], tell("feed", sc.wire.FeedBatch(feed=1, items=tuple(items), cursor=cursor))
             )
             first, *held = await feed.receive_batch()
             assert isinstance(first, sc.SessionSnapshot)
@@ -247,14 +247,18 @@ def test_a_wrong_place_in_a_heartbeat_loses_nothing(backend: str, server: Script
         async with server.running(), server.client() as client, client.follow(SESSION) as feed:
             mirror = Mirror()
             mirror.take(await feed.receive_batch())
-            beat = sc.Heartbeat(at=1, feeds=(sc.FeedPlace(feed=1, cursor=sc.Cursor(epoch=sc.Epoch("run_a"), seq=2)),))
+            beat = sc.wire.Heartbeat(
+                at=1, feeds=(sc.wire.FeedPlace(feed=1, cursor=sc.Cursor(epoch=sc.Epoch("run_a"), seq=2)),)
+            )
             await server.send(server.connections[0], tell("heartbeat", beat))
             for name in "abc":
                 server.happen(name)
             await client.load_session(SESSION)
             await mirror.follow(feed, lambda state: state.name == "c")
             assert server.state == mirror.state
-            beat = sc.Heartbeat(at=1, feeds=(sc.FeedPlace(feed=1, cursor=sc.Cursor(epoch=sc.Epoch("run_a"), seq=4)),))
+            beat = sc.wire.Heartbeat(
+                at=1, feeds=(sc.wire.FeedPlace(feed=1, cursor=sc.Cursor(epoch=sc.Epoch("run_a"), seq=4)),)
+            )
             await server.send(server.connections[0], tell("heartbeat", beat))
             await client.load_session(SESSION)
             await server.cut_all()
@@ -269,7 +273,7 @@ def test_a_wrong_place_in_a_heartbeat_loses_nothing(backend: str, server: Script
 
 def test_a_server_that_goes_on_where_nothing_was_begun(backend: str, server: ScriptedServer) -> None:
     """A feed without a cursor that the server claims to continue is a protocol error, and can be read again."""
-    followed = sc.to_json(sc.Followed(feed=50, answer="replaying", after=AT))
+    followed = sc.wire.to_json(sc.wire.Followed(feed=50, answer="replaying", after=AT))
     server.answer = results({"result": followed}, {"result": {"type": "followed"}}, method="follow")
 
     async def body() -> None:
@@ -289,12 +293,14 @@ def test_a_deleted_session_ends_its_feed(backend: str, server: ScriptedServer) -
         async with server.running(), server.client() as client:
             async with client.follow(SESSION) as feed, client.follow(SESSION) as other:
                 await other.receive_batch()
-                await server.send(server.connections[0], tell("feed_ended", sc.FeedEnded(feed=1, reason="deleted")))
+                await server.send(
+                    server.connections[0], tell("feed_ended", sc.wire.FeedEnded(feed=1, reason="deleted"))
+                )
                 await client.load_session(SESSION)
                 assert [server.state] == [item async for item in feed]
                 with pytest.raises(anyio.EndOfStream):
                     await feed.receive_batch()
-                gone = sc.to_json(sc.error_info(sc.NotFound("it was deleted")))
+                gone = sc.wire.to_json(sc.wire.error_info(sc.NotFound("it was deleted")))
                 server.answer = results({"error": {"code": -32000, "message": "", "data": gone}}, method="follow")
                 await server.cut_all()
                 assert [] == [item async for item in other]
@@ -304,13 +310,13 @@ def test_a_deleted_session_ends_its_feed(backend: str, server: ScriptedServer) -
 
 def test_a_feed_survives_a_service_that_ends(backend: str, server: ScriptedServer) -> None:
     """A feed that ends as the service does goes on with the next service, without an error."""
-    closed = sc.to_json(sc.error_info(sc.ServiceClosed("about to end")))
+    closed = sc.wire.to_json(sc.wire.error_info(sc.ServiceClosed("about to end")))
 
     async def body() -> None:
         async with server.running(), server.client() as client, client.follow(SESSION) as feed:
             await feed.receive_batch()
             server.answer = results({"error": {"code": -32000, "message": "", "data": closed}}, method="follow")
-            await server.send(server.connections[0], tell("feed_ended", sc.FeedEnded(feed=1, reason="closing")))
+            await server.send(server.connections[0], tell("feed_ended", sc.wire.FeedEnded(feed=1, reason="closing")))
             server.happen("next")
             assert server.events == await feed.receive_batch()
 
@@ -320,7 +326,7 @@ def test_a_feed_survives_a_service_that_ends(backend: str, server: ScriptedServe
 def test_a_server_that_cuts_each_request(backend: str, server: ScriptedServer) -> None:
     """A server that welcomes and then cuts the line at each request does not keep its clients waiting for ever."""
 
-    def answer(_: ScriptedServer, connection: Connection, request: sc.Request) -> list[bytes] | None:
+    def answer(_: ScriptedServer, connection: Connection, request: sc.wire.Request) -> list[bytes] | None:
         if request.method == "execute":
             connection.budget = 0
             return [b"x"]
@@ -365,8 +371,8 @@ def test_a_server_that_does_not_read(backend: str, tmp_path: Path) -> None:
         async def welcome_only(stream: anyio.abc.ByteStream) -> None:
             async with stream:
                 asked = json.loads(await stream.receive())
-                request = sc.Request(id=asked["id"], method="hello", params={})
-                await stream.send(server.reply(request, server.welcome(sc.Hello())))
+                request = sc.wire.Request(id=asked["id"], method="hello", params={})
+                await stream.send(server.reply(request, server.welcome(sc.wire.Hello())))
                 await anyio.sleep_forever()
 
         async with await listen(path) as listener, anyio.create_task_group() as tasks:

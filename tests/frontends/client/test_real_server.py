@@ -13,6 +13,7 @@ import pytest
 import session_core as sc
 from frontends.client import open_client
 from frontends.shared.socket_path import short_socket_name, socket_path_of_home
+from session_core.ids import new_session_id
 from session_core.testing.scripted import ScriptedProvider, text
 from tests.frontends.client._real import RealServer, real_server
 from tests.frontends.client._scripted import Mirror, listen, run, until_phase
@@ -101,9 +102,9 @@ def test_refusals_of_the_real_server(backend: str, tmp_path: Path) -> None:
                     async with open_client(tmp_path, client_id="ann"):
                         pass
                 with pytest.raises(sc.NotFound):
-                    await client.follow(sc.new_session_id()).receive_batch()
+                    await client.follow(new_session_id()).receive_batch()
                 with pytest.raises(sc.NotFound):
-                    await client.load_session(sc.new_session_id())
+                    await client.load_session(new_session_id())
                 created = await client.create_session()
                 async with open_client(tmp_path, role="observer") as watcher, watcher.follow(None) as feed:
                     await feed.receive_batch()

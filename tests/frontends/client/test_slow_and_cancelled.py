@@ -85,7 +85,7 @@ def test_a_lag_is_told(backend: str, server: ScriptedServer) -> None:
             await feed.receive_batch()
             for name in "abc":
                 server.happen(name)
-            batch = sc.FeedBatch(feed=1, items=(server.state,), cursor=server.cursor, resync="lagged", missed=3)
+            batch = sc.wire.FeedBatch(feed=1, items=(server.state,), cursor=server.cursor, resync="lagged", missed=3)
             await server.send(server.connections[0], tell("feed", batch))
             assert [server.state] == await feed.receive_batch()
             assert (2, sc.Resync(reason="lagged", missed=3)) == (feed.resyncs, feed.last_resync)

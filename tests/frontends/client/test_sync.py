@@ -14,6 +14,7 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 from frontends.client.sync import BlockingMethods, SyncClient, connect
+from session_core.ids import new_session_id
 from tests.frontends.client._interrupting import interrupt_while_waiting
 from tests.frontends.client._real import real_server
 from tests.frontends.client._scripted import SESSION, Mirror, ScriptedServer, run
@@ -66,7 +67,7 @@ def test_a_script(tmp_path: Path) -> None:
             assert 1 == len(feed.receive_batch())
             assert 1 == client.status().sessions
             with pytest.raises(sc.NotFound):
-                client.load_session(sc.new_session_id())
+                client.load_session(new_session_id())
             client.delete_session(session_id)
             assert [sc.SessionEvent] * len(rest := list(feed)) == [type(each) for each in rest]
             with pytest.raises(EOFError):

@@ -98,8 +98,8 @@ async def hostile(after: Callable[[anyio.abc.ByteStream, WSConnection], Awaitabl
                     if isinstance(event, Request):
                         await stream.send(socket.send(AcceptConnection()))
                     elif isinstance(event, TextMessage):
-                        asked = sc.Request(id=1, method="hello", params={})
-                        reply = scripted.reply(asked, scripted.welcome(sc.Hello()))
+                        asked = sc.wire.Request(id=1, method="hello", params={})
+                        reply = scripted.reply(asked, scripted.welcome(sc.wire.Hello()))
                         await stream.send(socket.send(TextMessage(data=reply.decode())))
                         await after(stream, socket)
                         return

@@ -125,8 +125,8 @@ def has_been(home: Path, name: str, prompt: str) -> sc.SessionId:
 @contextmanager
 def being_the_service(home: Path) -> Generator[None]:
     """Hold the lock that makes a process the service of a home, and do nothing else that a service does."""
-    sc.prepare_home(home)
-    lock = sc.HomeLock.acquire(sc.prepare_home(run_folder(home)))
+    sc.setup.prepare_home(home)
+    lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(run_folder(home)))
     try:
         yield
     finally:
@@ -136,12 +136,12 @@ def being_the_service(home: Path) -> Generator[None]:
 @asynccontextmanager
 async def refusing(home: Path) -> AsyncGenerator[None]:
     """Answer whoever connects as a service of another release does."""
-    refusal = sc.ErrorInfo(code="protocol_error", message="this server speaks version 9 of the contract")
+    refusal = sc.wire.ErrorInfo(code="protocol_error", message="this server speaks version 9 of the contract")
 
     async def refuse(stream: trio.SocketStream) -> None:
         async with stream:
             asked = json.loads(await stream.receive_some(10_000))
-            error = {"code": -32000, "message": "no", "data": sc.to_json(refusal)}
+            error = {"code": -32000, "message": "no", "data": sc.wire.to_json(refusal)}
             await stream.send_all(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode() + b"\n")
 
     with socket.socket(socket.AF_UNIX) as listening:

@@ -58,8 +58,8 @@ def test_for_programs(service: Service, here: Path, capfd: Said) -> None:
     assert 0 == session_core("run", "--quiet", "count to 2")
     quiet = capfd.readouterr()
 
-    snapshot = sc.decode(first, sc.SessionSnapshot)
-    events = [sc.decode(line, sc.SessionEvent) for line in rest]
+    snapshot = sc.wire.decode(first, sc.SessionSnapshot)
+    events = [sc.wire.decode(line, sc.SessionEvent) for line in rest]
     assert "1 2 Done." == sc.fold(snapshot, events).transcript[-1].text
     assert ("1 2 Done.\n", "") == (quiet.out, quiet.err)
 

@@ -90,7 +90,7 @@ async def test_a_failure_is_logged_and_told(home: Path, monkeypatch: pytest.Monk
     async def unexpected(_: Listening) -> None:
         raise AssertionError("nobody is let in")
 
-    lock = sc.HomeLock.acquire(sc.prepare_home(home))
+    lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
         with trio.fail_after(60), pytest.raises(sc.StoreInUse, match=f"process {os.getpid()}"):
             await serve_home(ServeOptions(home=home), unexpected)

@@ -47,7 +47,7 @@ def test_those_who_tell_of_models_say_it_too(
         await trio.lowlevel.checkpoint()
         return []
 
-    monkeypatch.setattr(sc, "probe_ollama", nobody)
+    monkeypatch.setattr(sc.setup, "probe_ollama", nobody)
     session_core(command)
     assert LACKING in capfd.readouterr().out
 

@@ -102,7 +102,7 @@ def test_status(service: Service, capfd: Said) -> None:
 )
 def test_programs_are_told_the_same_end(idle_ms: int | None, running: int, expected: int | None) -> None:
     """`status --json` has the time of the end that people are told, where nothing else puts the end off."""
-    status = sc.ServiceStatus(
+    status = sc.wire.ServiceStatus(
         version="1",
         pid=7,
         epoch=sc.Epoch("e"),
@@ -115,7 +115,7 @@ def test_programs_are_told_the_same_end(idle_ms: int | None, running: int, expec
     )
     told = report_as_json(ServiceReport(status=status, sessions=(), clients=()), now=100_000)
 
-    assert expected == sc.from_json(told["status"], sc.ServiceStatus).ends_at
+    assert expected == sc.wire.from_json(told["status"], sc.wire.ServiceStatus).ends_at
 
 
 def test_a_home_in_use_by_its_service(service: Service, monkeypatch: pytest.MonkeyPatch, capfd: Said) -> None:
@@ -312,14 +312,14 @@ def test_watching_all_as_json(service: Service, capfd: Said) -> None:
         has_begun(service.home, name := f"jsonned {number}", f"count to {number} slowly")
         assert 0 == session_core("watch", "--all", "--json", "--until-idle")
         first, *rest = capfd.readouterr().out.splitlines()
-        snapshot = sc.decode(first, sc.ServiceSnapshot)
+        snapshot = sc.wire.decode(first, sc.ServiceSnapshot)
         if name in {each.name for each in snapshot.sessions if not each.activity.is_at_rest} or number > 100:
             break
         number *= 10  # a slow machine has begun to watch when it was over
 
     state = sc.FleetState.from_snapshot(snapshot)
     for line in rest:
-        state.apply(sc.decode(line, sc.SessionEvent))
+        state.apply(sc.wire.decode(line, sc.SessionEvent))
     doing = {each.name: each.activity for each in state.sessions.values()}
     assert name in {each.name for each in snapshot.sessions if not each.activity.is_at_rest}
     assert sc.Activity(name="idle") == doing[name]

@@ -48,10 +48,13 @@ async def test_nobody_can_be_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "holder",
-    [sc.LockHolder(pid=0, program="", since=0, host=""), sc.LockHolder(pid=1, program="x", since=0, host="far-away")],
+    [
+        sc.setup.LockHolder(pid=0, program="", since=0, host=""),
+        sc.setup.LockHolder(pid=1, program="x", since=0, host="far-away"),
+    ],
 )
 def test_only_a_known_process_of_this_machine_is_signalled(
-    holder: sc.LockHolder, monkeypatch: pytest.MonkeyPatch
+    holder: sc.setup.LockHolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever else a lock file may say, no process is ended by its number alone."""
     sent: list[object] = []
@@ -161,7 +164,7 @@ async def test_one_whose_socket_was_deleted(home: Path, signalled: list[tuple[in
 def test_how_others_can_come_in_is_said(address: str, line: str) -> None:
     """One line says that other machines can reach the service, where, and whether what they say is encrypted."""
     assert line in format_open_to_others(address)
-    status = sc.ServiceStatus(
+    status = sc.wire.ServiceStatus(
         version="1", pid=1, epoch=sc.Epoch("e"), started_at=0, home="/", sessions=0, running=0, clients=0
     )
     near, far = (

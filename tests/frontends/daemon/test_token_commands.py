@@ -14,7 +14,7 @@ import session_core as sc
 from frontends.daemon.runtime_paths import service_process
 from frontends.daemon.status import ServiceReport
 from frontends.server.access import Access
-from frontends.server.http.issued_tokens import MAX_GIVEN, given_file
+from frontends.server.http.token_list import MAX_GIVEN, given_file
 from frontends.server.http.tokens import TokenKeeper, ensure_token, give_token, given_tokens, scoped_token
 from frontends.shared.socket_path import run_folder
 from tests.frontends._kept import session_core
@@ -107,7 +107,7 @@ def test_a_token_for_a_service_without_http(
     address: str | None, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever makes a token while the service has no HTTP is told so, and how to start it with that."""
-    status = sc.ServiceStatus(
+    status = sc.wire.ServiceStatus(
         version="1",
         pid=7,
         epoch=sc.Epoch("e"),

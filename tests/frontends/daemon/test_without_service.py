@@ -39,7 +39,7 @@ def test_a_closed_door_names_the_option(field: str, option: str) -> None:
 def test_status_of_a_home_in_other_hands(home: Path, capfd: Said) -> None:
     """`status` says with 3 that no service runs, and who uses the home instead; `stop` does so too."""
     keep(home, "count to 1")
-    lock = sc.HomeLock.acquire(sc.prepare_home(home))
+    lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
         assert 2 == session_core("stop", "count to 1")
         stop = capfd.readouterr().err

@@ -22,45 +22,45 @@ T = TypeVar("T")
 class PlainClient:
     """A client that keeps all that it hears."""
 
-    connection: sc.RpcConnection
-    heard: list[sc.Notification]
+    connection: sc.wire.RpcConnection
+    heard: list[sc.wire.Notification]
     news: trio.Event = attrs.field(factory=trio.Event)
 
     async def ask(self, method: str, **params: Any) -> Any:
         """Send a request and return its result; a typed error is raised as such."""
         try:
             return await self.connection.request(method, params)
-        except sc.RpcFailed as failed:
+        except sc.wire.RpcFailed as failed:
             if not isinstance(failed.data, dict):
                 raise
-            raise sc.error_from_info(sc.from_json(failed.data, sc.ErrorInfo)) from None
+            raise sc.wire.error_from_info(sc.wire.from_json(failed.data, sc.wire.ErrorInfo)) from None
 
-    async def hello(self, **about: Any) -> sc.Welcome:
+    async def hello(self, **about: Any) -> sc.wire.Welcome:
         """Say who this is."""
-        return sc.from_json(await self.ask("hello", **about), sc.Welcome)
+        return sc.wire.from_json(await self.ask("hello", **about), sc.wire.Welcome)
 
     async def run(self, command: sc.Command[T], **more: Any) -> T:
         """Have a command run."""
-        reply = await self.ask("execute", command=sc.to_json(command), **more)
-        expected: Any = sc.reply_type(type(command))
-        read: T = sc.from_json(reply, expected)
+        reply = await self.ask("execute", command=sc.wire.to_json(command), **more)
+        expected: Any = sc.wire.reply_type(type(command))
+        read: T = sc.wire.from_json(reply, expected)
         return read
 
-    async def follow(self, session_id: sc.SessionId | None, after: sc.Cursor | None = None) -> sc.Followed:
+    async def follow(self, session_id: sc.SessionId | None, after: sc.Cursor | None = None) -> sc.wire.Followed:
         """Begin a feed."""
-        told = await self.ask("follow", session_id=session_id, after=None if after is None else sc.to_json(after))
-        return sc.from_json(told, sc.Followed)
+        told = await self.ask("follow", session_id=session_id, after=None if after is None else sc.wire.to_json(after))
+        return sc.wire.from_json(told, sc.wire.Followed)
 
-    def batches(self, feed: int) -> list[sc.FeedBatch]:
+    def batches(self, feed: int) -> list[sc.wire.FeedBatch]:
         """What has come in a feed so far."""
-        found = [sc.from_json(each.params, sc.FeedBatch) for each in self.heard if each.method == "feed"]
+        found = [sc.wire.from_json(each.params, sc.wire.FeedBatch) for each in self.heard if each.method == "feed"]
         return [batch for batch in found if batch.feed == feed]
 
     def items(self, feed: int) -> list[sc.FeedItem]:
         """All items of a feed, in order."""
         return [item for batch in self.batches(feed) for item in batch.items]
 
-    async def until_heard(self, method: str, count: int = 1) -> list[sc.Notification]:
+    async def until_heard(self, method: str, count: int = 1) -> list[sc.wire.Notification]:
         """Wait for some notifications."""
         while True:
             found = [each for each in self.heard if each.method == method]
@@ -93,15 +93,15 @@ class World:
         ours, theirs = memory_stream_pair()
         self.nursery.start_soon(self._attend, theirs, access, door)
         async with ours:
-            heard: list[sc.Notification] = []
+            heard: list[sc.wire.Notification] = []
             client: PlainClient | None = None
 
-            def hear(notification: sc.Notification) -> None:
+            def hear(notification: sc.wire.Notification) -> None:
                 heard.append(notification)
                 if client is not None:
                     client.news.set()
 
-            async with sc.open_connection(ours, ours, handle_notification=hear) as connection:
+            async with sc.wire.open_connection(ours, ours, handle_notification=hear) as connection:
                 client = PlainClient(connection, heard)
                 yield client
 

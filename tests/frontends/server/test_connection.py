@@ -95,8 +95,8 @@ async def test_a_client_takes_the_place_of_its_lost_connection() -> None:
         async with world.connected() as back:
             assert "ann" == (await back.hello(client_id="ann", instance="secret")).client_id
             (goodbye,) = await lost.until_heard("goodbye")
-            assert sc.Goodbye(reason="this client has connected anew", retry=False) == sc.from_json(
-                goodbye.params, sc.Goodbye
+            assert sc.wire.Goodbye(reason="this client has connected anew", retry=False) == sc.wire.from_json(
+                goodbye.params, sc.wire.Goodbye
             )
             await lost.connection.wait_closed()
             assert 1 == len((await back.run(c.LoadService())).clients)
@@ -129,7 +129,7 @@ async def test_errors_arrive_as_they_were_raised() -> None:
             )
         with pytest.raises(sc.ProtocolError, match=r"\$\.command\.type"):
             await client.ask("execute", command={"type": "nonsense"})
-        with pytest.raises(sc.RpcFailed, match="there is no method"):
+        with pytest.raises(sc.wire.RpcFailed, match="there is no method"):
             await client.ask("nonsense")
 
 
@@ -214,7 +214,7 @@ async def test_nobody_is_welcomed_at_the_end() -> None:
         await client.connection.flush()
         with pytest.raises(sc.ProtocolError):  # so that it is certain that the server knows this connection
             await client.ask("status")
-        world.server.end(sc.Goodbye(reason="enough"))
+        world.server.end(sc.wire.Goodbye(reason="enough"))
         with pytest.raises(sc.ServiceClosed, match="about to end"):
             await client.hello(client_id="late")
         assert () == (await world.service.load_service()).clients
@@ -256,8 +256,8 @@ async def test_a_given_up_request_is_cancelled() -> None:
         made = await client.run(c.CreateSession())
         sent = await client.run(c.SendUserMessage(session_id=made.session_id, text="go"))
         waiting = c.WaitForTurn(session_id=made.session_id, turn_id=sent.turn_id)
-        with pytest.raises(sc.RpcTimedOut):
-            await client.connection.request("execute", {"command": sc.to_json(waiting)}, timeout=0.01)
+        with pytest.raises(sc.wire.RpcTimedOut):
+            await client.connection.request("execute", {"command": sc.wire.to_json(waiting)}, timeout=0.01)
         assert 1 == (await client.ask("status"))["running"]
         stopped = await client.run(c.RequestStop(session_id=made.session_id))
         assert [("turn", made.session_id)] == [(each.kind, each.session_id) for each in stopped.ended]

@@ -43,7 +43,7 @@ async def test_a_snapshot_and_then_what_happens() -> None:
     async with open_world(text("one", "two", "three")) as world, world.client() as client:
         made = await client.run(c.CreateSession())
         told = await client.follow(made.session_id)
-        assert sc.Followed(feed=1, answer="snapshot", reason="initial") == told
+        assert sc.wire.Followed(feed=1, answer="snapshot", reason="initial") == told
         sent = await client.run(c.SendUserMessage(session_id=made.session_id, text="go"))
         await client.run(c.WaitForTurn(session_id=made.session_id, turn_id=sent.turn_id))
         now = await world.service.load_session(made.session_id)
@@ -64,7 +64,7 @@ async def test_replay_after_a_cursor() -> None:
             await world.service.rename_session(made.session_id, name)
         async with world.client() as client:
             told = await client.follow(made.session_id, made.cursor)
-            assert sc.Followed(feed=1, answer="replaying", after=made.cursor) == told
+            assert sc.wire.Followed(feed=1, answer="replaying", after=made.cursor) == told
             items = await client.until_at(1, made.cursor.seq + 3)
             assert [sc.events.SessionRenamed(name=name) for name in "abc"] == [
                 item.event for item in items if isinstance(item, sc.SessionEvent)
@@ -131,7 +131,7 @@ async def test_a_feed_ends_with_its_session() -> None:
         await client.follow(made.session_id)
         await client.run(c.DeleteSession(session_id=made.session_id))
         (ended,) = await client.until_heard("feed_ended")
-        assert sc.FeedEnded(feed=1, reason="deleted") == sc.from_json(ended.params, sc.FeedEnded)
+        assert sc.wire.FeedEnded(feed=1, reason="deleted") == sc.wire.from_json(ended.params, sc.wire.FeedEnded)
         last = client.items(1)[-1]
         assert isinstance(last, sc.SessionEvent)
         assert sc.events.SessionDeleted() == last.event
@@ -145,7 +145,7 @@ class SlowClient:
     """A client at a real socket that reads only when it is told to."""
 
     stream: trio.SocketStream
-    batches: list[sc.FeedBatch] = attrs.field(factory=list)
+    batches: list[sc.wire.FeedBatch] = attrs.field(factory=list)
     asked: int = 0
 
     async def say(self, method: str, **params: object) -> None:
@@ -153,7 +153,7 @@ class SlowClient:
         self.asked += 1
         await self.stream.send_all(encode_request(self.asked, method, params))
 
-    async def until_at(self, seq: int) -> list[sc.FeedBatch]:
+    async def until_at(self, seq: int) -> list[sc.wire.FeedBatch]:
         """Read on until the feed has come as far as this."""
         lines = b""
         while not self.batches or self.batches[-1].cursor.seq < seq:
@@ -162,7 +162,7 @@ class SlowClient:
             for line in whole:
                 message = strict_json.parse(line)
                 if message.get("method") == "feed":
-                    self.batches.append(sc.from_json(message["params"], sc.FeedBatch))
+                    self.batches.append(sc.wire.from_json(message["params"], sc.wire.FeedBatch))
         return self.batches
 
 
@@ -179,7 +179,7 @@ async def slow_client(
         world.nursery.start_soon(serve_connection, world.server, served, served)
         client = SlowClient(stream)
         await client.say("hello")
-        await client.say("follow", session_id=session_id, after=None if after is None else sc.to_json(after))
+        await client.say("follow", session_id=session_id, after=None if after is None else sc.wire.to_json(after))
         while world.service.statistics().stream.subscribers == 0:
             await trio.testing.wait_all_tasks_blocked()
         yield client
@@ -288,7 +288,7 @@ def test_what_is_shared_is_the_same() -> None:
 
     (piece,) = encodings.pieces(batch, sc.Epoch("run_x"))
 
-    assert b",".join(map(sc.encode_event, batch)) == piece.data
+    assert b",".join(map(sc.wire.encode_event, batch)) == piece.data
     assert piece is encodings.pieces(batch, sc.Epoch("run_x"))[0]
     assert 2 == encodings.made
 
@@ -347,8 +347,8 @@ async def test_heartbeats_keep_a_quiet_feed_alive(autojump_clock: object) -> Non
         await client.until_heard("feed")
         await world.service.create_session()
         beats = await client.until_heard("heartbeat", 2)
-        beat = sc.from_json(beats[-1].params, sc.Heartbeat)
-        assert (sc.FeedPlace(feed=1, cursor=world.service.core.stream.cursor),) == beat.feeds
+        beat = sc.wire.from_json(beats[-1].params, sc.wire.Heartbeat)
+        assert (sc.wire.FeedPlace(feed=1, cursor=world.service.core.stream.cursor),) == beat.feeds
 
 
 async def test_a_heartbeat_is_never_ahead_of_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:

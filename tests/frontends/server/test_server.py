@@ -19,7 +19,7 @@ async def test_status_tells_what_the_server_does() -> None:
         made = await client.run(c.CreateSession())
         await client.run(c.CreateSession())
         await client.run(c.SendUserMessage(session_id=made.session_id, text="go"))
-        status = sc.from_json(await client.ask("status"), sc.ServiceStatus)
+        status = sc.wire.from_json(await client.ask("status"), sc.wire.ServiceStatus)
         assert ("/home/of/nobody", 2, 1, 1, None) == (
             status.home,
             status.sessions,

@@ -89,7 +89,7 @@ async def test_a_session_full_of_long_characters_arrives(tmp_path: Path, door: s
         said = [say(session, f"{number}" + character * 990_000) for number in range(4)]
         begin_answer(session, character * 700_000)
         whole = await service.load_session(session_id)
-        assert len(sc.encode(whole)) > limits.MAX_RPC_LINE
+        assert len(sc.wire.encode(whole)) > limits.MAX_RPC_LINE
         assert 4 == len(whole.messages)
         async with client.follow(session_id) as feed:
             got = await next_snapshot(feed)
@@ -175,16 +175,16 @@ def test_whatever_is_fitted_fits(texts: list[str], room: int) -> None:
         patch.setattr(size_limits, "ITEM_BYTES", room)
         data = size_limits.encode_to_fit(whole)
     assert len(data) <= room
-    got = sc.decode(data, sc.SessionSnapshot)
+    got = sc.wire.decode(data, sc.SessionSnapshot)
     dropped = got.earlier - 3
     assert len(texts) == dropped + len(got.messages)
     if len(got.messages) > 1 or not dropped:
         kept = attrs.evolve(whole, messages=sc.Vector(messages[dropped:]), earlier=got.earlier)
-        if dropped or len(sc.encode(whole)) <= room:
+        if dropped or len(sc.wire.encode(whole)) <= room:
             assert kept == got
     if dropped:
         one_more = attrs.evolve(whole, messages=sc.Vector(messages[dropped - 1 :]), earlier=got.earlier - 1)
-        assert len(sc.encode(one_more)) > room - 2
+        assert len(sc.wire.encode(one_more)) > room - 2
 
 
 _ACTIVITIES = st.sampled_from([sc.Activity(name="idle"), sc.Activity(name="streaming")])
@@ -206,15 +206,15 @@ def test_a_list_of_too_many_sessions_loses_those_unused_for_longest(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(size_limits, "ITEM_BYTES", room)
         data = size_limits.encode_to_fit(whole)
-        reply = sc.from_json(size_limits.shrink_reply(whole), sc.ServiceSnapshot)
+        reply = sc.wire.from_json(size_limits.shrink_reply(whole), sc.ServiceSnapshot)
         patch.setattr(size_limits, "ITEM_BYTES", room + 4_096)
-        page = sc.from_json(size_limits.shrink_reply(listed), sc.replies.ListSessionsReply)
+        page = sc.wire.from_json(size_limits.shrink_reply(listed), sc.replies.ListSessionsReply)
     assert page.sessions == tuple(summaries[: len(page.sessions)])
     if len(page.sessions) == len(summaries):
         assert listed == page
     else:
         assert (page.sessions[-1].session_id, listed.total) == (page.next_page, page.total)
-    got = sc.decode(data, sc.ServiceSnapshot)
+    got = sc.wire.decode(data, sc.ServiceSnapshot)
     assert got == reply
     assert len(data) <= room
     gone = [each for each in summaries if each not in got.sessions]
@@ -224,7 +224,7 @@ def test_a_list_of_too_many_sessions_loses_those_unused_for_longest(
     stayed = [(not each.activity.is_at_rest, each.updated_at) for each in got.sessions]
     assert not gone or not stayed or max(order) <= min(stayed)
     if not gone:
-        assert sc.encode(whole) == data
+        assert sc.wire.encode(whole) == data
 
 
 def test_sessions_at_work_that_are_too_many_are_counted() -> None:
@@ -235,8 +235,8 @@ def test_sessions_at_work_that_are_too_many_are_counted() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(size_limits, "ITEM_BYTES", 10_000)
         data = size_limits.encode_to_fit(whole)
-        reply = sc.from_json(size_limits.shrink_reply(whole), sc.ServiceSnapshot)
-    got = sc.decode(data, sc.ServiceSnapshot)
+        reply = sc.wire.from_json(size_limits.shrink_reply(whole), sc.ServiceSnapshot)
+    got = sc.wire.decode(data, sc.ServiceSnapshot)
     many = len(got.sessions)
     assert 9_000 < len(data) <= 10_000
     assert got == reply == attrs.evolve(whole, sessions=tuple(at_work[:many]), earlier=2 + 101 - many)
@@ -264,14 +264,14 @@ def test_what_is_much_too_long_is_not_written_again_and_again(queued: int, monke
         for number in range(queued)
     ]
     whole = attrs.evolve(_EMPTY, queue=tuple(items))
-    written, encode = list[int](), sc.encode
+    written, encode = list[int](), sc.wire.encode
 
     def counting(value: object) -> bytes:
         data = encode(value)
         written.append(len(data))
         return data
 
-    monkeypatch.setattr(sc, "encode", counting)
+    monkeypatch.setattr(sc.wire, "encode", counting)
     data = size_limits.encode_to_fit(whole)
     assert 180_000 < len(data) <= 200_000
     assert sum(written) < 12 * 200_000  # of which six for characters that take six bytes each
@@ -313,7 +313,7 @@ def test_pictures_and_long_lists_are_cut_so_that_they_can_be_read() -> None:
         patch.setattr(size_limits, "ITEM_BYTES", 5_000)
         data = size_limits.encode_to_fit(attrs.evolve(_EMPTY, messages=sc.Vector([message])))
     assert len(data) <= 5_000
-    (got,) = sc.decode(data, sc.SessionSnapshot).messages
+    (got,) = sc.wire.decode(data, sc.SessionSnapshot).messages
     picture, asked = got.parts
     assert isinstance(picture, sc.ImagePart)
     assert isinstance(asked, sc.ToolCallPart)
@@ -352,11 +352,11 @@ _OPEN_JSON = st.recursive(
 def test_open_json_of_any_shape_fits(arguments: dict[str, Any], room: int) -> None:
     """Whatever a model has made up as arguments, or as its output, the event that has it fits and can be read."""
     for event in (_event_with(arguments), _event_with({}, arguments), _event_with({}, [arguments])):
-        data = sc.encode(shorten_to_fit(event, room))
-        got = sc.decode(data, sc.SessionEvent)
+        data = sc.wire.encode(shorten_to_fit(event, room))
+        got = sc.wire.decode(data, sc.SessionEvent)
         assert len(data) <= room
         assert (event.seq, type(event.event)) == (got.seq, type(got.event))
-        if len(sc.encode(event)) <= room:
+        if len(sc.wire.encode(event)) <= room:
             assert event == got
 
 
@@ -364,7 +364,7 @@ def test_a_name_that_no_line_can_hold_is_shortened() -> None:
     """A tool call with a name of millions of characters in it comes with its beginning, and says what is missing."""
     data = size_limits.encode_to_fit(_event_with({"\x01" * 4_000_000: 1, "short": 2}))
     assert len(data) <= size_limits.ITEM_BYTES
-    event = sc.decode(data, sc.SessionEvent).event
+    event = sc.wire.decode(data, sc.SessionEvent).event
     assert isinstance(event, sc.events.MessageAdded)
     (part,) = event.message.parts
     assert isinstance(part, sc.ToolCallPart)
@@ -381,7 +381,7 @@ def test_open_json_of_very_many_small_things_says_that_it_is_missing() -> None:
     assert isinstance(event, sc.events.MessageAdded)
     small = sc.ToolCallPart(call_id=sc.CallId("call_2"), name="x", arguments=sc.JsonObject({"small": 1}))
     both = attrs.evolve(event.message, parts=(*event.message.parts, small))
-    got = sc.from_json(shorten_to_fit(both, 100_000), sc.Message)
+    got = sc.wire.from_json(shorten_to_fit(both, 100_000), sc.Message)
     found = [part.arguments for part in got.parts if isinstance(part, sc.ToolCallPart)]
     assert [{"…": "what was here was too long to be sent"}, {"small": 1}] == list(map(dict, found))
 

@@ -19,9 +19,9 @@ async def _connected(path: Path) -> trio.SocketStream:
         return await trio.open_unix_socket(name)
 
 
-async def _greeted(path: Path) -> sc.Welcome:
-    async with await _connected(path) as stream, sc.open_connection(stream, stream) as connection:
-        return sc.from_json(await connection.request("hello"), sc.Welcome)
+async def _greeted(path: Path) -> sc.wire.Welcome:
+    async with await _connected(path) as stream, sc.wire.open_connection(stream, stream) as connection:
+        return sc.wire.from_json(await connection.request("hello"), sc.wire.Welcome)
 
 
 async def _serve(world: World, path: Path) -> None:

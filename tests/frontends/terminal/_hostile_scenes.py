@@ -12,6 +12,8 @@ from frontends.terminal.composer.drafts import PromptSubmission
 from frontends.terminal.screens.picker import Confirmation, LineInputScreen, Picker, PickerChoice
 from frontends.terminal.screens.search import SearchScreen
 from frontends.terminal.screens.usage import UsageScreen
+from session_core.vocabulary.frozen import Rope
+from session_core.vocabulary.messages import ToolProgress
 from tests.frontends.terminal._staged import NOW_MS, Stage, conversation, session, summary
 
 CALL = sc.CallId("call_1")
@@ -79,7 +81,7 @@ async def _growing(stage: Stage, texts: Texts) -> None:
 
 
 async def _thinking(stage: Stage, texts: Texts) -> None:
-    part = sc.PartialPart(kind="thinking", text=sc.Rope("\n".join(texts)))
+    part = sc.PartialPart(kind="thinking", text=Rope("\n".join(texts)))
     partial = sc.PartialMessage(
         message_id=sc.MessageId("m"),
         parent_id=None,
@@ -125,7 +127,7 @@ async def _live(stage: Stage, texts: Texts) -> None:
             arguments=_arguments(texts[0]),
             started_at=NOW_MS - 5_000,
             output=output,
-            progress=sc.ToolProgress(message=texts[-1], progress=0.5),
+            progress=ToolProgress(message=texts[-1], progress=0.5),
         )
         for number, name in enumerate(("shell", texts[0]))
     )
@@ -159,7 +161,7 @@ async def _panels(stage: Stage, texts: Texts) -> None:
     body = sc.JsonObject({"kind": "keyvalue", "title": one, "rows": (pair, pair)})
     keys = (sc.JsonObject({"key": "x", "description": two}),)
     widget = sc.JsonObject({"kind": "widget", "widget_id": "w", "body": body, "keybindings": keys})
-    displays = (sc.ExtensionDisplay(extension=four, status=one, title=two, widget=widget),)
+    displays = (sc.extensions.ExtensionDisplay(extension=four, status=one, title=two, widget=widget),)
     plan = (sc.PlanItem(text=two, status="in_progress"), sc.PlanItem(text=three), sc.PlanItem(text=four, status="done"))
     settings = sc.Settings(model=two, cwd=one)
     await stage.show(session(name=three, plan=plan, queue=queue, displays=displays, settings=settings))

@@ -318,7 +318,7 @@ async def _panels(stage: Stage) -> None:
         sc.JsonObject({"key": "f", "description": "failed"}),
     )
     widget = sc.JsonObject({"kind": "widget", "widget_id": "w", "body": body, "keybindings": keys})
-    display = sc.ExtensionDisplay(extension="tests", title="prices", status="running", widget=widget)
+    display = sc.extensions.ExtensionDisplay(extension="tests", title="prices", status="running", widget=widget)
     await stage.show(attrs.evolve(_testing(), plan=plan, queue=queue, displays=(display,)))
     await stage.pilot.press("alt+p", "f7")
     await stage.settle()

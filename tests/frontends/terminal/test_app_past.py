@@ -105,7 +105,7 @@ def test_searching(tmp_path: Path) -> None:
 
 
 def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Going back, writing a file, summing up and searching say that they go on while they take long."""
+    """Going back, writing a file, compacting and searching say that they go on while they take long."""
     monkeypatch.setattr(history_actions, "LONG_S", 0.01)
     monkeypatch.setattr(search, "LONG_S", 0.01)
 
@@ -122,7 +122,7 @@ def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
             for name in ("take_back_undo", "compact_context", "search_messages"):
                 listening.answers[name] = slowly
-            for typed, shown in (("/redo", "taking the undo back…"), ("/compact", "summing up…")):
+            for typed, shown in (("/redo", "taking the undo back…"), ("/compact", "compacting…")):
                 await terminal.type(typed, "escape", "enter")
                 await terminal.until_shown(shown)
             await terminal.pilot.press("f3")

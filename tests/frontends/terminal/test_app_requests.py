@@ -147,8 +147,11 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
 
             fleet = terminal.app.terminal_state.fleet
             assert fleet is not None
-            keys = (sc.Shortcut(key="ctrl+t", command="tidy"), sc.Shortcut(key="f2", command="never"))
-            fleet.extensions["keeper", None] = sc.ExtensionInfo(
+            keys = (
+                sc.extensions.Shortcut(key="ctrl+t", command="tidy"),
+                sc.extensions.Shortcut(key="f2", command="never"),
+            )
+            fleet.extensions["keeper", None] = sc.extensions.ExtensionInfo(
                 name="keeper", version="1", scope="user", state="ready", shortcuts=keys
             )
             terminal.app.service_actions.run_command = run_command  # type: ignore[method-assign]

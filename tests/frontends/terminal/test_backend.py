@@ -19,7 +19,7 @@ def answers(socket: Path) -> bool:
 
     async def ask() -> None:
         async with open_client(address=socket, name="test", kind="terminal", wait_s=PATIENCE_S) as client:
-            found.append(isinstance(await client.status(), sc.ServiceStatus))
+            found.append(isinstance(await client.status(), sc.wire.ServiceStatus))
 
     on_asyncio(ask)
     return found == [True]
@@ -85,7 +85,7 @@ def test_closing_ends_an_opening_that_still_waits(tmp_path: Path, monkeypatch: p
         await anyio.sleep_forever()
         return home
 
-    monkeypatch.setattr("frontends.daemon.launcher.find_or_start", find_or_start)
+    monkeypatch.setattr("frontends.daemon.discovery.find_or_start", find_or_start)
     place = BackgroundService(tmp_path)
     raised: list[BaseException] = []
 

@@ -73,7 +73,11 @@ def run(home: Path, scene: Scene, texts: Sequence[Hostile]) -> None:
     on_asyncio(plays, seconds=1_200)
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.parametrize(
+    "scene",
+    [*SCENES[:4], *(pytest.param(scene, marks=pytest.mark.slow) for scene in SCENES[4:])],
+    ids=lambda scene: scene.name,
+)
 def test_hostile_text_is_only_text(scene: Scene, tmp_path: Path) -> None:
     """No sequence reaches the terminal, and the screen is the same as with the harmless text that may be seen."""
     run(tmp_path, scene, CORPUS[SCENES.index(scene) % QUICK :: QUICK][: scene.holds * PORTIONS])

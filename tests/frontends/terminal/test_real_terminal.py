@@ -83,6 +83,7 @@ async def test_no_terminal(arguments: list[str], home: Path) -> None:
     assert not await trio.Path(home).exists()
 
 
+@pytest.mark.slow
 async def test_a_terminal_that_cannot_be_drawn_on(own_home: Path, screen: Screen) -> None:
     """On a dumb terminal it says so in one line and ends with 2."""
     await screen.open(own_home, TERM="dumb")
@@ -91,6 +92,7 @@ async def test_a_terminal_that_cannot_be_drawn_on(own_home: Path, screen: Screen
     assert not await trio.Path(own_home).exists()
 
 
+@pytest.mark.slow
 async def test_without_colours(service: Service, screen: Screen, other: Screen) -> None:
     """With NO_COLOR no colour is painted, not even a grey."""
     await screen.open(service.home, "terminal", "--new", size=(80, 24))
@@ -108,6 +110,7 @@ async def test_without_colours(service: Service, screen: Screen, other: Screen) 
 # --- its sizes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_80_by_24(service: Service, screen: Screen) -> None:
     """In 80 by 24 cells the composer and the status line are whole, before a session, in it, and while it asks."""
     await screen.open(service.home, "terminal", "--new", "--permissions", "ask-all", size=(80, 24))
@@ -132,6 +135,7 @@ async def _until_whole(screen: Screen, typed: str, *status: str) -> None:
     await screen.until(is_whole, f"{typed!r} and {status} at the bottom")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(40, 10), (20, 5)])
 async def test_resizing(size: tuple[int, int], service: Service, screen: Screen) -> None:
     """In a smaller window the end of the answer and what is typed stay in sight; in the first one all is as it was."""
@@ -156,6 +160,7 @@ def _below(shown: str) -> list[str]:
     return [line.rstrip() for line in shown.splitlines()[-3:-1]]
 
 
+@pytest.mark.slow
 async def test_the_list_makes_way(service: Service, screen: Screen) -> None:
     """Where there is no room for it, the list of sessions makes way for the conversation; with the room it is back."""
     await screen.open(service.home, "terminal", "--new", size=(110, 30))
@@ -176,6 +181,7 @@ def _has_list(shown: str) -> bool:
     return "count to 3" in shown.splitlines()[1] and shown.splitlines()[-2].rstrip().endswith("│> draft")
 
 
+@pytest.mark.slow
 async def test_what_is_told_for_a_while(service: Service, screen: Screen) -> None:
     """What is told for a while leaves the picture as it was before."""
     await screen.open(service.home, "terminal", "count to 3", size=(80, 24))
@@ -206,6 +212,7 @@ def _counted(shown: str) -> int:
     return max((len(each.split()) for each in re.findall(r"\b1 2 3(?: \d+)*", shown)), default=0)
 
 
+@pytest.mark.slow
 async def test_ctrl_c_ends_no_work(service: Service, screen: Screen) -> None:
     """Ctrl+C clears what was typed, then says what it would do; pressed once at a time it closes and stops nothing."""
     await screen.open(service.home, "terminal", LONG, size=(80, 24))
@@ -234,6 +241,7 @@ async def test_signals(number: signal.Signals, service: Service, screen: Screen)
     assert [LONG] == await at_work(service.home)
 
 
+@pytest.mark.slow
 async def test_an_orderly_end_that_takes_too_long(service: Service, screen: Screen) -> None:
     """A terminal that is asked to end and cannot do so in time gives the window back as it was all the same."""
     command = shlex.join([sys.executable, "-c", SLOW_TO_END, "terminal", LONG])
@@ -244,6 +252,7 @@ async def test_an_orderly_end_that_takes_too_long(service: Service, screen: Scre
     assert [LONG] == await at_work(service.home)
 
 
+@pytest.mark.slow
 async def test_a_window_that_is_closed(service: Service, screen: Screen) -> None:
     """Closing the window itself ends the program in it, and nothing else."""
     serving = service.pid
@@ -260,6 +269,7 @@ async def test_a_window_that_is_closed(service: Service, screen: Screen) -> None
     assert [LONG] == await at_work(service.home)
 
 
+@pytest.mark.slow
 async def test_embedded(own_home: Path, screen: Screen, other: Screen, tmp_path: Path) -> None:
     """With --embedded no service is in the background: the work ends with the terminal, and what was said is kept."""
     temporary = tmp_path / "tmp"

@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 import trio
 
 import session_core as sc
@@ -34,6 +35,7 @@ async def test_talking(service: Service, screen: Screen) -> None:
     assert "queued" not in shown
 
 
+@pytest.mark.slow
 async def test_pasting_much(service: Service, screen: Screen) -> None:
     """A paste of 200 lines is one piece, sends nothing by itself, and arrives whole."""
     await screen.open(service.home, "terminal", "--new", size=(80, 24))
@@ -48,6 +50,7 @@ async def test_pasting_much(service: Service, screen: Screen) -> None:
     assert [f"line {number}" for number in range(200)] == re.findall(r"line \d+$", told.out, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 async def test_two_windows(service: Service, screen: Screen, other: Screen) -> None:
     """Two windows show one session alike, live: what is said in one is in the other, and either stops it."""
     await begin(service.home, "common work", "count to 3", to_its_end=True)
@@ -77,6 +80,7 @@ async def test_approving(service: Service, screen: Screen) -> None:
     assert "Allow" not in shown
 
 
+@pytest.mark.slow
 async def test_denying_elsewhere(service: Service, screen: Screen, other: Screen) -> None:
     """A no in one window closes the question in the other, and the tool does not run."""
     session_id = await _made(service, screen, name="careful", permission_mode="ask_all")
@@ -91,6 +95,7 @@ async def test_denying_elsewhere(service: Service, screen: Screen, other: Screen
         assert "Allow list_files?" not in shown
 
 
+@pytest.mark.slow
 async def test_a_shell_line_is_refused(service: Service, screen: Screen) -> None:
     """A line after `!` goes through the permissions: where nothing may be changed, it is refused and told."""
     session_id = await _made(service, screen, name="looking only", permission_mode="read_only")
@@ -101,6 +106,7 @@ async def test_a_shell_line_is_refused(service: Service, screen: Screen) -> None
     assert not await trio.Path(screen.folder / "made.txt").exists()
 
 
+@pytest.mark.slow
 @needs_sandbox
 async def test_a_shell_line_is_confined(service: Service, screen: Screen) -> None:
     """A line after `!` is a yes of its own: it runs, in the sandbox of all commands."""
@@ -137,6 +143,7 @@ async def test_stopping_here_and_in_the_background(service: Service, screen: Scr
     assert [] == await at_work(service.home)
 
 
+@pytest.mark.slow
 async def test_stopping_helpers(service: Service, screen: Screen) -> None:
     """Esc leaves a helper at work and says so; Esc twice stops it too."""
     session_id = await _made(service, screen, name="the boss")
@@ -155,6 +162,7 @@ async def test_stopping_helpers(service: Service, screen: Screen) -> None:
     assert [] == await at_work(service.home)
 
 
+@pytest.mark.slow
 async def test_keys_all_at_once(service: Service, screen: Screen) -> None:
     """Keys that come all at once do what they do one by one: what follows the key that leaves the list is typed."""
     await screen.open(service.home, "terminal", "count to 900 slowly", size=(110, 30))

@@ -1,11 +1,11 @@
-"""How a conversation is drawn: blocks in, rows of a given width out. No widgets, no waiting.
+"""Draws a conversation: blocks in, rows of a given width out. No widgets, no waiting.
 
-- `draw`: the one door; `Drawer` remembers what grows
-- `flow`, `passages`: Markdown that grows, cut into passages which are drawn once
+- `draw`: the only entry point; `Drawer` caches growing blocks
+- `flow`, `passages`: growing Markdown, cut into passages that are drawn once
 - `markdown`, `tables`, `code`: one passage
-- `tools`: cards of tool calls; `subjects` (what they are about), `diffs`, `shell`
-- `said`: what people say, what models think, summaries, remarks; `entries`: what extensions show
-- `lines`: wrapping and cutting, beneath all others
+- `tools`: tool calls; `subjects` (what they are about), `diffs`, `shell`
+- `said`: user messages, thinking, summaries, remarks; `entries`: entries of extensions
+- `lines`: wrapping and cutting, used by all others
 
 Every text is made inert (`frontends.terminal.look.harmless_text`) before it is measured, and every length is bounded.
 """

@@ -1,6 +1,6 @@
-"""Code in colours: lines of spans, by the lexers of Pygments.
+"""Highlighted code: lines of spans, by the lexers of Pygments.
 
-What is too long for colours to help is shown without: lexers are made for files that people write.
+Code too long for colours to help is shown without: lexers are made for files that people write.
 """
 
 from functools import lru_cache
@@ -19,7 +19,7 @@ _NAME_CHARS: Final = 30
 
 
 def highlight_fenced(code: str, info: str, look: Look) -> list[list[Span]]:
-    """Return the lines of some code in Markdown; `info` is what stands behind its fence."""
+    """Return the lines of a code block in Markdown; `info` is the text after its fence."""
     words = info.split(maxsplit=1)
     lines = highlight(code, words[0] if words else "", look)
     label = label_of(info)
@@ -27,7 +27,7 @@ def highlight_fenced(code: str, info: str, look: Look) -> list[list[Span]]:
 
 
 def highlight(code: str, language: str, look: Look) -> list[list[Span]]:
-    """Return the lines of some code; without a language that is known, or without colours, as plain text."""
+    """Return the lines of some code; plain text if the language is unknown or there are no colours."""
     code = inert(code)
     lines = code.split("\n")
     lexer = None if look.code_theme is None else _lexer(language.strip().lower())
@@ -47,7 +47,7 @@ def highlight(code: str, language: str, look: Look) -> list[list[Span]]:
 
 
 def label_of(info: str) -> str:
-    """Return what stands behind a fence, if that is more than the name of a language: nothing may be hidden there."""
+    """Return the text after a fence if it is more than a language name: nothing may be hidden there."""
     return "" if _lexer(info.strip().lower()) is not None else inert_line(info)
 
 
@@ -66,7 +66,7 @@ def _lexer(name: str) -> Any:
 
 @lru_cache(2048)
 def _style(theme: str, kind: Any) -> Style:
-    """Return the style of a kind of token, without the background that its theme would have."""
+    """Return the style of a token type, without the background of its theme."""
     from rich.syntax import Syntax
 
     full = Syntax.get_theme(theme).get_style_for_token(kind)

@@ -1,4 +1,4 @@
-"""Unified diffs with line numbers; in changed lines, what has changed is stressed."""
+"""Unified diffs with line numbers; changed words within a line are stressed."""
 
 import re
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from frontends.terminal.transcript.rendering.lines import (
 )
 
 SHORT: Final = 14
-"""Lines of a diff that is shown in short."""
+"""Lines of a collapsed diff."""
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _LINE_ROWS: Final = 40
 _PAIRS: Final = 20
-"""Lines removed and added in one place that are compared with each other."""
+"""The most lines removed and added in one place that are compared with each other."""
 
 Kind = Literal["added", "removed", "same", "remark", "between"]
 
@@ -38,7 +38,7 @@ class _DiffLine:
 
 
 def diff_rows(patch: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw a diff; in short, its first lines and how many more there are."""
+    """Draw a diff; collapsed, its first lines and the number of the rest."""
     whole, patch = len(patch), patch[:WHOLE_CHARS]
     lines = list(_read(patch))
     visible_lines = lines if expanded or len(lines) <= SHORT + 1 else lines[:SHORT]
@@ -82,7 +82,7 @@ def _read(patch: str) -> Iterator[_DiffLine]:
 
 
 def _stress(lines: list[_DiffLine]) -> None:
-    """Find what differs where as many lines were added as were removed just before them."""
+    """Find the changed words where as many lines were added as were removed just before."""
     place = 0
     while place < len(lines):
         removed = _run(lines, place, "removed")
@@ -102,7 +102,7 @@ def _run(lines: list[_DiffLine], start: int, kind: Kind) -> int:
 
 
 def _find_difference(old: str, new: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Return where two lines differ; nothing where they have too little in common for it to help."""
+    """Return where two lines differ; None where they have too little in common for it to help."""
     shorter = min(len(old), len(new))
     head = next((index for index in range(shorter) if old[index] != new[index]), shorter)
     tail = next((index for index in range(shorter - head) if old[-1 - index] != new[-1 - index]), shorter - head)

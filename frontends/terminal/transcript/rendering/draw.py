@@ -1,4 +1,4 @@
-"""From a block to rows: the one door to all that is drawn of a conversation."""
+"""From a block to rows: the only entry point for drawing a conversation."""
 
 from typing import Final
 
@@ -23,11 +23,11 @@ from frontends.terminal.transcript.rendering.said import remark_rows, summary_ro
 from frontends.terminal.transcript.rendering.tools import tool_rows
 
 _MOST_FLOWS: Final = 8
-"""Answers that grow at one time and place: one or two."""
+"""The most answers that grow at the same time; usually one or two."""
 
 
 class Drawer:
-    """Draws blocks, and remembers what it has drawn of those that grow."""
+    """Draws blocks, and caches the drawn part of growing ones."""
 
     def __init__(self) -> None:
         self._flows: dict[str, Flow] = {}
@@ -67,10 +67,10 @@ class Drawer:
 
 
 def changes_with_time(block: Block) -> bool:
-    """Whether a block has to be drawn again although nothing has happened: it says how long something has taken."""
+    """Return whether a block has to be redrawn although nothing happened: it shows an elapsed time."""
     return isinstance(block, ToolBlock) and block.live is not None and block.result is None
 
 
 def is_expandable(block: Block) -> bool:
-    """Whether there may be more of a block than is shown in short."""
+    """Return whether a block may have more than its collapsed form shows."""
     return isinstance(block, ToolBlock | ThinkingBlock | SummaryBlock | UserMessageBlock)

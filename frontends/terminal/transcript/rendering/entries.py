@@ -35,8 +35,10 @@ _VALUE_CHARS: Final = 20_000
 _PLACE: Final = re.compile(r"\{\{\s*([^{}]{1,200}?)\s*\}\}")
 
 
-def entry_rows(entry: sc.ExtensionEntry, template: sc.JsonObject | None, width: int, look: Look) -> list[Strip]:
-    """Draw what an extension keeps with a session, as its template says, or as its own fields if it has none."""
+def entry_rows(
+    entry: sc.extensions.ExtensionEntry, template: sc.JsonObject | None, width: int, look: Look
+) -> list[Strip]:
+    """Draw an entry of an extension by its template, or its own fields if there is none."""
     block = _fill_template(template, entry.entry, 0) if template is not None else _as_pairs(entry.entry)
     head = strip_of(cut_spans([(f"{look.glyph('dot')} {inert_line(entry.extension, 60)}", look.accent)], width))
     rows = render_block_rows(block, indented_width(width), look)
@@ -44,7 +46,7 @@ def entry_rows(entry: sc.ExtensionEntry, template: sc.JsonObject | None, width: 
 
 
 def render_block_rows(block: Mapping[str, object], width: int, look: Look, *, depth: int = 0) -> list[Strip]:
-    """Draw a block; of a kind that is not known, the text that it brings instead."""
+    """Draw a block; for an unknown kind, its fallback text."""
     match block.get("kind"):
         case "markdown":
             return markdown(_text(block.get("text"), _VALUE_CHARS), width, look)
@@ -116,7 +118,7 @@ def _share(value: object) -> float | None:
             return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return min(1.0, max(0.0, float(value))) if value == value else None  # noqa: PLR0124 - NaN is no share
+    return min(1.0, max(0.0, float(value))) if value == value else None  # noqa: PLR0124 - NaN is not a fraction
 
 
 def _items(value: object) -> tuple[object, ...]:
@@ -141,7 +143,7 @@ def _text(value: object, most: int) -> str:
 
 
 def _fill_template(template: sc.JsonObject, entry: sc.JsonObject, depth: int) -> dict[str, object]:
-    """Put what an entry says into a template: `{{path}}` stands for a value, with dots for what is within another."""
+    """Fill an entry's values into a template: `{{path}}` stands for a value, with dots for nested ones."""
     return {key: _fill(value, entry, depth) for key, value in template.items()}
 
 

@@ -1,6 +1,6 @@
-"""Markdown that grows: what is whole is drawn once and kept, only the last passage is drawn again.
+"""Growing Markdown: complete passages are drawn once and kept, only the last one is redrawn.
 
-Of an answer that is far too long for a screen, the beginning and the end are drawn, and how much is left out is said.
+Of an answer far too long for a screen, only the beginning and the end are drawn, with a remark on how much is missing.
 """
 
 import re
@@ -24,16 +24,16 @@ from frontends.terminal.transcript.rendering.markdown import code_rows, markdown
 from frontends.terminal.transcript.rendering.passages import MarkdownPassage, PassageSplitter
 
 _UNDECIDED: Final = re.compile(r"(?:^|\n)[ \t]*(?:-{1,2}|=+|`{1,2}|~{1,2}|[*+]{1,2}|\d{1,9}[.)]?|#{1,6}|\|)[ \t]*$")
-"""A last line that may become anything: drawn as it is, it would turn the line before it into a heading and back."""
+"""An ambiguous last line: drawn as it is, it could turn the line before it into a heading and back."""
 _MOST_AT_ONCE: Final = 120_000
-"""Characters that come at once and are all looked at."""
+"""The most characters arriving at once that are all parsed."""
 _PIECE: Final = 16
-"""Lines of open code that are coloured together."""
+"""Lines of open code that are highlighted together."""
 
 
 @attrs.define(eq=False)
 class _OpenCode:
-    """Code whose end is not known: pieces of whole lines are coloured once, without what is before and after them."""
+    """Code whose end is not known yet: pieces of whole lines are highlighted once, without their context."""
 
     rows: list[Strip] = attrs.field(factory=list)
     _done: int = 0
@@ -69,7 +69,7 @@ class Flow:
     _cached_rows: tuple[int, list[Strip]] = (0, [])
 
     def draw(self, text: str, *, growing: bool) -> list[Strip]:
-        """Return all rows; a text that does not go on from the one before is begun anew."""
+        """Return all rows; a text that does not continue the previous one starts over."""
         if not self._passages.is_continued_by(text):
             self._passages, self._rows, self._code, self._cached_rows = PassageSplitter(), {}, None, (0, [])
         if len(text) - self._passages.length > _MOST_AT_ONCE:
@@ -83,7 +83,7 @@ class Flow:
         return limit_rows(rows, self.look, self.width)
 
     def _draw_ends(self, text: str) -> list[Strip]:
-        """Draw the beginning and the end of a text that is too long to look through."""
+        """Draw the beginning and the end of a text that is too long to parse."""
         half = _MOST_AT_ONCE // 2
         head = "\n".join(text[:half].split("\n")[:HEAD_ROWS])
         tail = "\n".join(text[-half:].split("\n")[HEAD_ROWS - MOST_ROWS :])
@@ -97,7 +97,7 @@ class Flow:
         return limit_rows(rows, self.look, self.width)
 
     def _draw_whole(self) -> list[Strip]:
-        """Draw the passages that are whole: all, or the first and the last ones."""
+        """Draw the complete passages: all of them, or the first and the last ones."""
         whole = self._passages.whole
         if self._passages.lines <= MOST_ROWS:
             start, cached_rows = self._cached_rows

@@ -1,6 +1,6 @@
-"""Lines of a given width: wrapping, cutting and leaving out. Everything that is drawn goes through here.
+"""Lines of a given width: wrapping, cutting and omitting. All drawing goes through here.
 
-Texts given to these functions are inert already (see `frontends.terminal.look.harmless_text`).
+Texts passed to these functions are already inert (see `frontends.terminal.look.harmless_text`).
 """
 
 from bisect import bisect_right
@@ -24,18 +24,18 @@ Spans = Sequence[Span]
 _LEAST_WIDTH: Final = 2
 """The widest character has to fit."""
 _CHARS_PER_CELL: Final = 4
-"""A letter with three marks; more of them are not kept."""
+"""A letter with three marks; further marks are dropped."""
 WHOLE_CHARS: Final = 100_000
-"""Characters of one text that are looked at."""
+"""The most characters of one text that are processed."""
 _INDENT: Final = 2
 _MARGIN: Final = Segment(" " * _INDENT, Style.null())
 MOST_ROWS: Final = 3_000
-"""Rows of one block; a longer one says how much is left out."""
+"""The most rows of one block; a longer one says how much is left out."""
 HEAD_ROWS: Final = 1_000
 
 
 def spans_width(spans: Spans) -> int:
-    """How many cells these spans take."""
+    """Return how many cells these spans take."""
     return sum(width_of(text) for text, _ in spans)
 
 
@@ -46,7 +46,7 @@ def strip_of(spans: Iterable[Span]) -> Strip:
 
 
 BLANK: Final = Strip([], 0)
-"""A line with nothing in it."""
+"""An empty line."""
 
 
 def wrap(
@@ -58,13 +58,13 @@ def wrap(
     words: bool = True,
     most: int | None = None,
 ) -> list[Strip]:
-    """Lay one paragraph out in rows of at most `width` cells.
+    """Lay out one paragraph in rows of at most `width` cells.
 
     Args:
         spans: Text without newlines.
-        first: What the first row begins with; `rest` is for the others, spaces if left out.
+        first: The prefix of the first row; `rest` is that of the others, spaces by default.
         words: Break between words where possible; else anywhere, as for code.
-        most: At most so many rows; the last one is cut and says so with three dots.
+        most: The maximum number of rows; the last one is cut and ends with an ellipsis.
     """
     indent = spans_width(first)
     if width - indent < _LEAST_WIDTH:
@@ -73,7 +73,7 @@ def wrap(
         rest = ((" " * indent, Style.null()),) if indent else ()
     room = max(_LEAST_WIDTH, width - max(indent, spans_width(rest)))
     text = "".join([each for each, _ in spans])
-    enough = len(text) if most is None else (most + 1) * room * _CHARS_PER_CELL  # of a megabyte, few rows are wanted
+    enough = len(text) if most is None else (most + 1) * room * _CHARS_PER_CELL  # few rows of a megabyte are needed
     ranges = list(_rows(text[:enough], room, words=words))
     clipped = most is not None and (len(ranges) > most or len(text) > enough)
     if clipped:
@@ -88,8 +88,9 @@ def wrap(
 
 
 def _rows(text: str, width: int, *, words: bool) -> Iterator[tuple[int, int]]:
-    """Yield where rows begin and end; the space at which a row is broken belongs to none."""
+    """Yield where rows begin and end; the space at a break belongs to no row."""
     length, start = len(text), 0
+    # For ASCII, cells are characters; other text is measured once, and each row is a binary search.
     ends = None if text.isascii() else list(accumulate(map(get_character_cell_size, text)))
     while True:
         if ends is None:
@@ -136,19 +137,19 @@ def _slice_spans(spans: Spans, ranges: Sequence[tuple[int, int]]) -> Iterator[li
 
 
 def indented_width(width: int) -> int:
-    """How wide rows may be that are to be set in."""
+    """Return the width available to indented rows."""
     return max(_LEAST_WIDTH, width - _INDENT)
 
 
 def indent_rows(rows: list[Strip], width: int) -> list[Strip]:
-    """Set rows in a little, unless there is no room for that; they were drawn for `indented_width`."""
+    """Indent rows that were drawn for `indented_width`, unless there is no room."""
     if width - _INDENT < _LEAST_WIDTH:
         return rows
     return [Strip([_MARGIN, *row], row.cell_length + _INDENT) for row in rows]
 
 
 def cut_spans(spans: Spans, width: int, *, more: str = "…", always: bool = False) -> list[Span]:
-    """Return the beginning of a line in at most `width` cells, with `more` at its end if something is missing."""
+    """Return the beginning of a line in at most `width` cells, ending with `more` if something is missing."""
     if not always and spans_width(spans) <= width:
         return list(spans)
     room = width - width_of(more)
@@ -174,7 +175,7 @@ def cut_spans(spans: Spans, width: int, *, more: str = "…", always: bool = Fal
 
 @attrs.frozen(kw_only=True)
 class Excerpt:
-    """The beginning and the end of a text, and how many lines between them are left out."""
+    """The beginning and the end of a text, and the number of omitted lines between them."""
 
     head: list[str]
     left_out: int
@@ -182,7 +183,7 @@ class Excerpt:
 
 
 def excerpt(text: str, *, head: int, tail: int) -> Excerpt:
-    """Take so many lines from the beginning and the end of a text; all if they are no more than that and one."""
+    """Take lines from the beginning and the end of a text; all of them if at most one would be left out."""
     lines = text.split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -192,12 +193,12 @@ def excerpt(text: str, *, head: int, tail: int) -> Excerpt:
 
 
 def omission_remark(count: int, look: Look, *, noun: str = "line", where: str = "") -> Span:
-    """Say how much is not shown."""
+    """Return a remark on how much is not shown."""
     return f"{look.glyph('more')} {format_count(count, f'more {noun}')}{where}", look.dim
 
 
 def limit_rows(rows: list[Strip], look: Look, width: int) -> list[Strip]:
-    """Return rows of one block that are not too many to keep, saying how many are left out."""
+    """Limit the rows of one block, with a remark on how many are left out."""
     if len(rows) <= MOST_ROWS:
         return rows
     remark = omission_remark(len(rows) - MOST_ROWS, look, noun="row", where=" are not shown")

@@ -1,9 +1,9 @@
 """Markdown as rows: one passage at a time, from the tokens of markdown-it.
 
 Rules:
-1. What an entity or an escape stands for is known only after parsing, so every text is made inert then, too.
-2. Nothing is clickable: an address stands behind its text, where people can see it.
-3. Nesting and lengths are bounded; what is beyond is shown as it was written.
+1. Entities and escapes are resolved only by parsing, so every text is made inert again after it.
+2. Nothing is clickable: a link's address is shown after its text, where people can see it.
+3. Nesting and lengths are bounded; anything beyond is shown as source text.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST_CHARS: Final = 20_000
-"""A passage that is longer is shown as it was written: parsing would take too long."""
+"""A longer passage is shown as source text: parsing would take too long."""
 _MOST_LINE_CHARS: Final = 8_000
 _MOST_BRACKETS: Final = 300
-"""Opening brackets in a passage: looking for the end of each takes time."""
+"""The most opening brackets in a passage: searching for the end of each is slow."""
 _MOST_BARS: Final = 4_000
 _NESTING: Final = 24
 _DEEPEST: Final = _NESTING - 2
 _MOST_DEPTH: Final = 8
-"""Lists and quotes within each other that are indented."""
+"""The deepest nesting of lists and quotes that is indented."""
 _CODE_INDENT: Final = "  "
 _CELL_END: Final = re.compile(r"(?<!\\)\|")
 _TASK: Final = re.compile(r"\[([ xX])\] ")
@@ -44,10 +44,10 @@ _TASK: Final = re.compile(r"\[([ xX])\] ")
 
 @cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # not for the first picture, which has none of it
+    from markdown_it import MarkdownIt  # the first frame needs no Markdown
 
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
-    # A definition of a link would vanish, and passages are parsed apart, so that it helps none of the others.
+    # A link definition would vanish, and as passages are parsed apart, it could not help the others anyway.
     return parser.enable(["table", "strikethrough"]).disable("reference")
 
 
@@ -57,7 +57,7 @@ def markdown(text: str, width: int, look: Look) -> list[Strip]:
     if _is_too_much(text):
         return draw_plain_lines(text, width, look.text)
     tokens = _parser().parse(text)
-    # What is nested deeper is not among the tokens, and neither are cells beyond the last column.
+    # Deeper nesting is not among the tokens, and neither are cells beyond the last column.
     if any(token.level >= _DEEPEST for token in tokens) or _has_more_cells(tokens, text.split("\n")):
         return draw_plain_lines(text, width, look.text)
     page = _MarkdownPage(width=width, look=look)
@@ -91,14 +91,14 @@ def draw_plain_lines(text: str, width: int, style: Style, *, words: bool = True)
 
 
 def code_rows(lines: Sequence[Spans], width: int) -> list[Strip]:
-    """Draw lines of code, set in a little."""
+    """Draw lines of code, slightly indented."""
     first = [(_CODE_INDENT, Style.null())]
     return [row for line in lines for row in wrap(line, width, first=first, words=False)]
 
 
 @attrs.define
 class _Level:
-    """A list item or a quote: what its rows begin with; `mark` is for its first row only."""
+    """A list item or a quote: the prefix of its rows; `mark` is for its first row only."""
 
     mark: list[Span]
     rest: list[Span]
@@ -107,7 +107,7 @@ class _Level:
 
 @attrs.define
 class _MarkdownPage:
-    """Draws tokens one after another; what they are nested in is a stack, not recursion."""
+    """Draws tokens one after another; nesting is a stack, not recursion."""
 
     width: int
     look: Look
@@ -133,7 +133,7 @@ class _MarkdownPage:
             elif kind.endswith("_close"):
                 self._close(kind.removesuffix("_close"))
 
-    # --- what holds others --------------------------------------------------------------------------------------------
+    # --- containers ---------------------------------------------------------------------------------------------------
 
     def _open(self, kind: str, token: Token) -> None:
         look = self.look
@@ -199,7 +199,7 @@ class _MarkdownPage:
         self._levels.append(_Level(mark=[(mark, self.look.dim)], rest=[(" " * len(mark), Style.null())]))
         self._gap = False
 
-    # --- what stands in them ------------------------------------------------------------------------------------------
+    # --- leaves -------------------------------------------------------------------------------------------------------
 
     def _inline(self, token: Token) -> None:
         base = self._base_style()
@@ -242,7 +242,7 @@ class _MarkdownPage:
         return max(2, self.width - spans_width(self._prefix(take=False)))
 
     def _prefix(self, *, take: bool) -> list[Span]:
-        """Return what the next row begins with; the mark of a list item is taken once."""
+        """Return the prefix of the next row; the mark of a list item is used once."""
         prefix: list[Span] = []
         for level in self._levels[:_MOST_DEPTH]:
             prefix += level.rest if level.used else level.mark
@@ -270,7 +270,7 @@ class _MarkdownPage:
 
 
 def _spans_of(tokens: Sequence[Token], base: Style, look: Look) -> list[list[Span]]:
-    """Return the lines of a paragraph; a line break of the source is one here, too."""
+    """Return the lines of a paragraph; line breaks of the source are kept."""
     lines: list[list[Span]] = [[]]
     styles, addresses = [base], list[str]()
     for token in tokens:

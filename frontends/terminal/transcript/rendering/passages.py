@@ -1,10 +1,10 @@
-"""Cutting a growing Markdown text into passages that can be drawn apart and, once whole, never change.
+"""Cuts a growing Markdown text into passages that can be drawn separately and, once complete, never change.
 
 Rules:
 1. A passage ends where the next line cannot belong to it: after a blank line, at a heading, at a fence. A list is one
-   passage, with all that is set in beneath its items.
-2. No passage is so long that drawing it anew with every word would be felt: beyond a bound it ends at the next line.
-3. A line is looked at once, when it is whole; the text may be cut into deltas anywhere.
+   passage, including everything indented beneath its items.
+2. No passage is so long that redrawing it with every word would be noticeable: beyond a bound it ends at the next line.
+3. A line is scanned once, when it is complete; deltas may cut the text anywhere.
 """
 
 import re
@@ -32,9 +32,9 @@ class MarkdownPassage:
     """A part of a text.
 
     Attributes:
-        info: Of a `code` passage: what is written behind its fence; its text is without the fences then.
-        lines: About how many rows it takes: its lines, and the blank one before it.
-        gap: Whether a blank line is before it.
+        info: For a `code` passage, the text after its fence; the passage text is then without the fences.
+        lines: The approximate number of rows: its lines, and the blank one before it.
+        gap: Whether a blank line precedes it.
     """
 
     kind: Kind
@@ -45,14 +45,14 @@ class MarkdownPassage:
 
 
 class PassageSplitter:
-    """Takes a text in as it grows; `whole` are the passages that will not change any more, `lines` is their length."""
+    """Splits a growing text; `whole` are the passages that will not change any more, `lines` is their length."""
 
     def __init__(self) -> None:
         self.whole: list[MarkdownPassage] = []
         self.lines = 0
         self._text = ""
-        self._start = 0  # of the open passage
-        self._scanned = 0  # where the first line begins that is not looked at yet
+        self._start = 0  # the start of the open passage
+        self._scanned = 0  # the start of the first unscanned line
         self._kind: Kind = "prose"
         self._taken = 0  # lines in the open passage
         self._gap = False
@@ -61,13 +61,13 @@ class PassageSplitter:
         self._info = ""
 
     def grow(self, text: str) -> None:
-        """Take in the text as it is now, which begins as it did before."""
+        """Take the current text, which continues the previous one."""
         self._text = text
         while (end := text.find("\n", self._scanned)) >= 0:
             self._line(text[self._scanned : end], end + 1)
         if self._blank and self._taken and self._fence is None and text[self._scanned : self._scanned + 1].isalpha():
-            self._end_at(self._scanned)  # whatever the rest of this line is, it begins a new paragraph
-        # A line that never ends must not be drawn as a whole again and again.
+            self._end_at(self._scanned)  # however this line goes on, it begins a new paragraph
+        # A line that never ends must not be redrawn whole again and again.
         while len(text) - max(self._start, self._scanned) > _MOST_CHARS:
             if self._start < self._scanned:
                 self._end_at(self._scanned)
@@ -76,15 +76,15 @@ class PassageSplitter:
 
     @property
     def length(self) -> int:
-        """How many characters were taken in."""
+        """The number of characters taken in."""
         return len(self._text)
 
     def is_continued_by(self, text: str) -> bool:
-        """Whether a text begins with what was taken in before."""
+        """Return whether a text continues the one taken in."""
         return text.startswith(self._text)
 
     def open_passage(self) -> MarkdownPassage | None:
-        """Return the passage that may still change, as it is now; None if there is nothing in it."""
+        """Return the passage that may still change, in its current form; None if it is empty."""
         text = self._text[self._start :]
         if not text.strip() and self._kind != "code":
             return None
@@ -123,6 +123,7 @@ class PassageSplitter:
         fence = _FENCE.match(line)
         in_list = self._kind == "list" and self._taken
         item = _ITEM.match(line) is not None
+        # An indented fence within a list belongs to its item; any other one begins a code passage.
         if fence is not None and not (in_list and line.startswith(" ")) and _opens(fence):
             self._end_at(self._scanned)
             self._fence, self._info, self._kind = fence[1], fence[2].strip(), "code"
@@ -132,6 +133,7 @@ class PassageSplitter:
         if self._taken and self._ends_before(line, item=item, is_heading=is_heading):
             self._end_at(self._scanned)
         elif self._is_long(_MOST_TABLE_LINES if self._kind == "table" else _MOST_LINES, _MOST_CHARS):
+            # A long list is cut only between items: a later line of an item means something else on its own.
             if item or self._kind != "list":
                 self._end_at(self._scanned, forced=True)
         if not self._taken:
@@ -149,7 +151,7 @@ class PassageSplitter:
         if self._kind == "list":
             return self._blank and not item and not line.startswith((" ", "\t"))
         if self._kind == "prose" and _ROW.match(line):
-            return False  # belongs to the paragraph, unless a blank line says otherwise
+            return False  # part of the paragraph unless a blank line precedes it
         return self._blank and not line.startswith(("    ", "\t"))
 
     def _take(self, after: int) -> None:
@@ -186,6 +188,6 @@ def _opens(fence: re.Match[str]) -> bool:
 
 
 def _without_closing(code: str, fence: str) -> str:
-    """Leave out a last line that looks like the beginning of the closing fence."""
+    """Drop a last line that looks like the beginning of the closing fence."""
     before, newline, last = code.rpartition("\n")
     return before + newline if last.strip() and not last.strip(" ").strip(fence[0]) else code

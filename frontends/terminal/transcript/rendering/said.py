@@ -1,4 +1,4 @@
-"""What people say, what a model thinks, summaries and remarks."""
+"""User messages, thinking, summaries and remarks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -37,7 +37,7 @@ _WHOLE_CHARS: Final = 100_000
 
 
 def user_message_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw what a person has said: a mark at its left, and what came along beneath it."""
+    """Draw a user message: a mark on its left, and its attachments beneath it."""
     if block.source is not None or block.command is not None:
         return _posted_rows(block, width, look, expanded=expanded)
     mark: Span = ("> ", look.said)
@@ -68,7 +68,7 @@ def _attachment_lines(block: UserMessageBlock, look: Look) -> Iterator[str]:
 
 
 def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw what nobody typed as it stands: the words of an extension or protocol, or what a command has printed."""
+    """Draw text that nobody typed: the words of an extension or protocol, or the output of a command."""
     text = block.text
     if block.command is not None:
         text, code = split_ending(text)
@@ -102,7 +102,7 @@ def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: b
 
 
 def _unread_remark(text: str, width: int, look: Look) -> list[Strip]:
-    """Say how much of an enormous text was not even looked at."""
+    """Return a remark on how much of a huge text was not processed."""
     if len(text) <= WHOLE_CHARS:
         return []
     return [
@@ -111,7 +111,7 @@ def _unread_remark(text: str, width: int, look: Look) -> list[Strip]:
 
 
 def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw what a model thinks: its last lines while it grows, one line when it is done, or all of it."""
+    """Draw thinking: its last lines while it grows, one line when it is done, or all of it."""
     mark: Span = (f"{look.glyph('thinking')} ", look.thinking)
     if not expanded and not block.growing:
         words = f"thought, {format_count(len(block.text.split()), 'word')}"
@@ -138,7 +138,7 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
 
 
 def summary_rows(block: SummaryBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw what stands for everything before it."""
+    """Draw a summary of everything before it."""
     rule = look.glyph("line") * 2
     words = f"{rule} the conversation until here was summed up for the model"
     if not expanded:

@@ -1,4 +1,4 @@
-"""What commands print: the last lines while they run and afterwards, without the colours and tricks of programs."""
+"""The output of commands: the last lines, during the run and after it, without colours and control sequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from frontends.terminal.transcript.rendering.lines import (
 )
 
 SHORT: Final = 6
-"""Lines of output that are shown in short; the last ones tell most."""
+"""Lines of collapsed output; the last ones are the most telling."""
 WHILE_RUNNING: Final = 5
 _LIVE_LINES: Final = 200
 _LIVE_CHARS: Final = 16_000
@@ -36,7 +36,7 @@ _NOTHING: Final = "(no output)"
 
 
 def apply_overprinting(text: str) -> str:
-    """Return what a terminal would show of lines that were written over, as programs do to show how far they are."""
+    """Return what a terminal would show of overwritten lines, such as progress bars."""
     if "\r" not in text:
         return text
     lines = text.replace("\r\n", "\n").split("\n")
@@ -49,7 +49,7 @@ def live_rows(output: str, width: int, look: Look, *, expanded: bool) -> list[St
 
 
 def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw what a command has printed; how it ended is said in its header."""
+    """Draw the output of a command; its header shows how it ended."""
     text, _ = split_ending(result.text)
     if text.strip() in {"", _NOTHING}:
         return []
@@ -66,7 +66,7 @@ def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: 
 
 
 def split_ending(text: str) -> tuple[str, str]:
-    """Take the remark on how a command ended from its output; the second text is what to say of it, if it failed."""
+    """Split the remark on how a command ended off its output; the second text describes a failure, if there was one."""
     found = _ENDING.search(text[-200:])
     if found is None:
         return text, ""
@@ -75,7 +75,7 @@ def split_ending(text: str) -> tuple[str, str]:
 
 
 def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -> list[Strip]:
-    """Draw the last lines of an output, and say how many are above them; only they are looked at."""
+    """Draw the last lines of an output, and how many are above them; only they are processed."""
     output = output.rstrip("\n")
     text = inert(apply_overprinting(output[-_LIVE_CHARS:]))
     if not text.strip():
@@ -93,7 +93,7 @@ def _line(line: str, width: int, style: Style, most: int) -> list[Strip]:
 
 
 def command_rows(command: str, width: int, look: Look) -> list[Strip]:
-    """Draw a whole command line, as it was given."""
+    """Draw a whole command line, verbatim."""
     mark: Span = ("$ ", look.dim)
     lines = inert(command[:WHOLE_CHARS]).rstrip("\n").split("\n")
     rows: list[Strip] = []
@@ -106,7 +106,7 @@ def command_rows(command: str, width: int, look: Look) -> list[Strip]:
 
 
 def exit_of(result: sc.ToolResultPart) -> str | None:
-    """Say how a command ended, if not well."""
+    """Describe how a command ended, if it failed."""
     details: Mapping[str, sc.JsonValue] = result.details or {}
     if details.get("timed_out") is True:
         return "ended at its time limit"

@@ -1,4 +1,4 @@
-"""What a call of a tool is about: the one argument that matters, and what came of it, in a few words."""
+"""The subject of a tool call: the one argument that matters, and the outcome, in a few words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from frontends.shared.style import format_count
 from frontends.terminal.look.harmless_text import inert, inert_line
 
 _BY_TOOL: Final[Mapping[str, str]] = {
-    "shell": "command",
+    "bash": "command",
+    "shell": "command",  # what `bash` was called before
     "glob": "pattern",
     "grep": "pattern",
     "web_fetch": "url",
@@ -33,7 +34,7 @@ _REMARK: Final = re.compile(r"\[.*\]")
 
 
 def subject_of(name: str, arguments: Mapping[str, sc.JsonValue]) -> str:
-    """Return what a call is about, as one inert line; empty if nothing stands out."""
+    """Return the subject of a call as one inert line; empty if nothing stands out."""
     if name == "plan":
         return ""
     wanted = (_BY_TOOL[name],) if name in _BY_TOOL else _LIKELY
@@ -73,13 +74,13 @@ def _short(value: sc.JsonValue) -> str:
 
 
 def describe_extras(name: str, arguments: Mapping[str, sc.JsonValue]) -> Iterator[str]:
-    """Yield what else matters about a call, in a few words each."""
+    """Yield other notable arguments of a call, in a few words each."""
     match name:
         case "grep" | "glob" if isinstance(path := arguments.get("path"), str):
             yield f"in {inert_line(path, _VALUE_CHARS)}"
         case "read" | "read_file" if isinstance(first := arguments.get("first_line"), int):
             yield f"from line {first}"
-        case "shell":
+        case "bash" | "shell":
             yield from (said for key, said in _SHELL_FLAGS.items() if arguments.get(key) is True)
             if isinstance(folder := arguments.get("workdir"), str):
                 yield f"in {inert_line(folder, _VALUE_CHARS)}"
@@ -96,11 +97,11 @@ _SHELL_FLAGS: Final = {
 }
 
 
-# --- while its arguments are written ----------------------------------------------------------------------------------
+# --- streaming arguments ----------------------------------------------------------------------------------------------
 
 
 def partial_subject(name: str, writing: str) -> str:
-    """Return what a call is about as far as that can be read in JSON that is not whole."""
+    """Return the subject of a call as far as incomplete JSON shows it."""
     wanted = (_BY_TOOL[name],) if name in _BY_TOOL else _LIKELY[:7]
     start = writing[:_READ_CHARS]
     for key in wanted:
@@ -118,10 +119,10 @@ def _unescaped(text: str) -> str:
 
 
 def last_written_lines(writing: str, most: int) -> list[str]:
-    """Return the last lines of the text that is being written into arguments, inert; none before its second line."""
+    """Return the last lines of the text being streamed into arguments, inert; none before its second line."""
     tail = writing[-_TAIL_CHARS:]
     lines = inert(_ESCAPED.sub(_unescape_match, tail)).split("\n")
-    return lines[1:][-most:]  # the first one is cut, or has the name of the argument before it
+    return lines[1:][-most:]  # the first one is cut, or includes the argument's name
 
 
 _TAIL_CHARS: Final = 1_000
@@ -135,15 +136,15 @@ def _unescape_match(found: re.Match[str]) -> str:
 
 
 def count_partial_lines(writing: str) -> int:
-    """Count the lines of text in arguments that are being written."""
+    """Count the lines of text in arguments that are being streamed."""
     return writing.count("\\n")
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
 def outcome_of(result: sc.ToolResultPart) -> str:
-    """Say in a few words what a call has found or done; empty where its text says all."""
+    """Describe in a few words what a call found or did; empty where its text says it all."""
     details: Mapping[str, sc.JsonValue] = result.details or {}
     match result.name:
         case "read" | "read_file" if not result.images:
@@ -175,7 +176,7 @@ _REFUSED: Final = re.compile(
 
 
 def refusal_of(result: sc.ToolResultPart) -> str:
-    """Return why a call was not carried out, without the words that are for the model; empty if nobody said why."""
+    """Return why a call was not run, without the words meant for the model; empty if no reason was given."""
     said = _REFUSED.fullmatch(result.text.strip()) if result.status == "denied" else None
     return result.text if said is None else f"{said['why'] or ''}{said['told']}".strip()
 

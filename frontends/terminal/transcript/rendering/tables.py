@@ -1,4 +1,4 @@
-"""Tables in a given width: columns share the room, cells wrap; where that does not fit, each row is a short list."""
+"""Tables of a given width: columns share the room and cells wrap; where that does not fit, each row is a short list."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ from frontends.terminal.transcript.rendering.lines import (
 MOST_ROWS: Final = 1_000
 MOST_COLUMNS: Final = 50
 _LEAST: Final = 6
-"""Cells of a column that is wrapped."""
+"""The least cells of a wrapped column."""
 _CELL_ROWS: Final = 20
 
 Row = Sequence[Spans]
@@ -29,9 +29,9 @@ Row = Sequence[Spans]
 def table(
     head: Row, body: Sequence[Row], width: int, look: Look, *, right: Collection[int] = frozenset()
 ) -> list[Strip]:
-    """Lay a table out; rows that are too short are filled up, cells beyond the last column are left out.
+    """Lay out a table; short rows are filled up, and cells beyond the last column are dropped.
 
-    The columns with the numbers in `right` end at their right edge.
+    The columns whose numbers are in `right` are right-aligned.
     """
     columns = min(MOST_COLUMNS, max([len(head), *map(len, body)], default=0))
     if not columns:
@@ -58,7 +58,7 @@ def table(
 
 
 def _fit_widths(natural: Sequence[int], room: int) -> list[int] | None:
-    """Return widths that fit: narrow columns as they are, the others share what is left; None if that is too little."""
+    """Return widths that fit: narrow columns as they are, the others share the rest; None if that is too little."""
     if sum(natural) <= room:
         return list(natural)
     widths = list(natural)
@@ -90,6 +90,7 @@ def _lay_out_row(row: Row, widths: Sequence[int], look: Look, right: Collection[
                 spans.append(filler)
             if strip is not None:
                 spans += [(segment.text, segment.style or Style.null()) for segment in strip]
+            # A filler after the last column would only be trailing space.
             if (n not in right or strip is None) and n < len(widths) - 1:
                 spans.append(filler)
         strips.append(strip_of(spans))

@@ -1,6 +1,6 @@
-"""Cards of tool calls: a header that tells which, on what, and how it stands; beneath it what there is to see.
+"""Tool calls: a header with the tool, its subject and its state; beneath it the details.
 
-In short, a card takes a few rows and says how much more there is; what went wrong is always told in full.
+Collapsed, a call takes a few rows and says how much more there is; errors are always shown in full.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ _WRITTEN_LINES: Final = 3
 _ARGUMENT_CHARS: Final = 20_000
 _ARGUMENT_LINES: Final = 400
 _NOTABLE_MS: Final = 1_000
-"""Calls that take less do not say how long they took."""
+"""Calls that take less do not show their duration."""
 _ONE_LINE: Final = frozenset({"read", "read_file", "list", "list_files", "glob", "grep", "web_fetch", "skill"})
-_COMMANDS: Final = frozenset({"shell", "job_output", "job_stop", "cell"})
+_COMMANDS: Final = frozenset({"bash", "shell", "job_output", "job_stop", "cell"})
 _ENDED: Final = {"denied": "not allowed", "cancelled": "stopped", "interrupted": "the service ended"}
 
 
 @attrs.frozen
 class _CallStatus:
-    """How a call stands: a symbol, words, and the style of both."""
+    """The state of a call: a symbol, words, and the style of both."""
 
     glyph: Glyph
     style: Style
@@ -74,7 +74,7 @@ class _CallStatus:
 
 
 def tool_rows(block: ToolBlock, width: int, look: Look, *, expanded: bool, now_ms: int) -> list[Strip]:
-    """Draw a card."""
+    """Draw a tool call."""
     body = _body(block, indented_width(width), look, expanded=expanded)
     return limit_rows([_header(block, width, look, now_ms), *indent_rows(body, width)], look, width)
 
@@ -182,7 +182,7 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
 
 
 def _subagent_answer_rows(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw the answer of a helper."""
+    """Draw the answer of a subagent."""
     rows = Flow(width, look).draw(text if expanded else text[:_ANSWER_CHARS], growing=False)
     if expanded or (len(rows) <= _SHORT + 1 and len(text) <= _ANSWER_CHARS):
         return rows
@@ -214,14 +214,14 @@ def _passage(
     return rows
 
 
-# --- what it was asked ------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def _arguments(name: str, arguments: Mapping[str, sc.JsonValue], width: int, look: Look) -> list[Strip]:
-    """Draw what a call was asked to do, as far as its header does not say it."""
+    """Draw the arguments of a call, as far as its header does not show them."""
     command, code, prompt = arguments.get("command"), arguments.get("code"), arguments.get("prompt")
     match name:
-        case "shell" if isinstance(command, str):
+        case "bash" | "shell" if isinstance(command, str):
             return command_rows(command, width, look)
         case "cell" if isinstance(code, str) and len(code) <= _ARGUMENT_CHARS:
             return code_rows(highlight(code.rstrip("\n"), "python", look), width)

@@ -1,10 +1,10 @@
-"""What extensions ask of us, and what we ask of them.
+"""Requests of extensions to the host, and of the host to extensions.
 
-- `contexts`: tokens of dispatches: who may act in which session, and for how long
-- `requests`: what an extension asks, checked in a fixed order
-- `notifications`: what an extension tells without waiting for an answer
+- `contexts`: dispatch tokens: who may act in which session, and for how long
+- `requests`: requests of an extension, checked in a fixed order
+- `notifications`: notifications of an extension
 - `rate_limit`: how much it may publish
-- `commands`: running a command of an extension
-- `hooks`: asking extensions in order, and what their answers mean
-- `events`: telling extensions of events
+- `commands`: runs and completes commands of extensions
+- `hooks`: asks extensions in order, and interprets their answers
+- `events`: sends events to extensions
 """

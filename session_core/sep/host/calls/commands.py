@@ -1,4 +1,4 @@
-"""Commands of extensions: who has which, having one done, and how what is typed behind it could go on."""
+"""Commands of extensions: finding their owner, running them, and completing their arguments."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,10 +17,10 @@ COMPLETION_SECONDS: Final = 5.0
 
 
 def find_owner(extensions: Iterable[HostedExtension], name: str, extension: str | None) -> HostedExtension:
-    """Return the first extension that has a command, or the one that is named.
+    """Return the named extension, or the first one that has the command.
 
     Raises:
-        NotFound: Nobody has it.
+        NotFound: No extension has it.
     """
     for each in extensions:
         if extension in {None, each.name} and each.registrations.command(name) is not None:
@@ -30,10 +30,10 @@ def find_owner(extensions: Iterable[HostedExtension], name: str, extension: str 
 
 
 async def execute(owner: HostedExtension, contexts: Contexts, session_id: SessionId, name: str, arguments: str) -> str:
-    """Have an extension do something, and return what it has to say.
+    """Run a command of an extension, and return its text.
 
     Raises:
-        RpcFailed: It failed; the code is the extension's own.
+        RpcFailed: The command failed; the code is the extension's own.
     """
     generation = owner.generation
     with contexts.dispatch(owner.name, generation, session_id) as context:
@@ -48,7 +48,7 @@ async def execute(owner: HostedExtension, contexts: Contexts, session_id: Sessio
 
 
 def _describe_interruption(owner: HostedExtension, generation: int) -> str:
-    """Say why the process that did something is gone."""
+    """Describe why the process that ran the command is gone."""
     if owner.generation != generation:
         seconds = f"{owner.pace.stop:g} s"
         return f"the extension {owner.name} was reloaded, and its old process did not finish within {seconds},"
@@ -60,10 +60,10 @@ def _describe_interruption(owner: HostedExtension, generation: int) -> str:
 async def complete(
     owner: HostedExtension, contexts: Contexts, session_id: SessionId, name: str, partial: str
 ) -> tuple[Completion, ...]:
-    """Return how the arguments of a command could go on.
+    """Return completions for a command's arguments.
 
     Raises:
-        RpcFailed: It failed.
+        RpcFailed: The request failed.
     """
     with contexts.dispatch(owner.name, owner.generation, session_id) as context:
         params = {"command": name, "context": context.wire, "partial": partial}

@@ -1,7 +1,7 @@
-"""Who may act: tokens that are minted for each dispatch to an extension and die with it.
+"""Who may act: tokens that are minted for each dispatch to an extension, and expire with it.
 
-What an extension claims about a token is ignored. The table knows to whom it was given, in which session and of which
-tier, and forgets it when the dispatch is over or the process has been replaced.
+What an extension claims about a token is ignored. The table knows its owner, session and tier, and drops it when the
+dispatch is over or the process has been replaced.
 """
 
 import secrets
@@ -14,15 +14,15 @@ from session_core.sep.protocol.names import CONTEXT_VIOLATION, Tier
 from session_core.tools.base import current_turn_id
 
 _KEPT_ACTIONS = 1_024
-_KEPT_EVENTS = 1_024  # of one process: tokens of events have no end of their own, so the oldest are forgotten
+_KEPT_EVENTS = 1_024  # per process: tokens of events never expire on their own, so the oldest are dropped
 
-_TOKEN_BYTES = 18  # of chance; a multiple of three, so that tokens can be cut from one long text
+_TOKEN_BYTES = 18  # random; a multiple of three, so tokens can be cut from one long text
 _TOKEN_CHARS = _TOKEN_BYTES * 4 // 3
-_TOKENS_AT_ONCE = 64  # asking the system for chance costs as much for many tokens as for one
+_TOKENS_AT_ONCE = 64  # asking the system for randomness costs as much for many tokens as for one
 
 
 class HostContext:
-    """Something that an extension is told; `wire` is how it is told of it. Lean, as one is made for each request."""
+    """The context of a message to an extension, and its wire form. Lean, because each request makes one."""
 
     __slots__ = ("extension", "generation", "session_id", "token", "turn_id")
     tier: ClassVar[Tier] = "event"
@@ -36,7 +36,7 @@ class HostContext:
 
     @property
     def wire(self) -> dict[str, str]:
-        """The `context` of a request or an event; the session is told too, though the token alone decides."""
+        """The `context` of a request or an event; it names the session too, though only the token decides."""
         if self.session_id is None:
             return {"token": self.token, "tier": self.tier}
         return {"token": self.token, "tier": self.tier, "session_id": self.session_id}
@@ -51,7 +51,7 @@ class Dispatch(HostContext):
     def __init__(
         self, token: str, extension: str, generation: int, session_id: SessionId | None, among: "Contexts"
     ) -> None:
-        # Not by way of the class above: that costs half as much again, and there is one of these for each request.
+        # Not through the base class: that costs half as much again, and each request makes one of these.
         self.token = token
         self.extension = extension
         self.generation = generation
@@ -74,15 +74,15 @@ class Contexts:
     """All tokens of a host.
 
     Attributes:
-        open_ones: Those of dispatches that are not over.
-        done: What was carried out within those.
+        open_ones: The tokens of open dispatches.
+        done: The actions carried out within those.
     """
 
     def __init__(self) -> None:
         self.open_dispatches: dict[str, Dispatch] = {}
         self.done_actions: dict[str, set[bytes]] = {}
         self._events: dict[tuple[str, int], dict[str, HostContext]] = {}
-        self._tokens: list[str] = []  # of nobody yet
+        self._tokens: list[str] = []  # not given to anyone yet
 
     def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> Dispatch:
         """Let an extension act in a session for the length of the block."""
@@ -90,7 +90,7 @@ class Contexts:
         return Dispatch(token, extension, generation, session_id, self)
 
     def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> HostContext:
-        """Mint a token that allows nothing but asking for things that need no session action."""
+        """Mint a token for an event, which permits only requests that need no session action."""
         context = HostContext(self._new_token(), extension, generation, session_id)
         events = self._events.setdefault((extension, generation), {})
         events[context.token] = context
@@ -104,7 +104,7 @@ class Contexts:
         return self._tokens.pop()
 
     def find(self, extension: str, generation: int, claimed: object) -> HostContext | None:
-        """Return what a token stands for, if it was given to this very process and is still good."""
+        """Return the context of a token if it was given to this very process and is still valid."""
         token = claimed.get("token") if isinstance(claimed, dict) else None
         if not isinstance(token, str):
             return None
@@ -117,7 +117,7 @@ class Contexts:
         """Return the open dispatch in which an extension may act.
 
         Raises:
-            RpcFailed: It has none, or this token is one of an event, of another process, or of a dispatch that is over.
+            RpcFailed: It has none, or the token belongs to an event, another process, or a dispatch that is over.
         """
         context = self.find(extension, generation, claimed)
         if context is None:
@@ -127,20 +127,20 @@ class Contexts:
         return context
 
     def is_done(self, token: str, action: bytes) -> bool:
-        """Tell whether an action was carried out already within a dispatch, so that its coming again is a retry."""
+        """Return whether an action was already carried out within a dispatch; if it comes again, it is a retry."""
         return action in self.done_actions.get(token, ())
 
     def note_done(self, token: str, action: bytes) -> None:
-        """Remember an action for the length of its dispatch; of very many, only the first."""
+        """Remember an action for the length of its dispatch; of very many, only the first ones."""
         if token in self.open_dispatches:
             done = self.done_actions.setdefault(token, set())
             if len(done) < _KEPT_ACTIONS:
                 done.add(action)
 
     def sessions_of(self, extension: str, generation: int) -> tuple[SessionId, ...]:
-        """Return the sessions that a process may be speaking of when it does not say: the likeliest first.
+        """Return the sessions that a process may mean when it does not name one, the likeliest first.
 
-        Those of its open dispatches, the newest first; when there are none, that of the newest event it was told.
+        These are the sessions of its open dispatches, the newest first, or else that of the newest event sent to it.
         """
         for contexts, most in (
             (tuple[HostContext, ...](self.open_dispatches.values()), None),
@@ -156,7 +156,7 @@ class Contexts:
         return ()
 
     def turn_of(self, extension: str, generation: int, session_id: SessionId, claimed: object) -> TurnId | None:
-        """Return the turn that waits for what a process does; None if it may be something else that it is busy with."""
+        """Return the turn that waits for what a process is doing; None if it may be busy with something else."""
         context = self.find(extension, generation, claimed)
         if context is not None:
             return context.turn_id
@@ -168,7 +168,7 @@ class Contexts:
         return busy.pop() if len(busy) == 1 else None
 
     def forget_before(self, extension: str, generation: int) -> None:
-        """Let go of all tokens of earlier processes than this one."""
+        """Drop all tokens of processes before this one."""
         for token in [
             t for t, c in self.open_dispatches.items() if c.extension == extension and c.generation < generation
         ]:

@@ -1,16 +1,15 @@
-"""From the events of sessions to the events that extensions know.
+"""Session events as the events that extensions know.
 
-Every payload tells its `session_id`, as one process hears of all sessions. Events that belong to work tell its
-`iteration` too: the number of the model call within the turn, 0 outside of one.
+Every payload has a `session_id`, because one process gets events of all sessions. Events of a turn also have its
+`iteration`: the number of the model call within the turn, 0 outside of one.
 
 - A turn is both `agent_start` ... `agent_end` and, within these, `turn_start` ... `turn_end`.
-- An answer of the model is `message_start`, `message_update` for each piece of it, and `message_end`. One that is
-  withdrawn has no end; another start follows. Whatever a provider answered, also a failure, is told by
-  `after_provider_response`.
-- A tool call is `tool_execution_start`, `tool_execution_update`, `tool_execution_end`. One that was refused has a start
-  and an end as well.
+- A model's answer is `message_start`, `message_update` for each piece, and `message_end`. A withdrawn answer has no
+  end; another start follows. `after_provider_response` reports every answer of a provider, including failures.
+- A tool call is `tool_execution_start`, `tool_execution_update`, `tool_execution_end`. A refused one also has a start
+  and an end.
 
-What is told by nobody's session event (`bus/event`, `widget/key`, a reload) is made by the functions at the end.
+Events that come from no session event (`bus/event`, `widget/key`, a reload) are built by the functions at the end.
 """
 
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ _ENDS: Final = (ev.SessionDeleted, ev.SessionArchived)
 
 @attrs.frozen(kw_only=True)
 class SepEvent:
-    """An event for extensions: what is pushed to those that subscribe to it. The payload is plain JSON."""
+    """An event for the extensions that subscribe to it. The payload is plain JSON."""
 
     name: EventName
     session_id: SessionId | None
@@ -37,20 +36,20 @@ class SepEvent:
 
 
 class Translator:
-    """Reads the events of all sessions, in order, and says what extensions are told of each.
+    """Reads the events of all sessions, in order, and translates each for extensions.
 
-    Events may be missing: whatever comes is told as well as it can be.
+    Events may be missing: the rest are translated as well as possible.
     """
 
     def __init__(self) -> None:
         self._working: dict[SessionId, TranslationState] = {}
 
     def translate(self, envelope: SessionEvent, wanted: frozenset[str] | None = None) -> tuple[SepEvent, ...]:
-        """Return what an event is for extensions, in order.
+        """Return the events for extensions that a session event becomes, in order.
 
         Args:
             envelope: The next event.
-            wanted: The names that anybody has subscribed to; others are not made. Left out, all are.
+            wanted: The names that any extension has subscribed to; others are not built. By default all are.
         """
         session_id, translation = envelope.session_id, TRANSLATIONS.get(type(envelope.event))
         if translation is None or session_id is None:
@@ -70,14 +69,14 @@ class Translator:
         )
 
     def forget(self, session_id: SessionId | None = None) -> None:
-        """Let go of what is under way in a session, or everywhere, as events have been missed."""
+        """Drop the state of a session, or of all, because events were missed."""
         if session_id is None:
             self._working.clear()
         else:
             self._working.pop(session_id, None)
 
 
-# --- what no session tells --------------------------------------------------------------------------------------------
+# --- events without a session event -----------------------------------------------------------------------------------
 
 
 def _session_fields(session_id: SessionId | None) -> dict[str, Any]:
@@ -85,28 +84,28 @@ def _session_fields(session_id: SessionId | None) -> dict[str, Any]:
 
 
 def build_session_start(session_id: SessionId | None, reason: str) -> SepEvent:
-    """Tell that a session begins for an extension, such as after a reload."""
+    """Build the event that a session begins for an extension, such as after a reload."""
     return SepEvent(
         name="session_start", session_id=session_id, payload={**_session_fields(session_id), "reason": reason}
     )
 
 
 def build_session_end(session_id: SessionId | None, reason: str) -> SepEvent:
-    """Tell that a session ends for an extension, such as before a reload."""
+    """Build the event that a session ends for an extension, such as before a reload."""
     return SepEvent(
         name="session_shutdown", session_id=session_id, payload={**_session_fields(session_id), "reason": reason}
     )
 
 
 def bus_event(sender: str, topic: str, payload: Mapping[str, Any]) -> SepEvent:
-    """Tell what another extension has published."""
+    """Build the event for a message that another extension published."""
     return SepEvent(
         name="bus/event", session_id=None, payload={"from": sender, "topic": topic, "payload": dict(payload)}
     )
 
 
 def widget_key(session_id: SessionId, widget_id: str | None, key: str) -> SepEvent:
-    """Tell that a key was pressed in a widget."""
+    """Build the event for a key press in a widget."""
     about = {"widget_id": widget_id} if widget_id is not None else {}
     return SepEvent(
         name="widget/key", session_id=session_id, payload={**_session_fields(session_id), **about, "key": key}

@@ -1,13 +1,15 @@
-"""Asking extensions in order, and what their answers mean.
+"""Asks extensions in order, and interprets their answers.
 
-1. Only those are asked who handle a hook, one after the other in load order; each sees what those before it have made
-   of the value. The first no ends it.
-2. A patch is laid over the value, key by key: what it leaves out stays. What tells what the value is about stays too.
-3. The arguments of a tool call are changed by the extension that brings the tool, and by nobody else.
-4. No answer in time, an error and an answer that cannot be read are a failure. Where a hook protects something
-   (`FAIL_CLOSED`) a failure is a no; elsewhere it is as if nobody had been asked.
-5. One that does not run is passed over, unless its silence may hide a no: see `Extension.may_veto_when_dead`. One that
-   never said which hooks it handles, and answers that it knows none at all, does not count as failed.
+1. Only extensions that handle a hook are asked, one after the other in load order. Each sees the value as the previous
+   ones left it. The first veto ends it. Example: if A patches `content` and B blocks, B has seen the patch and C is not
+   asked.
+2. A patch is laid over the value key by key: omitted keys stay. Keys that identify the subject of the value stay too.
+3. Only the extension that owns a tool can change the arguments of its calls.
+4. A timeout, an error and an unreadable answer are failures. Where a hook protects something (`FAIL_CLOSED`), a failure
+   is a veto; elsewhere it is ignored.
+5. An extension that is not running is skipped, unless its silence may hide a veto: see
+   `HostedExtension.may_veto_when_dead`. One that never declared its hooks, and answers that it knows no hooks at all,
+   does not count as failed.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping
@@ -28,32 +30,32 @@ from session_core.wire.error_text import describe_json, quote_text
 from session_core.wire.strict_json import find_fault, is_encodable
 
 _IDENTITY_KEYS: Final = frozenset({"session_id", "tool", "call_id", "message_id"})
-"""Keys that tell what a value is about."""
+"""Keys that identify the subject of a value."""
 _FIXED: Final[Mapping[HookName, frozenset[str]]] = {"tool_result": _IDENTITY_KEYS | {"arguments"}}
 
 
 @attrs.frozen(kw_only=True)
 class ContinueOutcome:
-    """Go on with the value as it is."""
+    """Continue with the value unchanged."""
 
 
 @attrs.frozen(kw_only=True)
 class BlockOutcome:
-    """Do not go on."""
+    """Do not continue."""
 
     reason: str | None = None
 
 
 @attrs.frozen(kw_only=True)
 class ModifyOutcome:
-    """Go on with another value: what is in the patch takes the place of what was there."""
+    """Continue with a changed value: the keys of the patch replace those of the value."""
 
     patch: Mapping[str, Any] = attrs.field(hash=False)
 
 
 @attrs.frozen(kw_only=True)
 class FailureOutcome:
-    """There was no answer that could be used."""
+    """There was no usable answer."""
 
     why: str
 
@@ -64,14 +66,14 @@ GO_ON: Final = ContinueOutcome()
 
 @attrs.frozen(kw_only=True)
 class HookBlocked:
-    """Somebody said no, or failed where that counts as one."""
+    """An extension vetoed, or failed where that counts as a veto."""
 
     reason: str
     extension: str
 
 
 class HookParticipant(Protocol):
-    """An extension, as far as hooks need it."""
+    """What hooks need of an extension."""
 
     @property
     def name(self) -> str:
@@ -80,7 +82,7 @@ class HookParticipant(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """Its manifest, which may say how long its hooks take."""
+        """Its manifest, which may set a timeout for its hooks."""
         ...
 
     @property
@@ -90,7 +92,7 @@ class HookParticipant(Protocol):
 
     @property
     def hooks(self) -> frozenset[HookName] | None:
-        """What it handles; None when it did not say."""
+        """The hooks it handles; None if it did not say."""
         ...
 
     @property
@@ -100,16 +102,16 @@ class HookParticipant(Protocol):
 
     @property
     def may_veto_when_dead(self) -> bool:
-        """Whether its silence may hide a no."""
+        """Whether its silence may hide a veto."""
         ...
 
     @property
     def log(self) -> ExtensionLog:
-        """Where its author looks."""
+        """The log for its author."""
         ...
 
     def remember_veto(self) -> None:
-        """Take note that it answered with more than a nod."""
+        """Record that it answered with more than "continue"."""
         ...
 
     def request(
@@ -119,7 +121,7 @@ class HookParticipant(Protocol):
         *,
         timeout: float | None,
     ) -> Coroutine[Any, Any, Any]:
-        """Ask it something."""
+        """Send it a request."""
         ...
 
 
@@ -127,13 +129,13 @@ class HookParticipant(Protocol):
 
 
 def read_outcome(answer: object) -> HookOutcome:
-    """Say what an answer to a hook means; never raises."""
+    """Interpret an answer to a hook; never raises."""
     if not isinstance(answer, dict):
         return FailureOutcome(why=f"answered with {describe_json(answer)} where an object is needed")
     match answer.get("action"):
         case "continue":
             return GO_ON
-        case "block":  # whatever else is wrong with it, it is a no
+        case "block":  # a veto, whatever else is wrong with it
             reason = answer.get("reason")
             if not isinstance(reason, str) or not reason.strip() or not is_encodable(reason):
                 return BlockOutcome()
@@ -154,14 +156,14 @@ def read_outcome(answer: object) -> HookOutcome:
 
 
 def owns(extension: str, tool: object) -> bool:
-    """Tell whether a tool is one of an extension's own; names of extensions have no dots."""
+    """Return whether a tool belongs to an extension; names of extensions contain no dots."""
     return isinstance(tool, str) and tool.partition(".")[0] == extension and "." in tool
 
 
 def restrict_outcome(extension: str, hook: HookName, value: Mapping[str, Any], outcome: HookOutcome) -> HookOutcome:
-    """Leave of an outcome what this extension may do: another one's tool call can be blocked, but not changed.
+    """Limit an outcome to what this extension may do: it can block another extension's tool call, but not change it.
 
-    What a patch changes stays of its kind, or whoever is asked next would judge something else than what comes of it.
+    Patched values must keep their type; otherwise the next extension would judge something other than the result.
     """
     if not isinstance(outcome, ModifyOutcome):
         return outcome
@@ -187,7 +189,7 @@ def _kind(plain: object) -> type:
 def apply_outcome(
     hook: HookName, value: Mapping[str, Any], extension: str, outcome: HookOutcome
 ) -> dict[str, Any] | HookBlocked:
-    """Return the value as one extension leaves it, whose outcome is `guarded` already."""
+    """Return the value as one extension leaves it; its outcome has already been through `restrict_outcome`."""
     match outcome:
         case BlockOutcome():
             return HookBlocked(reason=outcome.reason or f"blocked by {hook} hook", extension=extension)
@@ -203,7 +205,7 @@ def apply_outcome(
 def fold(
     hook: HookName, value: Mapping[str, Any], outcomes: Iterable[tuple[str, HookOutcome]]
 ) -> dict[str, Any] | HookBlocked:
-    """Return the value as several extensions leave it, each given by its name and its outcome; the first no ends it."""
+    """Return the value as several extensions leave it, given pairs of name and outcome; the first veto ends it."""
     for extension, outcome in outcomes:
         result = apply_outcome(hook, value, extension, restrict_outcome(extension, hook, value, outcome))
         if isinstance(result, HookBlocked):
@@ -216,19 +218,19 @@ def fold(
 
 
 def has_say(extension: HookParticipant, hook: HookName) -> bool:
-    """Tell whether an extension has a say in a hook: it handles it, and runs, or its silence may hide a no."""
+    """Return whether an extension has a say in a hook: it handles it, and runs or its silence may hide a veto."""
     if extension.hooks is not None and hook not in extension.hooks:
         return False
     return extension.running or (hook in FAIL_CLOSED and extension.may_veto_when_dead)
 
 
 def has_participant(extensions: Iterable[HookParticipant], hook: HookName) -> bool:
-    """Tell whether any extension has a say in a hook."""
+    """Return whether any extension has a say in a hook."""
     return any(has_say(extension, hook) for extension in extensions)
 
 
 def hook_seconds(extension: HookParticipant, hook: HookName) -> float:
-    """Return how long an extension may take: as its manifest says, or longer where a person may be asked."""
+    """Return the timeout for an extension: the one in its manifest, or longer where a person may be asked."""
     own = extension.manifest.hook_timeout_ms
     usual = limits.EXTENSION_GUARD_MS if hook in FAIL_CLOSED else limits.EXTENSION_HOOK_MS
     return (usual if own is None else own) / 1000
@@ -242,7 +244,7 @@ async def run_hook(
     *,
     contexts: Contexts,
 ) -> dict[str, Any] | HookBlocked:
-    """Ask everybody who has a say, in this order, and return the value as they leave it; what is in it may be frozen.
+    """Ask all extensions that have a say, in order, and return the resulting value; its contents may be frozen.
 
     Cancellation: the extension that is being asked is told that nobody waits any more.
     """
@@ -290,5 +292,5 @@ async def _ask(
 
 
 def to_single_line(text: str) -> str:
-    """Make a foreign sentence fit for one of ours."""
+    """Reduce a foreign text to one line that fits into our messages."""
     return " ".join("".join(each if each.isprintable() else " " for each in text[: limits.MAX_ERROR_CHARS]).split())

@@ -1,7 +1,7 @@
-"""What an extension tells us without waiting for an answer: progress, deltas, registrations, words on the bus, its log.
+"""Notifications of an extension: progress, deltas, registrations, bus messages, its log.
 
-Nothing here raises for what an extension says; what is wrong with it is said in the extension's own log, where its
-author looks.
+Nothing here raises for what an extension sends; mistakes are reported in the extension's own log, where its author
+looks.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from session_core.sep.protocol.names import Capability
 from session_core.wire.error_text import quote_text
 
 LogLevel = Literal["trace", "debug", "info", "warn", "error"]
-_BYTES_PER_CHARACTER: Final = 8  # some take six when they are escaped
+_BYTES_PER_CHARACTER: Final = 8  # some take six when escaped
 _LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 
 
 class ExtensionSender(Protocol):
-    """An extension, as far as it matters who speaks."""
+    """What notifications need of the extension that sends them."""
 
     @property
     def name(self) -> str:
@@ -32,16 +32,16 @@ class ExtensionSender(Protocol):
 
     @property
     def found(self) -> DiscoveredExtension:
-        """Whose it is, and where it lies."""
+        """Its scope and its folder."""
         ...
 
     def manifest_of(self, generation: int) -> Manifest:
-        """What a process of it may do."""
+        """Return what one of its processes may do."""
         ...
 
     @property
     def generation(self) -> int:
-        """The number of the process that speaks for it now."""
+        """The number of the process that currently speaks for it."""
         ...
 
     @property
@@ -51,44 +51,44 @@ class ExtensionSender(Protocol):
 
 
 class HostView(Protocol):
-    """What the host does with what extensions tell; nothing of it may wait.
+    """What the host does with notifications; nothing here may block.
 
-    Everything comes with the name of the extension, so that nobody can speak for another one's calls.
+    Every call names the extension, so none can speak for another one's calls.
     """
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
-        """Tell all other extensions that listen to the bus."""
+        """Send a message to all other extensions that listen to the bus."""
         ...
 
     def registry_updated(self, extension: str, registrations: Registrations) -> None:
-        """Take over all that an extension has registered, old and new together."""
+        """Replace an extension's registrations with these, old and new together."""
         ...
 
     def tool_update(
         self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
     ) -> None:
-        """Take the progress of a tool call; one that is unknown or over is passed over."""
+        """Handle the progress of a tool call; ignore a call that is unknown or over."""
         ...
 
     def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
-        """Take a piece of a model's answer; one for an unknown request is passed over."""
+        """Handle a piece of a model's answer; ignore one for an unknown request."""
         ...
 
     def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
-        """Write into the log of an extension."""
+        """Write to the log of an extension."""
         ...
 
 
 def has_capability(extension: ExtensionSender, generation: int, capability: Capability) -> bool:
-    """Tell whether the manifest of a process has a capability."""
+    """Return whether the manifest of a process has a capability."""
     return capability in extension.manifest_of(generation).capabilities.enabled
 
 
 def check_open_json(plain: object, path: str, *, most: int) -> None:
-    """Check a JSON object of any shape; what is far too large is not looked through, as that would take long.
+    """Check a JSON object of any shape; one that is far too large is not searched, because that would take long.
 
     Raises:
-        WrongField: It is no object, nested too deeply, or larger than so many characters.
+        InvalidDocumentField: It is not an object, nested too deeply, or larger than so many characters.
     """
     if isinstance(plain, dict) and len(msgspec.json.encode(plain)) > _BYTES_PER_CHARACTER * most:
         raise InvalidDocumentField(path, f"is larger than {most:,} characters")
@@ -98,7 +98,7 @@ def check_open_json(plain: object, path: str, *, most: int) -> None:
 def dispatch_notification(
     host: HostView, extension: ExtensionSender, generation: int, method: str, params: Mapping[str, Any]
 ) -> None:
-    """Take a notification; never raises for what it holds."""
+    """Handle a notification; never raises for its contents."""
     take = NOTES.get(method)
     if take is None:
         log_remark(host, extension, f"{quote_text(method)} is not known as a notification, and was passed over")
@@ -110,16 +110,16 @@ def dispatch_notification(
 
 
 def log_remark(host: HostView, extension: ExtensionSender, text: str) -> None:
-    """Tell the author of an extension something, in its log."""
+    """Write a remark for the author of an extension to its log."""
     host.log(extension.name, "warn", text[: limits.EXTENSION_LOG_CHARS], None)
 
 
 def update_registry(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
-    """Add what a `registry/update` brings to what is registered.
+    """Merge a `registry/update` into the registrations.
 
     Raises:
         RegistrationsInvalid: Something in it is wrong; nothing has changed.
-        WrongField: The process does not speak for the extension, or not yet.
+        InvalidDocumentField: The process does not speak for the extension, or not yet.
     """
     if generation != extension.generation:
         raise InvalidDocumentField("", "only the running process of an extension registers anything")
@@ -127,10 +127,10 @@ def update_registry(host: HostView, extension: ExtensionSender, generation: int,
 
 
 def publish(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
-    """Tell other extensions something.
+    """Publish a message of an extension to the others.
 
     Raises:
-        WrongField: It is no word for the bus, or this extension may not use it.
+        InvalidDocumentField: It is not a valid bus message, or this extension may not use the bus.
     """
     _require_capability(extension, generation, "bus")
     topic = params.text("topic")
@@ -186,4 +186,4 @@ NOTES: Final[Mapping[str, Callable[[HostView, ExtensionSender, int, DocumentFiel
     "bus/publish": publish,
     "log": _log,
 }
-"""What may come as a notification. All of it is taken as a request too, as peers differ in that."""
+"""The methods that may come as notifications. All are accepted as requests too, because peers differ in that."""

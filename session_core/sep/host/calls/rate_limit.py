@@ -1,6 +1,6 @@
-"""How much an extension may show, post and append: so many in a burst, and after that so many in a second.
+"""Limits how much an extension may show, post and append: so many in a burst, then so many per second.
 
-Whatever is over that is answered with an error that says so; how often that happened stands in its log.
+Anything beyond that is answered with an error that says so; the extension's log counts how often that happened.
 """
 
 import math
@@ -15,7 +15,7 @@ from session_core.rpc.failures import RpcFailed
 from session_core.sep.protocol.names import INTERNAL_ERROR
 
 DISPLAY_KINDS: Final = frozenset({"notify", "set_status", "set_widget", "set_title"})
-"""Kinds of `ui/request` that wait for nobody, so that nothing else holds them back."""
+"""Kinds of `ui/request` that nobody waits for, so nothing else slows them down."""
 _TELL_EVERY_S: Final = 1.0
 
 
@@ -28,13 +28,13 @@ class _PublishBucket:
 
 
 class PublishingLimits:
-    """What each extension has left.
+    """The remaining budget of each extension.
 
     Args:
-        remark: Writes a sentence into the log of an extension.
-        rate: How much comes back in a second.
-        burst: How much there is at most.
-        now: Tells the seconds.
+        remark: Writes a sentence to the log of an extension.
+        rate: How much is regained per second.
+        burst: The most that can be available.
+        now: Returns the time in seconds.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class PublishingLimits:
         self._buckets: dict[str, _PublishBucket] = {}
 
     def spend(self, extension: str, method: str) -> None:
-        """Count one thing that an extension publishes.
+        """Count one publication of an extension.
 
         Raises:
-            RpcFailed: It has published too much; the message says how much it may, and `data` when to try again.
+            RpcFailed: It has published too much; the message names the limit, and `data` says when to try again.
         """
         now = self._now()
         bucket = self._buckets.setdefault(extension, _PublishBucket(self._burst, now))

@@ -1,17 +1,17 @@
-"""What an extension asks of us: every method it may call, checked in one fixed order.
+"""Requests of an extension: every method it may call, checked in one fixed order.
 
-1. There is such a method, else -32601.
-2. An action in a session names the context of a dispatch of the command tier that is still open, else -32003. What it
-   claims about its tier can only make it less than what it was given.
-3. Its manifest has the capability, and the dispatch concerns a session, else -32004. A kind of dialog that nobody
-   watching can deal with is -32001.
-4. The params are right, else -32602, and the field is named.
-5. An action that was carried out already within the same dispatch, sent again under the same id, is not done twice.
-6. It does not publish more than an extension may, else -32603, and the message names the limit.
-7. Only then the delegate sees it. What the service refuses is an error with the service's own sentence.
+1. The method exists, else -32601.
+2. An action in a session names the context of an open dispatch of the command tier, else -32003. What the extension
+   claims about its tier can only lower what it was given.
+3. Its manifest has the capability, and the dispatch belongs to a session, else -32004. A kind of dialog that nobody
+   watching can handle is -32001.
+4. The params are valid, else -32602, which names the field.
+5. An action already carried out in the same dispatch is not repeated when it comes again under the same id.
+6. The extension stays within its publishing limit, else -32603, which names the limit.
+7. Only then does the delegate see it. If the service refuses, the error carries the service's own message.
 
-`ui/request` and `tools/set_active` carry no context in the published protocol, so the session is told by what this
-process is busy with; one that names a context is believed. `bus/publish` is answered well whatever it holds, as
+`ui/request` and `tools/set_active` carry no context in the published protocol, so the session is derived from what the
+process is busy with; if it names a context, that counts. `bus/publish` always succeeds, whatever it holds, because
 extensions do not wait for that answer and die of an error.
 """
 
@@ -52,11 +52,11 @@ from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.sep.protocol.service_api import Delegate, DeliverAs, ExtensionCaller, Role
 from session_core.wire.error_text import quote_text
 
-# --- reading a `ui/request`: what each kind of dialog or display needs to say -----------------------------------------
+# --- reading a `ui/request`: the fields of each kind of dialog or display ---------------------------------------------
 MAX_PROMPT_CHARS: Final = 16_000
-"""What people are asked or told at once; nobody reads more in a dialog."""
+"""The longest text that people are asked or shown at once; nobody reads more in a dialog."""
 MAX_OPTIONS: Final = MAX_OPEN_REQUESTS
-"""Answers to choose from; a longer list needs a search, not a dialog."""
+"""The most options to choose from; a longer list needs a search, not a dialog."""
 MAX_LINE_CHARS: Final = 1_000
 """One option, a title, a status."""
 
@@ -64,10 +64,10 @@ LEVELS: Final = ("info", "warn", "error")
 
 
 def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
-    """Return what belongs to a request of this kind, and nothing else of it.
+    """Return the fields that belong to a request of this kind, and no others.
 
     Raises:
-        WrongField: Something is missing or cannot be shown.
+        InvalidDocumentField: Something is missing or cannot be shown.
     """
     match kind:
         case "select":
@@ -103,10 +103,10 @@ def _level(params: DocumentFields) -> str:
 
 
 def read_choice(params: DocumentFields, key: str, words: tuple[str, ...], default: str) -> str:
-    """Return one of a few words.
+    """Return a field that must be one of a few words.
 
     Raises:
-        WrongField: It is something else.
+        InvalidDocumentField: It is something else.
     """
     word = params.text_or_none(key) or default
     if word not in words:
@@ -118,7 +118,7 @@ def read_choice(params: DocumentFields, key: str, words: tuple[str, ...], defaul
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 PROGRAMS_AT_ONCE: Final = 8
-"""Programs of one extension that run side by side; further ones wait for their turn."""
+"""Programs of one extension that run in parallel; further ones wait for their turn."""
 _MAX_ARGUMENTS: Final = 1_024
 _MAX_TOOLS: Final = 1_024
 _NO_SESSION = "there is no session that this could be about"
@@ -130,7 +130,7 @@ by a context or the likeliest session; by a context or the only session there is
 
 @attrs.frozen(kw_only=True)
 class _InboundCall:
-    """A request that may be carried out; without an asker it concerns no session."""
+    """A request that may be carried out; without an asker it belongs to no session."""
 
     extension: ExtensionSender
     params: DocumentFields
@@ -147,12 +147,12 @@ class _InboundCall:
 
 
 class InboundRequests:
-    """Answers extensions.
+    """Answers the requests of extensions.
 
     Args:
-        contexts: The tokens that were given to them.
+        contexts: The tokens given to extensions.
         delegate: The service.
-        host: Takes what they tell.
+        host: Handles their notifications.
     """
 
     def __init__(self, contexts: Contexts, delegate: Delegate, host: HostView) -> None:
@@ -167,13 +167,13 @@ class InboundRequests:
         """Answer a request.
 
         Raises:
-            RpcFailed: It was refused, or has failed.
+            RpcFailed: The request was refused, or failed.
 
         Cancellation: whatever the service does for it is cancelled too.
         """
         if request.method in NOTES:
             return await self._note_request(extension, generation, request)
-        await self.registry_updater.wait_settled(extension.name)  # or it could not use what it has just registered
+        await self.registry_updater.wait_settled(extension.name)  # or it could not use what it just registered
         method = _METHODS.get(request.method)
         if method is None:
             raise method_not_found(request.method)
@@ -201,14 +201,14 @@ class InboundRequests:
             raise _failure(error) from error
 
     def handle_notification(self, extension: ExtensionSender, generation: int, notification: Notification) -> None:
-        """Take a notification; never raises for what an extension says."""
+        """Handle a notification; never raises for what an extension sends."""
         if notification.method == "registry/update":
             self.registry_updater.submit(extension, generation, notification.params)
             return
         dispatch_notification(self._host, extension, generation, notification.method, notification.params)
 
     async def _note_request(self, extension: ExtensionSender, generation: int, request: Request) -> dict[str, Any]:
-        """Answer what others send as a notification, so that its author can learn what is wrong with it."""
+        """Handle a request that came as a notification, so that its author learns what is wrong with it."""
         if request.method == "bus/publish":
             dispatch_notification(self._host, extension, generation, request.method, request.params)
             return {}
@@ -221,7 +221,7 @@ class InboundRequests:
             raise _failure(error) from error
         return {}
 
-    # --- who asks, and where ------------------------------------------------------------------------------------------
+    # --- the asker and its session ------------------------------------------------------------------------------------
 
     def _session(
         self, need: SessionLookup, extension: ExtensionSender, generation: int, params: Mapping[str, Any]
@@ -303,7 +303,7 @@ class InboundRequests:
             ran = await self._delegate.run_program(call.session_caller, command, args, cwd)
         return {"stdout": ran.stdout, "stderr": ran.stderr, "exit_code": ran.exit_code}
 
-    # --- what it keeps ------------------------------------------------------------------------------------------------
+    # --- stored values ------------------------------------------------------------------------------------------------
 
     async def kv_get(self, call: _InboundCall) -> dict[str, Any]:
         return {"value": await self._delegate.kv_get(call.extension.found.owner, _key_of(call))}
@@ -325,7 +325,7 @@ class InboundRequests:
 
 
 def _action(request: Request) -> bytes:
-    """Name an action, so that the same one coming again within its dispatch is known."""
+    """Identify an action, to recognize a repetition within its dispatch."""
     said = msgspec.json.encode([request.id, request.method, request.params])
     return hashlib.blake2b(said, digest_size=16).digest()
 

@@ -1,7 +1,7 @@
 """What people have agreed to: an extension of this name, in this folder, with exactly these files.
 
-An extension is a program that runs with the rights of the person, so nothing starts before they have agreed, and one
-changed byte asks again. All of this blocks: call it in a thread.
+An extension is a program that runs with the person's rights, so nothing starts before they have agreed, and one changed
+byte needs a new agreement. All of this blocks: call it in a thread.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ from session_core.storage.home import prepare_home, private_open, read_private, 
 from session_core.wire.strict_json import is_encodable
 
 MAX_CONSENTS: Final = 4_096
-"""Extensions that are remembered; those that were decided about longest ago are forgotten first."""
+"""The most extensions remembered; those decided on longest ago are dropped first."""
 
 _MAX_FILE_BYTES: Final = 16 * 1024 * 1024
-_MAX_FILES_KEPT: Final = 8_192  # of all extensions, so that the file stays far from what is read of it
+_MAX_FILES_KEPT: Final = 8_192  # of all extensions, to keep the file far below the size limit for reading
 _MAX_PATH_CHARS: Final = 200
 _MOST_TOLD: Final = 3
 _FORMAT: Final = 1
@@ -35,9 +35,9 @@ ConsentStatus = Literal["agreed", "changed", "unknown", "disabled"]
 
 @attrs.frozen(kw_only=True)
 class ConsentRecord:
-    """What was said about one extension; without a digest, nobody has agreed to anything of it yet.
+    """The decision about one extension; without a digest, nobody has agreed to it yet.
 
-    `files` are the digests of single files, only for telling which have changed; they may be missing.
+    `files` are digests of single files, used only to name those that changed; they may be missing.
     """
 
     name: str
@@ -51,9 +51,9 @@ _Key = tuple[str, str]
 
 
 class Consents:
-    """All consents, kept in one private file, or only in memory when there is none.
+    """All consents, stored in one private file, or only in memory if there is none.
 
-    `remark` tells what was wrong with the file when it was last read; then nobody has agreed to anything.
+    `remark` says what was wrong with the file when it was last read; nobody has agreed to anything then.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -62,15 +62,15 @@ class Consents:
         self.remark: str | None = None
 
     def find(self, name: str, folder: Path) -> ConsentRecord | None:
-        """Return what was said about an extension, if anything was."""
+        """Return the decision about an extension, if any."""
         return self._read().get(_key(name, folder))
 
     def all(self) -> tuple[ConsentRecord, ...]:
-        """Return everything that was said, the oldest first."""
+        """Return all decisions, the oldest first."""
         return tuple(self._read().values())
 
     def find_status(self, name: str, folder: Path, digest: str) -> ConsentStatus:
-        """Tell how an extension stands whose files have this digest now."""
+        """Return the status of an extension whose files now have this digest."""
         consent = self.find(name, folder)
         if consent is not None and not consent.enabled:
             return "disabled"
@@ -79,7 +79,7 @@ class Consents:
         return "agreed" if consent.digest == digest else "changed"
 
     def describe_changes(self, name: str, folder: Path, files: Mapping[str, str]) -> str:
-        """Name a few files that are not as they were agreed to, such as `a.py is new`; empty where nobody knows."""
+        """Name a few files that differ from those agreed to, such as `a.py is new`; empty if unknown."""
         consent = self.find(name, folder)
         if consent is None or not consent.files or not files:
             return ""
@@ -93,7 +93,7 @@ class Consents:
         return ", ".join(news[:_MOST_TOLD]) + more
 
     def agree(self, name: str, folder: Path, digest: str, files: Mapping[str, str] | None = None) -> None:
-        """Remember that a person agreed to an extension with this digest; one that was disabled is enabled again.
+        """Store that a person agreed to an extension with this digest; a disabled one is enabled again.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -104,7 +104,7 @@ class Consents:
         )
 
     def set_enabled(self, name: str, folder: Path, *, enabled: bool) -> None:
-        """Switch an extension on or off; what was agreed to stays agreed to.
+        """Enable or disable an extension; the agreement to its files stays.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -117,7 +117,7 @@ class Consents:
         self._put(name, folder, apply_switch)
 
     def withdraw(self, name: str, folder: Path) -> None:
-        """Forget everything that was said about an extension.
+        """Delete the decision about an extension.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -134,7 +134,7 @@ class Consents:
 
     @contextmanager
     def _locked_consents(self) -> Generator[dict[_Key, ConsentRecord]]:
-        """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
+        """Change the stored consents, one process at a time; the file is synced, then replaced in one step."""
         if self._file is None:
             yield self._in_memory
             return
@@ -171,7 +171,7 @@ class Consents:
 
 def _write(file: Path, consents: dict[_Key, ConsentRecord]) -> None:
     room, entries = _MAX_FILES_KEPT, []
-    for each in reversed(consents.values()):  # the newest first, as there is not room for the files of all
+    for each in reversed(consents.values()):  # the newest first, because there is no room for the files of all
         entry = attrs.asdict(each)
         room -= len(each.files)
         if room < 0 or not each.files:
@@ -203,7 +203,7 @@ def _consents_in(document: Any) -> dict[_Key, ConsentRecord]:
 
 
 def _files_in(files: Any) -> dict[str, str]:
-    """Return the digests of single files; without them everything works, so they are not worth a complaint."""
+    """Return the digests of single files; everything works without them, so mistakes are ignored."""
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
         return {}
     return files

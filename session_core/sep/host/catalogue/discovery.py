@@ -1,8 +1,8 @@
-"""Where extensions lie, which of them count, and why the others do not.
+"""Finds extensions, and decides which are used and why the others are not.
 
-Trust comes first: what a project brings is not even read before its folder is trusted, and only an extension that may
-really run can take the place of another of the same name. So no folder that somebody else wrote can make an extension
-of the user's own disappear. All of this blocks: call it in a thread.
+Trust comes first. A project's extensions are not even read before its folder is trusted, and only an extension that may
+really run can replace another of the same name. So no folder that somebody else wrote can make one of the user's own
+extensions disappear. All of this blocks: call it in a thread.
 """
 
 import errno
@@ -19,8 +19,8 @@ from session_core.sep.host.catalogue.folder_digest import NotDigestible, compute
 from session_core.sep.protocol.manifest import Manifest, ManifestInvalid, read_manifest
 
 MAX_EXTENSIONS: Final = 64
-"""Extensions that run at once; each is a process."""
-_MAX_FOLDERS: Final = 256  # each is read to its end, whether or not it may run
+"""The most extensions that run at once; each is a process."""
+_MAX_FOLDERS: Final = 256  # each is read completely, whether or not it may run
 _MAX_ENTRIES: Final = 4_096
 
 Scope = Literal["user", "project"]
@@ -29,7 +29,7 @@ SkippedKind = Literal["invalid", "untrusted", "disabled", "shadowed", "not_allow
 
 @attrs.frozen(kw_only=True)
 class DiscoveredExtension:
-    """An extension that counts: its files have this digest, and a person has agreed to them."""
+    """An extension in use: its files have this digest, and a person has agreed to them."""
 
     name: str
     folder: Path
@@ -39,7 +39,7 @@ class DiscoveredExtension:
 
     @property
     def owner(self) -> str:
-        """Under what name it keeps values: one of a project that takes another's name keeps its own."""
+        """The name under which it stores values: a project's extension does not share those of its namesake."""
         if self.scope == "user":
             return self.name
         place = hashlib.blake2b(os.fsencode(os.path.realpath(self.folder)), digest_size=12).hexdigest()
@@ -48,7 +48,7 @@ class DiscoveredExtension:
 
 @attrs.frozen(kw_only=True)
 class SkippedExtension:
-    """An extension that does not count, and why; `name` is that of its folder where the manifest was not read."""
+    """An extension that is not used, and why; `name` is that of its folder if the manifest was not read."""
 
     name: str
     folder: Path
@@ -61,13 +61,13 @@ class SkippedExtension:
 
 @attrs.frozen(kw_only=True)
 class Discovery:
-    """What there is: those that count by name, which is also the order in which hooks ask them, and the others."""
+    """The result: extensions in use by name, in the order in which hooks ask them, and the skipped ones."""
 
     found: tuple[DiscoveredExtension, ...] = ()
     skipped: tuple[SkippedExtension, ...] = ()
 
     def find(self, name: str) -> DiscoveredExtension | None:
-        """Return the extension of this name that counts."""
+        """Return the extension in use with this name."""
         return next((each for each in self.found if each.name == name), None)
 
 
@@ -79,15 +79,15 @@ def discover(
     project_trusted: bool,
     allow: frozenset[str] | None = None,
 ) -> Discovery:
-    """Look through folders of extensions; one that is missing is empty, and one bad extension spoils no other.
+    """Search folders for extensions; a missing folder counts as empty, and a bad extension affects no other.
 
     Args:
-        user_folders: The user's own; of two extensions with one name, that in the earlier folder counts.
-        project_folders: Those of a project, whose extensions take the place of the user's, if they may run; again, that
-            in the earlier folder counts.
+        user_folders: The user's own; of two extensions with the same name, the one in the earlier folder is used.
+        project_folders: Those of a project. Their extensions replace the user's if they may run; again, the earlier
+            folder wins.
         consent: What people have agreed to.
         project_trusted: Whether a person trusts the project's folder as it is now.
-        allow: The names that may run at all; everybody may when there is no list.
+        allow: The only names that may run; by default all may.
     """
     looking = _DiscoveryScan(consent, allow)
     for folder in project_folders:
@@ -121,7 +121,7 @@ class _DiscoveryScan:
                 self._skip(folder, scope, "untrusted", "it came with a project whose folder is not trusted")
             elif scope == "project" and not real.startswith(f"{os.path.realpath(parent)}/"):
                 self._skip(folder, scope, "invalid", "it is a link that leads out of the project's extensions")
-            elif real not in self._seen:  # two of the user's folders may be one and the same
+            elif real not in self._seen:  # two of the user's folders may be the same
                 self._seen.add(real)
                 self._scan_extension(folder, scope)
         for folder in folders[_MAX_FOLDERS:]:
@@ -190,7 +190,7 @@ class _DiscoveryScan:
 
 
 def _folders_in(parent: Path, scope: Scope) -> list[Path]:
-    """The folders in a folder by name; hidden ones and plain files are no extensions."""
+    """Return the folders in a folder by name; hidden ones and plain files are not extensions."""
     if scope == "project" and parent.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, which a project must not put here")
     names: list[str] = []

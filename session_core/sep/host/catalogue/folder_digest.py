@@ -1,9 +1,9 @@
-"""One digest that stands for all files of an extension: the manifest, the program, and everything they come with.
+"""One digest for all files of an extension: the manifest, the program, and everything that comes with them.
 
-Whatever the program could load counts: names, contents, links, and whether a file may be executed. A link counts with
-where it points; one that leads out of the folder to a file counts with the content of that file too, as interpreters
-in virtual environments do. Times and owners do not count, nor does the `.git` of a checkout, which changes by itself;
-therefore `launch` runs nothing out of it.
+It covers whatever the program could load: names, contents, links, and whether a file is executable. A link counts with
+its target path; a link to a file outside the folder also counts with that file's content, as for interpreters in
+virtual environments. Times and owners do not count, nor does the `.git` of a checkout, which changes on its own;
+therefore `launch` runs nothing from it.
 """
 
 import errno
@@ -24,9 +24,9 @@ from session_core.sep.protocol.manifest import MANIFEST_FILE
 MAX_FILES: Final = 20_000
 """Files, folders and links of one extension: a few hundred packages. More could not be read at every start."""
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""All of their contents together; they are read before every start."""
+"""The total size of all contents; they are read before every start."""
 MAX_TOLD_FILES: Final = 256
-"""Files whose own digests are told; with more of them, whoever wonders what has changed has better means."""
+"""The most files whose own digests are returned; with more, there are better tools to find out what changed."""
 _MAX_DEPTH: Final = 64
 _CHUNK: Final = 1024 * 1024
 _NOT_COUNTED: Final = ".git"
@@ -34,18 +34,18 @@ _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pip
 
 
 class NotDigestible(InvalidInput):
-    """The files of an extension are too many, too large, or of a kind that cannot be pinned; the message names one."""
+    """An extension has too many or too large files, or a kind that cannot be pinned; the message names one."""
 
     code = "not_digestible"
 
 
 @attrs.frozen(kw_only=True)
 class FolderDigest:
-    """The digest of a whole folder, and that of the manifest which was part of it.
+    """The digest of a whole folder, and that of the manifest in it.
 
     Attributes:
-        files: A short digest of each file and link by its path, for telling which have changed; empty where there are
-            too many. It decides nothing.
+        files: A short digest of each file and link by path, to name those that changed; empty if there are too many. It
+            decides nothing.
     """
 
     whole: str
@@ -54,19 +54,19 @@ class FolderDigest:
 
 
 def digest_of(folder: Path) -> str:
-    """Return the digest of everything in the folder of an extension. This blocks while it reads.
+    """Return the digest of everything in an extension's folder. This blocks while it reads.
 
     Raises:
-        NotDigestible: There is too much of it, or something that cannot be pinned.
+        NotDigestible: There is too much, or something that cannot be pinned.
     """
     return compute_digest(folder).whole
 
 
 def outline_of(folder: Path) -> str:
-    """Return what differs when anything in the folder may have changed: names, kinds, sizes and times. Reads no file.
+    """Return a value that differs whenever the folder may have changed: names, kinds, sizes, times. Reads no file.
 
     Raises:
-        NotDigestible: There is too much of it, or it cannot be looked through.
+        NotDigestible: There is too much, or it cannot be searched.
     """
     outline = hashlib.blake2b(digest_size=16)
     with ExitStack() as opened:
@@ -75,7 +75,7 @@ def outline_of(folder: Path) -> str:
             opened.callback(os.close, root)
             for path, status in _DigestBuilder(root, os.path.realpath(folder)).walk("", 0):
                 seen = [status]
-                if stat.S_ISLNK(status.st_mode):  # which counts with what it leads to
+                if stat.S_ISLNK(status.st_mode):  # counts with its target
                     with suppress(OSError):
                         seen.append(os.stat(path, dir_fd=root))
                 facts = [(each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in seen]
@@ -86,10 +86,10 @@ def outline_of(folder: Path) -> str:
 
 
 def compute_digest(folder: Path) -> FolderDigest:
-    """Do what `digest_of` does, and also tell which manifest was read.
+    """Do what `digest_of` does, and also return the digest of the manifest that was read.
 
     Raises:
-        NotDigestible: There is too much of it, or something that cannot be pinned.
+        NotDigestible: There is too much, or something that cannot be pinned.
     """
     with ExitStack() as opened:
         try:
@@ -122,7 +122,7 @@ class _DigestBuilder:
         return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest, files=reported_files)
 
     def walk(self, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
-        """Go through everything that counts, in one order."""
+        """Visit everything that counts, in a fixed order."""
         if depth > _MAX_DEPTH:
             raise NotDigestible(f"its folders are nested too deeply, at {path!r}")
         folder = open_beneath(self._root, path, os.O_RDONLY | os.O_DIRECTORY, follow=False)
@@ -130,7 +130,7 @@ class _DigestBuilder:
             with os.scandir(folder) as listing:
                 entries: list[tuple[str, os.stat_result]] = []
                 for entry in listing:
-                    self._count += 1  # here and not later, for each level above this one holds its list too
+                    self._count += 1  # here and not later, because each level above this one holds its list too
                     if self._count > MAX_FILES:
                         raise NotDigestible(f"there are more than {MAX_FILES:,} files in it, at {path or '.'!r}")
                     entries.append((entry.name, entry.stat(follow_symlinks=False)))
@@ -182,7 +182,7 @@ class _DigestBuilder:
         self._part(b"outside", os.fsencode(real), content.encode())
 
     def _content(self, descriptor: int, path: str) -> tuple[str, bool]:
-        """Read an open file to its end; returns its digest, and whether it may be executed."""
+        """Read an open file to its end; returns its digest, and whether it is executable."""
         whole = hashlib.sha256()
         try:
             mode = os.fstat(descriptor).st_mode
@@ -200,7 +200,7 @@ class _DigestBuilder:
         return whole.hexdigest(), bool(mode & 0o111)
 
     def _part(self, *parts: bytes) -> None:
-        """Add some byte strings so that no others could look the same."""
+        """Add byte strings unambiguously, so that no others give the same digest."""
         for part in parts:
             self._whole.update(len(part).to_bytes(8, "big") + part)
             self._single.update(len(part).to_bytes(8, "big") + part)

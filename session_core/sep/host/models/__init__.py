@@ -1,6 +1,6 @@
-"""Models that an extension brings.
+"""Models of extensions.
 
 - `providers`: extension models as providers of the agent
-- `request`, `answer`, `stream`: what goes to the extension, what comes back, and piece by piece
-- `logins`, `credentials`: signing in to a provider, and what is kept of that
+- `request`, `answer`, `stream`: the request to the extension, its answer, and the streaming in between
+- `logins`, `credentials`: logging in to a provider, and the stored credentials
 """

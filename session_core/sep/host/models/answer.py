@@ -1,8 +1,8 @@
-"""What an extension's model has answered: pieces that it streams, then the whole result, as events of our own.
+"""The answer of an extension's model: streamed pieces, then the complete result, as our own events.
 
-An extension may stream everything, nothing, or some of it, and repeats in its result what it likes. Whatever has been
-told once is not told again: text and thinking that go on where the pieces ended are completed, and tool calls are
-recognised by their ids, or else by their names and arguments.
+An extension may stream everything, nothing or a part, and repeat any of it in its result. Nothing is emitted twice:
+text and thinking that continue where the pieces ended are completed, and tool calls are recognized by their ids, or
+else by their names and arguments.
 """
 
 import json
@@ -27,7 +27,7 @@ from session_core.providers.openai_common import (
 from session_core.vocabulary.messages import Usage
 
 _PART_COST: Final = 100
-"""Characters that one more part of an answer counts for: thousands of tiny ones are a fault."""
+"""Characters that each further part of an answer counts as: thousands of tiny parts are an error."""
 _STOP_REASONS: Final[dict[str, StopReason]] = {
     "length": "max_tokens",
     "max_tokens": "max_tokens",
@@ -41,7 +41,7 @@ _STOP_REASONS: Final[dict[str, StopReason]] = {
 
 @attrs.define(eq=False)
 class _StreamedCall:
-    """A tool call; `again` once the result has repeated what was streamed."""
+    """A tool call; `again` is set once the result has repeated it."""
 
     number: int
     id: str
@@ -51,18 +51,18 @@ class _StreamedCall:
     _canonical: str | None = None
 
     def canonical(self) -> str:
-        """Return the arguments in a form that can be compared, made once: an extension may repeat many calls."""
+        """Return the arguments in a comparable form, computed once: an extension may repeat many calls."""
         if self._canonical is None:
             self._canonical = _sorted_json("".join(self.pieces))
         return self._canonical
 
 
 class AnswerDecoder:
-    """Reads one answer; `names` are our names of the tools by those that the extension was told."""
+    """Reads one answer; `names` maps the tool names that the extension knows to ours."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.usage = Usage()
-        """What the answer has used, as far as it has been told."""
+        """The tokens used, as far as reported."""
         self.ended = False
         self._names = names
         self._parts = AnswerPartQueue()
@@ -76,16 +76,16 @@ class AnswerDecoder:
 
     @property
     def done(self) -> bool:
-        """Whether the extension has said that its model has stopped; the result may still follow."""
+        """Whether the extension has reported that its model stopped; the result may still follow."""
         return bool(self._reason)
 
     @property
     def has_content(self) -> bool:
-        """Whether anything of the answer has come."""
+        """Whether any part of the answer has arrived."""
         return bool(self._text or self._thoughts or self._calls)
 
     def take_delta(self, event: object) -> list[ProviderEvent]:
-        """Take in one piece; one that nobody understands is passed over."""
+        """Handle one piece; ignores pieces it does not understand."""
         if self.ended or self.done:
             return []
         try:
@@ -94,7 +94,7 @@ class AnswerDecoder:
             return self.fail(build_endless_failure())
 
     def take_result(self, result: object) -> list[ProviderEvent]:
-        """Take in the result, which ends the answer."""
+        """Handle the result, which ends the answer."""
         if self.ended:
             return []
         if not isinstance(result, dict):
@@ -112,7 +112,7 @@ class AnswerDecoder:
         return events + self.finish()
 
     def finish(self) -> list[ProviderEvent]:
-        """End the answer with what has come of it."""
+        """End the answer with what has arrived."""
         if self.ended:
             return []
         if self._reason.lower() == "error":
@@ -155,7 +155,7 @@ class AnswerDecoder:
         return self._parts.add_text(text) if kind == "text" else self._parts.add_thinking(text)
 
     def _complete_text(self, kind: str, pieces: list[str], whole: str) -> list[ProviderEvent]:
-        """Complete what was streamed; where the result says something else, what people have read stays."""
+        """Complete the streamed text; if the result differs, what people have read stays."""
         so_far = "".join(pieces)
         return self._add(kind, pieces, whole.removeprefix(so_far)) if whole.startswith(so_far) else []
 
@@ -179,7 +179,7 @@ class AnswerDecoder:
         return self._parts.add_call_text(call.number, text)
 
     def _take_whole(self, call_json: dict[str, Any], streamed: list[_StreamedCall]) -> list[ProviderEvent]:
-        """Take a call of the result: all of it, or its arguments only, or nothing if it was streamed."""
+        """Handle a call in the result: emit all of it, or only its arguments, or nothing if it was streamed."""
         text = arguments_text(call_json.get("arguments"))
         call = _StreamedCall(
             number=len(self._calls), id=text_at(call_json, "id"), name=text_at(call_json, "name"), pieces=[text]
@@ -210,18 +210,18 @@ class AnswerDecoder:
             written=0,
             output=output,
         )
-        # Each is a sum so far, and an empty one at the end takes nothing back.
+        # Each is a running total, and an empty one at the end takes nothing back.
         if found.tokens >= self.usage.tokens:
             self.usage = found
 
 
 def build_endless_failure() -> ModelFailed:
-    """Say that an answer is longer than any can be."""
+    """Build the failure of an answer that exceeds the limit."""
     return build_failure("malformed", "The answer of the extension's model does not end")
 
 
 def arguments_text(arguments: object) -> str:
-    """Return arguments as JSON text; extensions send the text, or what it stands for."""
+    """Return arguments as JSON text; extensions send the text, or the value itself."""
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
@@ -232,7 +232,7 @@ def _key(index: object) -> object:
 
 
 def _same_call(call: _StreamedCall, streamed: Iterable[_StreamedCall]) -> _StreamedCall | None:
-    """Find the call that the result repeats, which it may do with another id."""
+    """Find the streamed call that the result repeats, possibly under another id."""
     waiting = [each for each in streamed if not each.is_repeated]
     for each in waiting:
         if call.id and each.id == call.id:

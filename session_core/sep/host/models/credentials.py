@@ -1,7 +1,7 @@
-"""What logins to providers of extensions have left behind: tokens, in one private file of the home.
+"""Credentials from logins to providers of extensions: tokens, in one private file in the home.
 
-They are for the extension that has obtained them and for nobody else: one of the same name in another folder does not
-get them. They never reach a journal, a log or a message. Reading and writing the file blocks: call it in a thread.
+They are only for the extension that obtained them: one with the same name in another folder does not get them. They
+never reach a journal, a log or a message. Reading and writing the file blocks: call it in a thread.
 """
 
 import fcntl
@@ -28,16 +28,16 @@ _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
 class CredentialsInvalid(ProtocolError):
-    """What an extension returned are no credentials; `field` says where."""
+    """The value that an extension returned is not valid credentials; `field` says where."""
 
     code = "credentials_invalid"
 
 
 @attrs.frozen(kw_only=True)
 class StoredCredentials:
-    """What a login has given; `expires_at` is in whole seconds since 1970, `extra` the JSON of whatever else there is.
+    """The result of a login; `expires_at` is in whole seconds since 1970, `extra` the JSON of all other fields.
 
-    Only `wire` tells what is in it.
+    Only `wire` reveals its contents.
     """
 
     api_key: Secret | None = None
@@ -48,12 +48,12 @@ class StoredCredentials:
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """Everything that must not appear in any text."""
+        """Return everything that must not appear in any text."""
         inner = _texts_in(json.loads(self.extra.reveal())) if self.extra is not None else []
         return tuple(filter(None, (self.api_key, self.access_token, self.refresh_token))) + tuple(map(Secret, inner))
 
     def merge_renewed(self, later: "StoredCredentials") -> "StoredCredentials":
-        """Take over newer ones; a token for renewal that is not told again is still good."""
+        """Merge newer credentials; a refresh token that they omit is still valid."""
         return later if later.refresh_token is not None else attrs.evolve(later, refresh_token=self.refresh_token)
 
     def wire(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class StoredCredentials:
 
 
 def read_credentials(data: object) -> StoredCredentials:
-    """Read what a login returned.
+    """Read the result of a login.
 
     Raises:
         CredentialsInvalid: It has another shape, is too large, or is empty.
@@ -95,7 +95,7 @@ def read_credentials(data: object) -> StoredCredentials:
 
 @attrs.frozen(kw_only=True)
 class LoginKey:
-    """Whose credentials: an extension of this name, in this folder, for one of its providers."""
+    """The owner of credentials: an extension of this name, in this folder, for one of its providers."""
 
     extension: str
     folder: str
@@ -103,9 +103,9 @@ class LoginKey:
 
 
 class CredentialFile:
-    """All credentials, kept in one private file, or only in memory when there is none.
+    """All credentials, stored in one private file, or only in memory if there is none.
 
-    `remark` tells what was wrong with the file when it was last read; then nobody is logged in.
+    `remark` says what was wrong with the file when it was last read; nobody is logged in then.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -114,15 +114,15 @@ class CredentialFile:
         self._in_memory: dict[LoginKey, StoredCredentials] = {}
 
     def find(self, login: LoginKey) -> StoredCredentials | None:
-        """Return what is kept, if anything is."""
+        """Return the stored credentials, if any."""
         return self._read().get(login)
 
     def all(self) -> tuple[LoginKey, ...]:
-        """Return whose credentials there are, the oldest first."""
+        """Return the owners of all credentials, the oldest first."""
         return tuple(self._read())
 
     def save(self, login: LoginKey, credentials: StoredCredentials) -> None:
-        """Keep credentials; those that were kept longest are let go when there are too many.
+        """Store credentials; if there are too many, the oldest are dropped.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -134,7 +134,7 @@ class CredentialFile:
             logins[login] = credentials
 
     def forget(self, login: LoginKey) -> bool:
-        """Let go of credentials; tells whether there were any.
+        """Delete credentials; returns whether there were any.
 
         Raises:
             StoreUnusable: The file cannot be written.
@@ -144,7 +144,7 @@ class CredentialFile:
 
     @contextmanager
     def _locked_logins(self) -> Generator[dict[LoginKey, StoredCredentials]]:
-        """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
+        """Change the stored credentials, one process at a time; the file is synced, then replaced in one step."""
         if self.file is None:
             yield self._in_memory
             return
@@ -155,7 +155,7 @@ class CredentialFile:
             logins = self._read()
             damaged = self.remark is not None
             yield logins
-            if damaged:  # there may be tokens in it that somebody still wants
+            if damaged:  # it may contain tokens that somebody still wants
                 with suppress(OSError):
                     self.file.replace(self.file.with_suffix(".damaged"))
             _write(self.file, logins)

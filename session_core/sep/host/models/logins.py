@@ -1,8 +1,8 @@
-"""Logging in to providers of extensions, and keeping logins alive.
+"""Logging in to providers of extensions, and keeping logins valid.
 
-The extension itself talks to people, by dialogs, and to the provider. What it gets is kept here for it: it is handed
-back with every question to one of its models, and renewed by the extension shortly before it runs out. Calls of many
-sessions renew a login once.
+The extension itself talks to people, through dialogs, and to the provider. The resulting credentials are stored here:
+the extension gets them back with every request to one of its models, and renews them shortly before they expire. Calls
+of many sessions share one renewal.
 """
 
 import os
@@ -23,15 +23,15 @@ from session_core.sep.host.models.credentials import CredentialFile, LoginKey, S
 from session_core.sep.host.registrations import Registrations
 
 EARLY_SECONDS: Final = 60
-"""A login is renewed so long before it runs out, as answers take a while."""
+"""How long before its expiry a login is renewed, because answers take a while."""
 _GRACE_SECONDS: Final = 5
-"""How long a renewal may go on after a stop: the old token is often used up by then, and the new one would be lost."""
+"""How long a renewal may continue after a stop: it has often used up the old token, and the new one would be lost."""
 
 T = TypeVar("T")
 
 
 class ProviderExtension(Protocol):
-    """What providers need of an `Extension`."""
+    """What providers need of a `HostedExtension`."""
 
     @property
     def name(self) -> str:
@@ -40,17 +40,17 @@ class ProviderExtension(Protocol):
 
     @property
     def found(self) -> DiscoveredExtension:
-        """Where it lies."""
+        """The discovered extension, with its folder."""
         ...
 
     @property
     def generation(self) -> int:
-        """The number of its present process."""
+        """The number of its current process."""
         ...
 
     @property
     def state(self) -> str:
-        """How it is."""
+        """Its state."""
         ...
 
     @property
@@ -70,18 +70,18 @@ class ProviderExtension(Protocol):
         *,
         timeout: float | None,
     ) -> Coroutine[Any, Any, Any]:
-        """Ask it something; see `Extension.request`."""
+        """Send it a request; see `HostedExtension.request`."""
         ...
 
 
 class LoginFailed(SessionCoreError):
-    """Nobody is logged in to a provider: the extension could not do it, or a login has run out."""
+    """Nobody is logged in to a provider: the extension could not do it, or the login has expired."""
 
     code = "login_failed"
 
 
 class ProviderLogins:
-    """The logins of all extensions; `now` tells the seconds since 1970."""
+    """The logins of all extensions; `now` returns the seconds since 1970."""
 
     def __init__(self, contexts: Contexts, file: CredentialFile, *, now: Callable[[], float] = time.time) -> None:
         self._contexts = contexts
@@ -90,13 +90,13 @@ class ProviderLogins:
         self._locks: dict[LoginKey, trio.Lock] = {}
 
     async def log_in(self, extension: ProviderExtension, provider: str, session_id: SessionId | None = None) -> None:
-        """Have an extension log somebody in; its dialogs appear in that session.
+        """Let an extension log somebody in; its dialogs appear in that session.
 
         Raises:
-            LoginFailed: It could not, or not in time.
-            StoreUnusable: What it got cannot be kept.
+            LoginFailed: The login failed, or took too long.
+            StoreUnusable: The credentials cannot be stored.
 
-        Cancellation: the extension is told; what was kept before still is.
+        Cancellation: the extension is told; previously stored credentials stay.
         """
         async with self._lock(extension, provider):
             params = {"provider": provider}
@@ -110,7 +110,7 @@ class ProviderLogins:
                 await self._in_thread(lambda: self._file.save(_login(extension, provider), credentials))
 
     async def log_out(self, extension: ProviderExtension, provider: str) -> bool:
-        """Forget a login; tells whether there was one.
+        """Delete a login; returns whether there was one.
 
         Raises:
             StoreUnusable: The file of logins cannot be written.
@@ -119,16 +119,16 @@ class ProviderLogins:
             return await self._in_thread(lambda: self._file.forget(_login(extension, provider)))
 
     async def find(self, extension: ProviderExtension, provider: str) -> StoredCredentials | None:
-        """Return what is kept of a login, if there is one."""
+        """Return the stored login, if there is one."""
         return await self._in_thread(lambda: self._file.find(_login(extension, provider)))
 
     async def find_fresh(
         self, extension: ProviderExtension, provider: str, session_id: SessionId | None
     ) -> StoredCredentials | None:
-        """Return what is kept of a login, renewed if it is about to run out; nothing if nobody is logged in.
+        """Return the stored login, renewed if it is about to expire; None if nobody is logged in.
 
         Raises:
-            LoginFailed: It has run out, and could not be renewed.
+            LoginFailed: It has expired and could not be renewed.
         """
         stored = await self.find(extension, provider)
         if stored is None or not self._runs_out(stored, EARLY_SECONDS):
@@ -143,12 +143,12 @@ class ProviderLogins:
     async def renew(
         self, extension: ProviderExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
     ) -> StoredCredentials:
-        """Return credentials that are newer than these; whoever comes first has them renewed, the others wait.
+        """Return newer credentials than these; the first caller has them renewed, the others wait.
 
         Raises:
             LoginFailed: They cannot be renewed.
 
-        Cancellation: the renewal goes on for a few seconds, as it may have used up the old token.
+        Cancellation: the renewal continues for a few seconds, because it may have used up the old token.
         """
         async with self._lock(extension, provider):
             stored = await self.find(extension, provider)

@@ -1,8 +1,8 @@
-"""Models that extensions bring: each is a `Provider` like any other, whose answers come from the extension's process.
+"""Models of extensions: each is a `Provider` like any other, with answers from the extension's process.
 
-A model is called `<provider>/<model>`. The first extension that registers a provider has it; the names of providers
-that come along, or that people have configured, are not to be had. What is offered follows what extensions register,
-so `providers` and `infos` are views that change. A model that a provider did not list can be asked for as well.
+A model's name is `<provider>/<model>`. A provider belongs to the first extension that registers it; names of built-in
+and configured providers are reserved. The offer follows what extensions register, so `providers` and `infos` are views
+that change. Models that a provider did not list can be used as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,10 +41,10 @@ class ExtensionProviders:
 
     Args:
         contexts: The tokens of the host.
-        credentials: Where logins are kept.
-        reserved: Names of further providers that no extension can take: those that people have configured.
+        credentials: Where logins are stored.
+        reserved: Further names that no extension can take: those of configured providers.
         patience: How long answers may take.
-        logins: How logins are made and kept alive.
+        logins: Makes logins and keeps them valid.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class ExtensionProviders:
     ) -> None:
         self.logins = logins or ProviderLogins(contexts, credentials or CredentialFile())
         self.models: tuple[ModelInfo, ...] = ()
-        """What is listed, in the order in which it was registered."""
+        """The listed models, in order of registration."""
         self.remarks: tuple[str, ...] = ()
         """What cannot be offered, and why, for people."""
         self.providers: Mapping[str, Provider] = _OfferView(self._provider, self._names)
-        """Those who answer, by the names of their models."""
+        """The providers, by the names of their models."""
         self.infos: Mapping[str, ModelInfo] = _OfferView(self._info, self._names)
-        """What is known of the models."""
+        """What is known about the models."""
         self._reserved = frozenset(name.casefold() for name in (*RESERVED, *reserved))
         self._contexts = contexts
         self._patience = patience or AnswerTimeouts()
@@ -73,7 +73,7 @@ class ExtensionProviders:
         self._listed: dict[str, ModelInfo] = {}
 
     def update(self, extensions: Iterable[ProviderExtension]) -> None:
-        """Take what extensions have registered by now, in the order in which they were loaded."""
+        """Apply the current registrations of all extensions, in load order."""
         offers: dict[str, ProviderOffer] = {}
         listed: dict[str, ModelInfo] = {}
         remarks: list[str] = []
@@ -94,15 +94,15 @@ class ExtensionProviders:
         self.models, self.remarks = tuple(listed.values()), tuple(remarks)
 
     def delta(self, extension: str, request_id: str, event: object) -> None:
-        """Take in a piece of an answer (`provider/delta`)."""
+        """Handle a piece of an answer (`provider/delta`)."""
         self._streams.delta(extension, request_id, event)
 
     def find_offer(self, provider: str) -> ProviderOffer | None:
-        """Return who has a provider."""
+        """Return the offer of a provider, if any."""
         return self._offers.get(provider)
 
     def offers(self) -> tuple[ProviderOffer, ...]:
-        """Return all providers, in the order in which they were registered."""
+        """Return all providers, in order of registration."""
         return tuple(self._offers.values())
 
     async def log_in(self, provider: str, session_id: SessionId | None = None) -> None:
@@ -110,7 +110,7 @@ class ExtensionProviders:
 
         Raises:
             NotFound: No extension has such a provider.
-            LoginFailed: It has no login, or the login failed.
+            LoginFailed: The provider has no login, or the login failed.
         """
         offer = self._require_offer(provider)
         if not offer.registration.oauth:
@@ -118,7 +118,7 @@ class ExtensionProviders:
         await self.logins.log_in(offer.extension, provider, session_id)
 
     async def log_out(self, provider: str) -> bool:
-        """Forget a login; tells whether there was one.
+        """Delete a login; returns whether there was one.
 
         Raises:
             NotFound: No extension has such a provider.
@@ -126,7 +126,7 @@ class ExtensionProviders:
         return await self.logins.log_out(self._require_offer(provider).extension, provider)
 
     async def is_logged_in(self, provider: str) -> bool:
-        """Tell whether there is a login for a provider.
+        """Return whether somebody is logged in to a provider.
 
         Raises:
             NotFound: No extension has such a provider.
@@ -134,7 +134,7 @@ class ExtensionProviders:
         return await self.logins.find(self._require_offer(provider).extension, provider) is not None
 
     async def why_not_usable(self, provider: str) -> str:
-        """Say what people have to do before a provider can be used, if anything: it has a login, and nobody used it."""
+        """Describe what people have to do before a provider can be used, if anything: it may need a login."""
         offer = self.find_offer(provider)
         if offer is None or not offer.registration.oauth:
             return ""
@@ -143,7 +143,7 @@ class ExtensionProviders:
         return f"nobody is logged in to {provider}: session-core ext login {offer.extension.name}/{provider}"
 
     def title_of(self, model: str) -> str:
-        """Return what an extension calls one of its models in front of people, if anything."""
+        """Return the display name that an extension gives one of its models, if any."""
         provider, _, model_id = model.partition("/")
         offer = self.find_offer(provider)
         models = offer.registration.models if offer is not None else ()
@@ -192,7 +192,7 @@ class ExtensionProviders:
 
 
 def model_info(provider: str, model: ModelRegistration) -> ModelInfo:
-    """Return what is known of a model: what it reads, if it is a well-known one; never what it costs here."""
+    """Return what is known about a model: its input kinds, if it is a well-known one, but never its price here."""
     guess = ModelInfo(
         name=f"{provider}/{model.id}", provider=provider, api_id=model.id, structured_output=False, described=False
     )
@@ -209,7 +209,7 @@ def _is_model(model: str) -> bool:
 
 
 class _OfferView(Mapping[str, T]):
-    """A view of what is offered now; it lists fewer names than it knows."""
+    """A view of the current offer; it lists fewer names than it can look up."""
 
     def __init__(self, find: Callable[[str], T | None], names: Callable[[], Iterable[str]]) -> None:
         self._find = find

@@ -1,7 +1,7 @@
-"""What an extension is asked when one of its models is to answer: `provider/complete`, as plain JSON.
+"""The request to an extension's model: `provider/complete`, as plain JSON.
 
-Messages are flat: `role` and `content`, and beside them `tool_calls`, `tool_call_id`, `tool_name`, `reasoning_content`
-and `images` where there are any. The instructions come first, as a message of the role `system`.
+Messages are flat: `role` and `content`, plus `tool_calls`, `tool_call_id`, `tool_name`, `reasoning_content` and
+`images` where they apply. The instructions come first, as a message with the role `system`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _IMAGES_OF_RESULTS: Final = "[Images from the results above]"
 def complete_params(
     request: ModelRequest, *, request_id: str, provider: str, model: str, context: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the params of one call; what the request leaves open is left out."""
+    """Return the params of one call; unset options of the request are left out."""
     names = _names(request)
     params: dict[str, Any] = {
         "request_id": request_id,
@@ -51,7 +51,7 @@ def complete_params(
 
 
 def tool_names(request: ModelRequest) -> Mapping[str, str]:
-    """Return our names of the tools by those that the extension is told."""
+    """Return a map from the tool names that the extension knows to ours."""
     return _names(request).ours
 
 
@@ -63,7 +63,7 @@ def _messages(request: ModelRequest, names: ToolNames) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system.strip():
         messages.append({"role": "system", "content": request.system})
-    tool_images: list[UserContent] = []  # by tools: only users' messages have images
+    tool_images: list[UserContent] = []  # from tools: only user messages can carry images
     for step in prepare_conversation(request.messages, names.fit):
         match step:
             case UserStep():
@@ -96,7 +96,7 @@ def _assistant_message(step: ModelStep) -> dict[str, Any]:
         "role": "assistant",
         "content": "\n\n".join(part.text for part in step.parts if isinstance(part, TextPart)),
     }
-    # What is signed belongs to the provider that signed it.
+    # Signed thinking belongs to the provider that signed it.
     thoughts = [part.text for part in step.parts if isinstance(part, ThinkingPart) and part.signature is None]
     if any(thoughts):
         message["reasoning_content"] = "\n\n".join(thoughts)

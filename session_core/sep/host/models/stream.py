@@ -1,7 +1,7 @@
-"""One call to a model of an extension: what it streams is told at once, its result completes it.
+"""One call to an extension's model: pieces are emitted at once, and the result completes them.
 
-Whatever goes wrong is a `ModelFailed`. Whoever stops listening stops the call, and the extension is told. An answer
-that stays silent for too long, takes too long in all, or is too long fails.
+Every error is a `ModelFailed`. A reader that stops listening stops the call, and the extension is told. An answer fails
+if it is silent for too long, takes too long in total, or is too long.
 """
 
 import json
@@ -31,8 +31,8 @@ from session_core.sep.host.registrations import ProviderRegistration
 from session_core.sep.protocol.names import BLOCKED, CAPABILITY_DISABLED, CONTEXT_VIOLATION, NO_UI, NOT_TRUSTED
 
 # --- why a model of an extension gave no answer, as a `ModelFailed` ---------------------------------------------------
-# Extensions answer with an error of a few words, which they mostly got from somebody else. A status of HTTP or the type
-# of an error is looked for in its `data`, then in its words, so that what is worth another try gets one.
+# Extensions answer with an error of a few words, mostly passed on from elsewhere. An HTTP status or an error type is
+# looked for in its `data`, then in its message, so that errors worth a retry get one.
 _ON_ITS_WAY: Final = frozenset({"starting", "restarting", "reloading", "ready"})
 _REFUSALS: Final = frozenset(
     {BLOCKED, NO_UI, NOT_TRUSTED, CONTEXT_VIOLATION, CAPABILITY_DISABLED, METHOD_NOT_FOUND, INVALID_PARAMS, CANCELLED}
@@ -57,7 +57,7 @@ _LONGEST_READ: Final = 4_000
 def classify_failure(
     error: RpcFailed, *, name: str, state: str, problem: str | None, secrets: Iterable[Secret] = ()
 ) -> ModelFailed:
-    """Judge the error that a call to an extension ended with; `state` and `problem` are the extension's own."""
+    """Classify the error of a call to an extension; `state` and `problem` are the extension's own."""
     hidden = tuple(secrets)
     if isinstance(error, RpcClosed):
         return build_failure("network", f"The extension {name} ended in the middle of the answer", secrets=hidden)
@@ -114,7 +114,7 @@ def _wait(data: dict[str, Any]) -> int | None:
 
 @attrs.frozen(kw_only=True)
 class AnswerTimeouts:
-    """How long an answer may take, in seconds: without a word, in all, and for its result once the model is done."""
+    """Timeouts of an answer in seconds: without a message, in total, and for the result once the model is done."""
 
     silence: float = limits.EXTENSION_ANSWER_MS / 1000
     total: float = limits.EXTENSION_ANSWER_TOTAL_MS / 1000
@@ -122,9 +122,9 @@ class AnswerTimeouts:
 
 
 class ModelAnswerStream:
-    """One answer on its way: pieces come in without waiting, and are read at the reader's pace.
+    """An answer in progress: pieces come in without blocking, and are read at the reader's pace.
 
-    What waits is bounded, as the decoder ends an answer that is too long.
+    The buffer is bounded, because the decoder ends an answer that is too long.
     """
 
     def __init__(self, request: ModelRequest, patience: AnswerTimeouts) -> None:
@@ -150,7 +150,7 @@ class ModelAnswerStream:
         return self._waiting.popleft()
 
     def extend_deadline(self) -> None:
-        """Wait for the next word from now on."""
+        """Restart the timeout for the next message."""
         seconds = self._patience.last_word if self.decoder.done else self._patience.silence
         self.wait_scope.deadline = min(trio.current_time() + seconds, self._ends_at)
 
@@ -168,7 +168,7 @@ class ModelAnswerStream:
             self._more.set()
 
     def give_up_waiting(self) -> None:
-        """Say that nothing has come for too long; an answer whose model was done is as good as whole."""
+        """End an answer that was silent for too long; if its model was done, it counts as complete."""
         if self.decoder.done:
             self.put(self.decoder.finish())
         elif trio.current_time() >= self._ends_at:
@@ -188,14 +188,14 @@ class ModelAnswerStream:
 
 
 class AnswerStreams:
-    """The answers that are on their way, by the ids that extensions name with each piece."""
+    """The answers in progress, by the request ids that come with each piece."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[str, ModelAnswerStream]] = {}
 
     @contextmanager
     def route_deltas(self, extension: str, request_id: str, answer: ModelAnswerStream) -> Generator[None]:
-        """Hand the pieces of an answer on for the length of the block."""
+        """Route the pieces of an answer to it for the length of the block."""
         self._open[request_id] = (extension, answer)
         try:
             yield
@@ -203,7 +203,7 @@ class AnswerStreams:
             del self._open[request_id]
 
     def delta(self, extension: str, request_id: str, event: object) -> None:
-        """Take in a piece; one for an answer that is over, or of somebody else, is passed over."""
+        """Handle a piece; ignores one for an answer that is over, or from another extension."""
         owner, answer = self._open.get(request_id, ("", None))
         if answer is not None and owner == extension:
             answer.take_delta(event)
@@ -226,7 +226,7 @@ class ExtensionProvider:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-        """Ask the model; leaving at any moment tells the extension that nobody listens any more."""
+        """Call the model; leaving at any moment tells the extension that nobody listens any more."""
         request_id = new_id("answer")
         answer = ModelAnswerStream(request, self.patience)
         own = ErrorCapture()

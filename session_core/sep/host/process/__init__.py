@@ -2,7 +2,7 @@
 
 - `launch`: its command line, environment and sandbox
 - `process`: the child, its pipes and its end
-- `startup`: prepare, start, greet, read what it registers
-- `process_session`: one process from its greeting to its end
-- `extension_log`: what it writes to stderr, bounded
+- `startup`: prepares, starts and greets a process, and reads its registrations
+- `process_session`: one process, from its greeting to its end
+- `extension_log`: what it writes to stderr, and other log lines, bounded
 """

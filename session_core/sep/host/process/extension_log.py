@@ -1,8 +1,8 @@
-"""What an extension says beside the protocol, for people who look for the reason of a failure.
+"""What an extension writes outside the protocol, for people who look for the cause of a failure.
 
-Its stderr, lines on its stdout that are no messages, what it hands in by `log`, and our own remarks about it. Memory
-and disk are bounded, whatever it writes, and the disk is never waited for: lines that it cannot take in time are left
-out, and their number is told.
+This is its stderr, lines on its stdout that are not messages, its `log` notifications, and our own remarks about it.
+Memory and disk use are bounded, whatever it writes. Nothing waits for the disk: lines that it cannot take in time are
+dropped and counted.
 """
 
 import os
@@ -20,12 +20,12 @@ import trio
 from session_core import limits
 
 LogSource = Literal["host", "stdout", "stderr", "trace", "debug", "info", "warn", "error"]
-"""Who speaks: we, one of its two streams, or the extension itself at one of its levels."""
+"""The source of a line: the host, one of the two streams, or the extension itself at one of its levels."""
 
 _UNSEEN: Final = re.compile(r"[^\t\x20-\x7e\xa0-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What could drive the terminal of whoever reads the file, or turn the direction of its text."""
+"""Characters that could control the reader's terminal or change the direction of its text."""
 _LAST_WRITE_SECONDS: Final = 1.0
-_LINES_OF_CHUNK: Final = 200  # of more, only the last are looked at: nobody reads a flood
+_LINES_OF_CHUNK: Final = 200  # of more, only the last are read: nobody reads a flood
 
 
 def _now() -> int:
@@ -42,7 +42,7 @@ class ExtensionLogLine:
 
 
 class ExtensionLog:
-    """The last lines of one extension, in memory and, if there is a file, on the disk."""
+    """The last lines of one extension, in memory and, if there is a file, on disk."""
 
     def __init__(self, file: Path | None = None, *, now: Callable[[], int] = _now) -> None:
         self.file = file
@@ -53,7 +53,7 @@ class ExtensionLog:
         self._more = trio.Event()
 
     def note(self, source: LogSource, text: str) -> str:
-        """Remember a text, one line of it at a time; returns the last one as it is remembered, or nothing."""
+        """Record a text line by line; returns the last line as recorded, if any."""
         last = ""
         for line in text[: 16 * limits.EXTENSION_LOG_CHARS].splitlines():
             if line := _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", line.rstrip()):
@@ -62,17 +62,17 @@ class ExtensionLog:
         return last
 
     def open_process_log(self) -> "ProcessLog":
-        """Return what a new process writes to."""
+        """Return the log that a new process writes to."""
         return ProcessLog(self)
 
     def lines(self) -> tuple[ExtensionLogLine, ...]:
-        """Return what is remembered, the oldest first."""
+        """Return the recorded lines, the oldest first."""
         return tuple(self._lines)
 
     async def write_lines(self) -> None:
-        """Write new lines to the file until cancelled; without a file there is nothing to do.
+        """Write new lines to the file until cancelled; does nothing without a file.
 
-        Cancellation: lines that wait are written, if that takes no more than a second.
+        Cancellation: waiting lines are still written, if that takes no more than a second.
         """
         if self.file is None:
             return
@@ -94,10 +94,10 @@ class ExtensionLog:
         text = f"... {left_out} lines were left out\n" if left_out else ""
         text += "".join(f"{_format_time(line.time_ms)} {line.source}: {line.text}\n" for line in lines)
         try:
-            # A disk that hangs must not hold us when we are cancelled.
+            # A hanging disk must not keep us from being cancelled.
             await trio.to_thread.run_sync(_append, file, text, abandon_on_cancel=True)
         except OSError as error:
-            self.file = None  # or every further line would fail, and be told, again
+            self.file = None  # otherwise every further line would fail and be reported again
             self.note("host", f"its log cannot be written to {file}: {error.strerror}; it is kept in memory only")
 
     def _add(self, line: ExtensionLogLine) -> None:
@@ -109,7 +109,7 @@ class ExtensionLog:
 
 
 class ProcessLog:
-    """The log of an extension as one of its processes writes it: during a reload, the lines of two must not mix."""
+    """The log of an extension, as one of its processes writes it: during a reload, lines of two must not mix."""
 
     def __init__(self, whole: ExtensionLog) -> None:
         self.whole = whole
@@ -117,24 +117,24 @@ class ProcessLog:
         self._said = ""
 
     def note(self, source: LogSource, text: str) -> None:
-        """Remember a text, one line of it at a time."""
+        """Record a text line by line."""
         self.whole.note(source, text)
 
     def feed_stderr(self, chunk: bytes | bytearray) -> None:
-        """Take bytes as they come from the pipe, and remember the lines in them."""
+        """Record the lines in bytes from the pipe, as they come."""
         *lines, rest = (self._unfinished + bytes(chunk)).split(b"\n")
         for line in lines[-_LINES_OF_CHUNK:]:
             self._note_bytes(line)
-        # A line without an end is cut, or it would grow for ever; four bytes are the longest character.
+        # Cut an unfinished line, or it would grow forever; a character has at most four bytes.
         self._unfinished = rest[: 4 * limits.EXTENSION_LOG_CHARS]
 
     def finish_stderr(self) -> None:
-        """Take what is left of an unfinished line as a line."""
+        """Record the rest of an unfinished line."""
         rest, self._unfinished = self._unfinished, b""
         self._note_bytes(rest)
 
     def last_words(self) -> str:
-        """Return the last line of its stderr, or nothing: a process that fails usually says there why."""
+        """Return the last line of its stderr, if any: a failing process usually says why there."""
         return self._said
 
     def _note_bytes(self, line: bytes) -> None:
@@ -151,9 +151,9 @@ def _format_time(time_ms: int) -> str:
 
 
 def _append(file: Path, text: str) -> None:
-    """Add to the file, for its owner only; a full one becomes the old one first. A link in its place is refused."""
+    """Append to the file, readable by its owner only; a full file is rotated first. A symlink is refused."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Without O_NONBLOCK, a pipe of that name would hang us.
+    # Without O_NONBLOCK, opening a pipe of that name would hang.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     data = text.encode("utf-8", errors="replace")
     if file.exists() and file.stat().st_size + len(data) > limits.EXTENSION_LOG_BYTES:

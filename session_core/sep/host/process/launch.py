@@ -1,8 +1,8 @@
-"""How the process of an extension is started: its command line, its environment, its confinement.
+"""How an extension's process is started: command line, environment, sandbox.
 
-The files are checked each time, as a restart comes when nobody is looking: what runs is what a person agreed to. The
-environment is empty but for a few harmless variables and those that the manifest sets. The programs that open a sandbox
-see nothing of it: a variable such as LD_PRELOAD would have them run foreign code outside.
+The files are checked at each start, because a restart happens when nobody is looking: what runs is what a person agreed
+to. The environment is empty except for a few harmless variables and those that the manifest sets. The programs that set
+up a sandbox see none of it: a variable such as LD_PRELOAD would make them run foreign code outside.
 """
 
 import errno
@@ -29,24 +29,24 @@ from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.protocol.manifest import SandboxSpec
 
 Confine = Literal["manifest", "always", "never"]
-"""Whether extensions run in a sandbox: those whose manifest has a `[sandbox]`, all of them, or none."""
+"""Which extensions run in a sandbox: those whose manifest has a `[sandbox]`, all of them, or none."""
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "SystemRoot")
-"""Variables of ours that an extension gets."""
+"""Variables of ours that an extension inherits."""
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _CLEAR: Final = ("/usr/bin/env", "-i")
-"""How the command line of a sandbox begins."""
+"""The beginning of a sandbox's command line."""
 _REFERENCE: Final = re.compile(r"\$\{env:([^}]*)\}")
 
 
 _LASTING: Final = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC})
-"""Errors of the system that another try would meet again."""
+"""System errors that another attempt would meet again."""
 _NOT_PINNED: Final = ".git"
 _BETWEEN_PATHS: Final = re.compile(r"[\s=:;,\"']+")
 
 
 class LaunchRefused(Exception):
-    """An extension cannot be started; the message says why, for people. It is `final` unless it may pass by itself."""
+    """An extension cannot be started; the message tells people why. It is `final` unless it may go away on its own."""
 
     def __init__(self, reason: str, *, final: bool = True) -> None:
         super().__init__(reason)
@@ -58,14 +58,14 @@ class ExtensionLaunch:
     """How to start a process.
 
     Attributes:
-        env: The variables of the first program in `argv`.
-        bubblewrap: The program in `argv` that opens the sandbox, if there is one.
-        inside: The variables inside the sandbox.
-        remarks: What of the manifest cannot be had here, one sentence each.
+        env: The environment of the first program in `argv`.
+        bubblewrap: The program in `argv` that sets up the sandbox, if there is one.
+        inside: The environment inside the sandbox.
+        remarks: Wishes of the manifest that cannot be met here, one sentence each.
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = attrs.field(repr=False)  # keys may be in it
+    env: Mapping[str, str] = attrs.field(repr=False)  # may contain keys
     cwd: str
     bubblewrap: str | None = None
     inside: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -81,19 +81,19 @@ async def prepare_launch(
     hidden: Sequence[str] = (),
     bubblewrap_places: str | None = None,
 ) -> ExtensionLaunch:
-    """Find out how to start an extension, and whether it is still the one that was agreed to.
+    """Return how to start an extension, after checking that it is still the one that was agreed to.
 
     Args:
-        found: Which one.
-        environ: Our environment, of which little is handed on.
+        found: The discovered extension.
+        environ: Our environment, of which little is passed on.
         workspace: A folder that it may read even if the sandbox would hide it.
         confine: Whether it runs in a sandbox.
-        hidden: Further paths that a sandbox hides: the home of this service.
-        bubblewrap_places: Where to look for bubblewrap; the folders of the system when left out.
+        hidden: Further paths that a sandbox hides, such as the home of this service.
+        bubblewrap_places: Where to look for bubblewrap; by default the folders of the system.
 
     Raises:
-        LaunchRefused: Its files have changed, its command is missing or not the pinned one, it would run what is not
-            pinned, or it cannot be confined.
+        LaunchRefused: Its files have changed, its command is missing or not the pinned one, it would run something that
+            is not pinned, or it cannot be sandboxed.
     """
     env = child_environment(found.manifest.run.env, environ)
     command = await trio.to_thread.run_sync(_checked_command, found, env, abandon_on_cancel=True)
@@ -120,20 +120,20 @@ async def prepare_launch(
 
 
 def is_lasting(error: BaseException | None) -> bool:
-    """Tell whether what was met at a start would be met again; unlike too many open files, which pass."""
+    """Return whether an error at a start would happen again, unlike too many open files, which go away."""
     return not isinstance(error, OSError) or error.errno in _LASTING
 
 
 def child_environment(wanted: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables that an extension gets: a few of ours, and over them what its manifest wants."""
+    """Return the whole environment of an extension: a few variables of ours, overridden by its manifest."""
     passed_on = {name: environ[name] for name in PASSED_ON if name in environ}
     passed_on.setdefault("PATH", _DEFAULT_PATH)
-    passed_on["PYTHONDONTWRITEBYTECODE"] = "1"  # its own folder has to stay as it was agreed to
+    passed_on["PYTHONDONTWRITEBYTECODE"] = "1"  # its own folder must stay as it was agreed to
     return passed_on | {name: expand_variables(value, environ) for name, value in wanted.items()}
 
 
 def expand_variables(text: str, environ: Mapping[str, str]) -> str:
-    """Replace each `${env:NAME}` by the variable's value, or by nothing if it is not set."""
+    """Replace each `${env:NAME}` with the variable's value, or with nothing if it is not set."""
     return _REFERENCE.sub(lambda match: environ.get(match[1], ""), text)
 
 
@@ -157,7 +157,7 @@ def _checked_command(found: DiscoveredExtension, env: Mapping[str, str]) -> str:
 
 
 def _resolve_program(command: str, folder: Path, env: Mapping[str, str]) -> str:
-    """Find the program: a bare name on the PATH, anything else as a path from the extension's own folder."""
+    """Find the program: a bare name on the PATH, anything else relative to the extension's folder."""
     if os.sep in command:
         path = folder / command
         if not path.is_file():
@@ -165,7 +165,7 @@ def _resolve_program(command: str, folder: Path, env: Mapping[str, str]) -> str:
         if not os.access(path, os.X_OK):
             raise LaunchRefused(f"its command {command!r} cannot be run: the file is not executable")
         return str(path)
-    # A relative entry of the PATH would depend on where this service was started.
+    # A relative PATH entry would depend on where this service was started.
     absolute = os.pathsep.join(place for place in env["PATH"].split(os.pathsep) if os.path.isabs(place))  # noqa: PTH117
     program = shutil.which(command, path=absolute)
     if program is None:
@@ -174,7 +174,7 @@ def _resolve_program(command: str, folder: Path, env: Mapping[str, str]) -> str:
 
 
 def _check_all_is_pinned(found: DiscoveredExtension, command: str, env: Mapping[str, str]) -> None:
-    """Refuse what leads into `.git`, which is no part of the digest: its files may be others than those agreed to."""
+    """Refuse paths into `.git`, which the digest leaves out: its files may differ from those agreed to."""
     run = found.manifest.run
     for what, text, paths in (
         ("command", run.command, {command}),
@@ -188,18 +188,18 @@ def _check_all_is_pinned(found: DiscoveredExtension, command: str, env: Mapping[
 
 
 def _paths_in(text: str) -> set[str]:
-    """Return all that a program could take for a path: the whole, the parts of a list, what follows an option."""
+    """Return everything in a text that a program could take for a path: the whole, list items, option values."""
     parts = {text, *_BETWEEN_PATHS.split(text)}
     return parts | {part[2:] for part in parts if part.startswith("-")}
 
 
 def _is_not_pinned(path: str, folder: Path) -> bool:
     if "\0" in path:
-        return False  # it is no path, and refused later
+        return False  # not a path, and refused later
     place = folder / path
-    if is_beneath(os.path.normpath(place), (os.path.normpath(folder / _NOT_PINNED),)):  # which may be a link itself
+    if is_beneath(os.path.normpath(place), (os.path.normpath(folder / _NOT_PINNED),)):  # may be a link itself
         return True
-    # Within the folder no link leads there, or there would be no digest.
+    # No link within the folder leads there, or there would be no digest.
     roundabout = os.path.isabs(path) or os.pardir in path  # noqa: PTH117
     return roundabout and is_beneath(os.path.realpath(place), (f"{os.path.realpath(folder)}/{_NOT_PINNED}",))
 
@@ -222,9 +222,9 @@ def _plan(
     workspace: str | None,
     hidden: Sequence[str],
 ) -> SandboxPlan:
-    """Let it read the disk but for secrets, and change nothing but private folders."""
+    """Let it read the disk except for secrets, and write only to private folders."""
     readable = [workspace] if workspace is not None else []
-    # The real file as well as the name: an interpreter in a virtual environment is a link.
+    # The real file as well as its name: an interpreter in a virtual environment is a link.
     programs = (str(Path(command).parent), str(Path(os.path.realpath(command)).parent))
     readable += [place for place in programs if is_beneath(os.path.realpath(place), PRIVATE)]
     plan = plan_sandbox(
@@ -257,7 +257,7 @@ def _confine_launch(
         remarks.append("sandbox.allow_domains is not enforced here: it shares the whole network")
     elif spec.network == "egress":
         remarks.append("sandbox.network is egress without any of allow_domains, so it has no network")
-    # The environment is handed over beside the command line, in which everybody on this machine could read it.
+    # The environment is passed outside the command line, which everybody on this machine could read.
     clear, confined = _CLEAR, sandbox_argv(argv, attrs.evolve(plan, environment=()), bubblewrap)
     assert tuple(confined[: len(clear)]) == clear
     return ExtensionLaunch(

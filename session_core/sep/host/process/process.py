@@ -1,12 +1,12 @@
 """A running extension: its pipes, its log, its end.
 
-1. The child leads a session and process group of its own, and inherits nothing but its three pipes.
-2. Both the process and its pipe are watched. The end of either is the end of the extension, even if something that it
-   has left behind still holds the pipe, or if it lives on without one.
-3. When the block is left, the whole group is ended: by SIGTERM, then SIGKILL. So is whoever has left the group and
-   still carries the mark that the child was given in its environment; and all that a sandbox holds.
-4. Its output is read until the very end, so that it cannot hang on a full pipe.
-5. The thread that started the child lives as long as the child, see `tools.process`.
+1. The child leads its own session and process group, and inherits nothing but its three pipes.
+2. Both the process and its pipe are watched. The end of either is the end of the extension, even if a leftover process
+   still holds the pipe, or the process lives on without one.
+3. On leaving the block, the whole group is ended: by SIGTERM, then SIGKILL. So are processes that have left the group
+   but still carry the child's mark in their environment, and everything in a sandbox.
+4. Its output is read until the very end, so it cannot hang on a full pipe.
+5. The thread that started the child lives as long as the child; see `tools.process`.
 """
 
 import os
@@ -30,15 +30,15 @@ from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused,
 from session_core.tools.namespace import Namespace
 from session_core.tools.process import ChildProcess, end_group, explain_start_failure
 
-# --- what an extension writes to its stdout and is no message ---------------------------------------------------------
-# Programs greet people and print what they debug, and messages come out broken. All of it goes to the log, with the
-# reason where a line looks like a message; whoever writes an extension would search for long otherwise. Of a flood only
-# the first lines of each second are noted, and how many more there were.
+# --- lines on stdout that are not messages ----------------------------------------------------------------------------
+# Programs greet people and print debug output, and messages come out broken. All of it goes to the log, with the reason
+# if a line looks like a message; otherwise authors would search for a long time. Of a flood, only the first lines of
+# each second are logged, with the number of the rest.
 _SECOND: Final = 1.0
 
 
 class StdoutNoise:
-    """Puts lines that are no messages into a log."""
+    """Logs lines that are not messages."""
 
     def __init__(self, log: ExtensionLog, *, now: Callable[[], float] = trio.current_time) -> None:
         self._log = log
@@ -48,7 +48,7 @@ class StdoutNoise:
         self._left_out = 0
 
     def add_line(self, line: bytes, reason: str) -> None:
-        """Note a line, or the beginning of a long one, and why it is no message."""
+        """Log a line, or the beginning of a long one, and why it is not a message."""
         now = self._now()
         if now >= self._since + _SECOND:
             self.finish()
@@ -63,7 +63,7 @@ class StdoutNoise:
         self._log.note("stdout", text)
 
     def finish(self) -> None:
-        """Tell how many lines were left out lately."""
+        """Log how many lines were left out recently."""
         if self._left_out:
             lines = "line" if self._left_out == 1 else "lines"
             self._log.note("stdout", f"... and {self._left_out} more {lines} of the kind")
@@ -73,16 +73,16 @@ class StdoutNoise:
 # --- process ----------------------------------------------------------------------------------------------------------
 
 MARK: Final = "SESSION_CORE_EXTENSION"
-"""The variable by which we know all processes of an extension, wherever they have gone."""
+"""The variable that marks all processes of an extension, wherever they have gone."""
 _GRACE: Final = KILL_GRACE_MS / 1000
-_ENDING_SECONDS: Final = 6 * _GRACE  # the group and a sandbox take four at the most
+_ENDING_SECONDS: Final = 6 * _GRACE  # the group and a sandbox take at most four
 _PROC: Final = Path("/proc")
 _SWEEPS: Final = 5  # while one is killed, it may start another
 _CHUNK: Final = 65_536
 
 
 class ExtensionProcess:
-    """A child that runs, and the connection to it; made by `open_extension_process`."""
+    """A running child and the connection to it; made by `open_extension_process`."""
 
     def __init__(self, child: ChildProcess, stdin: trio.lowlevel.FdStream, connection: RpcConnection) -> None:
         self.pid = child.pid
@@ -93,30 +93,30 @@ class ExtensionProcess:
         self._reason = ""
 
     async def wait_exit(self) -> int:
-        """Wait until the process itself has ended; a negative number names a signal."""
+        """Wait until the process itself has ended; a negative number is a signal."""
         return await self._child.wait()
 
     async def wait_over(self) -> str:
-        """Wait until nothing can come of it any more, and say why in one sentence."""
+        """Wait until nothing more can come from it, and return the reason as one sentence."""
         await self._over.wait()
         return self._reason
 
     async def close_stdin(self) -> None:
-        """Tell it by the end of its input that nothing more will come; the connection ends with it."""
+        """Close its stdin to signal that nothing more will come; the connection ends with it."""
         await self._stdin.aclose()
 
     def kill_group(self) -> None:
-        """Kill it and all that is still in its group, now."""
+        """Kill it and everything still in its group, now."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     async def watch(self) -> None:
-        """Notice the end, of the process or of its pipe."""
+        """Detect the end of the process or of its pipe."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._close_after_exit)
             closed = await self.connection.wait_closed()
             self._reason = closed.message
-            with trio.move_on_after(_GRACE):  # who closes a pipe is about to exit; its status says more
+            with trio.move_on_after(_GRACE):  # a process that closes its pipe is about to exit; its status says more
                 self._reason = describe_exit(await self._child.wait())
             self._over.set()
             nursery.cancel_scope.cancel()
@@ -142,7 +142,7 @@ async def open_extension_process(
     Raises:
         LaunchRefused: The program could not be started.
 
-    Cancellation: the process group is gone when this lets go; it takes six graces at the most.
+    Cancellation: the process group is gone when this returns; it takes at most six grace periods.
     """
     started = await _start(launch)
     noise = StdoutNoise(log.whole)
@@ -171,12 +171,12 @@ async def open_extension_process(
 
 @asynccontextmanager
 async def open_child(launch: ExtensionLaunch, log: ProcessLog) -> AsyncGenerator["StartedChild"]:
-    """Start a program as an extension is started, for the length of the block; what goes over its pipes is up to you.
+    """Start a program the way extensions are started, for the length of the block; its pipes are up to the caller.
 
     Raises:
         LaunchRefused: The program could not be started.
 
-    Cancellation: the process group is gone when this lets go; it takes six graces at the most.
+    Cancellation: the process group is gone when this returns; it takes at most six grace periods.
     """
     started = await _start(launch)
     try:
@@ -192,7 +192,7 @@ async def open_child(launch: ExtensionLaunch, log: ProcessLog) -> AsyncGenerator
 
 
 def describe_exit(status: int) -> str:
-    """Say how a process has ended."""
+    """Describe how a process ended."""
     if status >= 0:
         return f"its process ended with exit status {status}"
     with suppress(ValueError):
@@ -202,7 +202,7 @@ def describe_exit(status: int) -> str:
 
 @attrs.frozen(kw_only=True)
 class StartedChild:
-    """A child that runs, and its pipes."""
+    """A running child and its pipes."""
 
     child: ChildProcess
     stdin: trio.lowlevel.FdStream
@@ -229,7 +229,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
 
         def has_started(pid: int) -> None:
             nonlocal child
-            child = ChildProcess(pid, trio.lowlevel.FdStream(our_out), stderr=None)  # which we read ourselves
+            child = ChildProcess(pid, trio.lowlevel.FdStream(our_out), stderr=None)  # we read it ourselves
             outcome.set()
 
         def has_failed(error: Exception) -> None:
@@ -243,7 +243,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
 
         def live() -> None:
             try:
-                program = subprocess.Popen(  # noqa: TID251 - in a thread of its own, which has to outlive the child
+                program = subprocess.Popen(  # noqa: TID251 - in its own thread, which has to outlive the child
                     argv,
                     cwd=launch.cwd,
                     env={**launch.env, MARK: mark},
@@ -253,7 +253,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
                     start_new_session=True,
                     pass_fds=passed,
                 )
-            except Exception as error:  # noqa: BLE001 - handed to the task that waits for it
+            except Exception as error:  # noqa: BLE001 - passed to the task that waits for it
                 token.run_sync_soon(has_failed, error)
                 return
             with suppress(trio.RunFinishedError):
@@ -262,7 +262,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
                 token.run_sync_soon(has_ended, status)
 
         trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
-        with trio.CancelScope(shield=True):  # or nobody would end what is being started
+        with trio.CancelScope(shield=True):  # otherwise nobody would end what is being started
             await outcome.wait()
         if child is None:
             assert failure is not None
@@ -286,7 +286,7 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
 def _build_sandbox_command(
     launch: ExtensionLaunch, ours: ExitStack, theirs: ExitStack
 ) -> tuple[list[str], Namespace | None, tuple[int, ...]]:
-    """Return the command line with what bubblewrap has to know, and the descriptors by which it learns it."""
+    """Return the command line with bubblewrap's options, and the descriptors that it reads further options from."""
     argv = list(launch.argv)
     if launch.bubblewrap is None:
         return argv, None, ()
@@ -300,10 +300,10 @@ def _build_sandbox_command(
 
 
 def _write_variables(variables: Mapping[str, str], opened: ExitStack) -> int:
-    """Write variables down as arguments of bubblewrap, where only it reads them; it sets them for the inside alone."""
+    """Write variables as arguments that only bubblewrap reads; it sets them only inside the sandbox."""
     words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
     if any("\0" in word for word in words):
-        raise ValueError("embedded null byte")  # which would end an argument, and begin one of its own choice
+        raise ValueError("embedded null byte")  # would end an argument and start another of its own choice
     descriptor = os.memfd_create("variables", os.MFD_CLOEXEC)
     opened.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as written:
@@ -324,7 +324,7 @@ async def _read_stderr(stderr: trio.lowlevel.FdStream, log: ProcessLog) -> None:
 
 
 async def _end(started: StartedChild, log: ProcessLog) -> None:
-    """Leave nothing of it alive, and let go of all descriptors."""
+    """Kill everything that is left of it, and close all descriptors."""
     with ExitStack() as afterwards:
         afterwards.callback(log.finish_stderr)
         if started.namespace is not None:
@@ -339,7 +339,8 @@ async def _end(started: StartedChild, log: ProcessLog) -> None:
                         await trio.to_thread.run_sync(_sweep, started.mark.encode())
                     except OSError as error:
                         log.note("host", f"what it may have left behind was not looked for: {error.strerror}")
-                    # Its last words are in the pipe; the end comes at once, as nobody holds the other end any more.
+                    # Its last output is in the pipe; the end comes at once, because nobody holds the other end any
+                    # more.
                     nursery.cancel_scope.deadline = trio.current_time() + _GRACE
 
 
@@ -353,7 +354,7 @@ def _sweep(mark: bytes) -> None:
             with suppress(OSError):
                 handle = os.pidfd_open(int(entry.name))
                 try:
-                    if _carries(entry, mark):  # and not some other process, which has got its number meanwhile
+                    if _carries(entry, mark):  # and not another process that got its number meanwhile
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
                 finally:
                     os.close(handle)

@@ -1,7 +1,7 @@
-"""One process of an extension, from its greeting to its end; a restart or a reload begins another life.
+"""One process of an extension, from its greeting to its end; a restart or a reload begins another such life.
 
-It lasts until the process is gone, does not answer two pings in a row, or is retired: asked to shut down, and given
-the time to answer and to exit.
+It lasts until the process is gone, misses two pings in a row, or is retired: asked to shut down, with time to answer
+and to exit.
 """
 
 from collections.abc import Generator, Mapping
@@ -29,7 +29,7 @@ class ExtensionTimeouts:
     Attributes:
         start: Until `initialize` is answered.
         stop: Until `shutdown` is answered and the process has exited.
-        idle: Without a word, until it is pinged.
+        idle: Without a message, until it is pinged.
         pong: Until a ping counts as missed.
         healthy: After which earlier crashes are forgotten.
         backoffs: Before the first, second and further restarts; then it has failed.
@@ -44,7 +44,7 @@ class ExtensionTimeouts:
 
 
 class StartFailed(Exception):
-    """A life did not begin; the message says why. It is `final` if another try could only end the same way."""
+    """A process did not start; the message says why. It is `final` if another attempt could only fail the same way."""
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
@@ -53,15 +53,15 @@ class StartFailed(Exception):
 
 
 class Process(Protocol):
-    """What a life needs of its process."""
+    """What a session needs of its process."""
 
     @property
     def connection(self) -> RpcConnection:
-        """How to talk to it."""
+        """The connection to it."""
         ...
 
     async def wait_over(self) -> str:
-        """Wait until nothing can come of it any more, and say why."""
+        """Wait until nothing more can come from it, and return the reason."""
         ...
 
     async def wait_exit(self) -> int:
@@ -69,7 +69,7 @@ class Process(Protocol):
         ...
 
     async def close_stdin(self) -> None:
-        """Tell it by the end of its input that nothing more will come."""
+        """Close its stdin to signal that nothing more will come."""
         ...
 
 
@@ -85,12 +85,12 @@ class OpenProcess(Protocol):
         handle_request: RequestHandler,
         handle_notification: NotificationHandler,
     ) -> AbstractAsyncContextManager[Process]:
-        """Have it running for the length of the block."""
+        """Keep it running for the length of the block."""
         ...
 
 
 class ProcessSession:
-    """A process that was started; `greet` it, then let it `last`."""
+    """A started process; `greet` it, then `wait_until_over`."""
 
     def __init__(self, process: Process, generation: int, pace: ExtensionTimeouts) -> None:
         self.generation = generation
@@ -101,8 +101,8 @@ class ProcessSession:
         self._process = process
         self._pace = pace
         self._began = self._heard = trio.current_time()
-        self._busy = 0  # requests under way, in either direction
-        self._quiet: trio.Event | None = None  # there when somebody waits for the end of those
+        self._busy = 0  # open requests, in either direction
+        self._quiet: trio.Event | None = None  # set while somebody waits for the end of those
         self._retired = trio.Event()
         self._until_quiet = False
 
@@ -113,14 +113,14 @@ class ProcessSession:
 
     @property
     def seconds(self) -> float:
-        """For how long it has run."""
+        """How long it has been running."""
         return trio.current_time() - self._began
 
     async def greet(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Send `initialize` and return the answer, whose version has been checked.
+        """Send `initialize` and return the answer, with its version checked.
 
         Raises:
-            StartFailed: It did not answer, or not as it should.
+            StartFailed: It did not answer, or not correctly.
         """
         closed = False
         answer = None
@@ -139,7 +139,7 @@ class ProcessSession:
         if not isinstance(answer, dict):
             raise StartFailed("its answer to initialize is not an object", final=True)
         version = answer.get("protocol_version")
-        # Who speaks a later version too goes on with ours, the lower one of both.
+        # A process that also speaks a later version continues with ours, the lower of the two.
         if type(version) is not int or version < 1:
             said = f"version {version}" if type(version) is int else "no version"
             raise StartFailed(f"it speaks {said} of the protocol, and this host version {PROTOCOL_VERSION}", final=True)
@@ -152,18 +152,18 @@ class ProcessSession:
         *,
         timeout: float | ExtendableTimeout | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
-        """Ask it; raises what `RpcConnection.request` raises."""
+        """Send a request; raises what `RpcConnection.request` raises."""
         self._busy += 1
         try:
             return await self.connection.request(method, params, timeout=timeout)
         finally:
             self._busy -= 1
-            if not self._busy:  # nobody asks when it was last heard as long as something is under way
+            if not self._busy:  # while a request is open, the time of the last message does not matter
                 self._mark_idle()
 
     @contextmanager
     def suspend_pings(self) -> Generator[None]:
-        """Keep pings away: something is under way, and it has a time limit of its own."""
+        """Suspend pings: something is under way that has its own time limit."""
         self._busy += 1
         try:
             yield
@@ -185,15 +185,15 @@ class ProcessSession:
             await self._quiet.wait()
 
     def note_activity(self) -> None:
-        """Take note of a sign of life."""
+        """Record a sign of life."""
         self._heard = trio.current_time()
 
     def fail(self, reason: str) -> None:
-        """End it for a fault of ours: nobody watches it any more."""
+        """End it because of an error of ours: nobody watches it any more."""
         self._end(reason)
 
     def retire(self, *, until_quiet: bool = False) -> None:
-        """Have it shut down; `until_quiet` gives the requests under way time to end first."""
+        """Have it shut down; with `until_quiet`, open requests get time to end first."""
         self._until_quiet = until_quiet
         self._retired.set()
 
@@ -224,7 +224,7 @@ class ProcessSession:
                 except RpcTimedOut:
                     missed += 1
                 except RpcClosed:
-                    return  # which is noticed elsewhere
+                    return  # noticed elsewhere
                 except RpcFailed:  # an error is an answer too
                     self.note_activity()
         self._report_crash("it did not answer two pings in a row")
@@ -235,21 +235,21 @@ class ProcessSession:
             with trio.move_on_after(self._pace.stop):
                 await self._until_nothing_is_under_way()
         with trio.move_on_after(self._pace.stop):
-            with trio.move_on_after(limits.RPC_FLUSH_MS / 1000):  # or the request would overtake the last events
+            with trio.move_on_after(limits.RPC_FLUSH_MS / 1000):  # otherwise the request would overtake the last events
                 await self.connection.flush()
             try:
                 await self.connection.request("shutdown", {})
             except RpcFailed:
-                pass  # it has ended already, or does not know the word
+                pass  # it has ended already, or does not know the method
             else:
-                with trio.move_on_after(self._pace.stop / 2):  # it may still tidy up
+                with trio.move_on_after(self._pace.stop / 2):  # it may still clean up
                     await self._process.wait_exit()
             await self._process.close_stdin()
             await self._process.wait_exit()
         self._end("it was shut down")
 
     def _report_crash(self, reason: str) -> None:
-        if not self._retired.is_set():  # who is asked to go may close its pipes, and still has the time it was given
+        if not self._retired.is_set():  # a retired process may close its pipes, and still has its time
             self._end(reason)
 
     def _end(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The beginning of a life: prepare, start the process, greet it, read what it registers."""
+"""The start of a process: prepare, start, greet, read its registrations."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator
@@ -22,12 +22,12 @@ from session_core.sep.protocol.manifest import Manifest
 log = logging.getLogger(__name__)
 
 _MAX_EARLY: Final = 256
-"""Notifications that are kept between the answer to `initialize` and the moment in which it is known to us."""
-_WEIGHT: Final = 64  # about what any value takes in memory, beside the characters of a text
+"""Notifications kept between the answer to `initialize` and the moment we have processed it."""
+_WEIGHT: Final = 64  # roughly what any value takes in memory, besides the characters of a text
 
 
 class EarlyNotifications:
-    """Notifications that came before they counted: the first ones, and how many more there were."""
+    """Notifications that came too early to be handled: the first ones, and how many more there were."""
 
     def __init__(self) -> None:
         self._notifications: list[Notification] = []
@@ -35,7 +35,7 @@ class EarlyNotifications:
         self._dropped = 0
 
     def add(self, notification: Notification) -> None:
-        """Keep one, if there is room."""
+        """Keep a notification if there is room."""
         weight = _weight([notification.method, notification.params], self._room)
         if len(self._notifications) < _MAX_EARLY and weight <= self._room:
             self._notifications.append(notification)
@@ -44,19 +44,19 @@ class EarlyNotifications:
             self._dropped += 1
 
     def take(self) -> list[Notification]:
-        """Return them, and forget them."""
+        """Return the kept notifications, and clear them."""
         notifications, self._notifications = self._notifications, []
         return notifications
 
     def report_dropped(self, log: ProcessLog) -> None:
-        """Say once how many were dropped."""
+        """Log once how many were dropped."""
         if self._dropped:
             log.note("host", f"notifications that came too early and were dropped: {self._dropped:,}")
         self._dropped = 0
 
 
 def _weight(value: object, most: int) -> int:
-    """Return about how many bytes a value of JSON takes in memory; of one that is far too large it looks at a part."""
+    """Return roughly how many bytes a JSON value takes in memory; stops counting when it is far too large."""
     weight, waiting = 0, [value]
     while waiting and weight <= most:
         each = waiting.pop()
@@ -73,7 +73,7 @@ def _weight(value: object, most: int) -> int:
 
 @attrs.define(kw_only=True, eq=False)
 class StartedSession:
-    """A life that has begun; `listens` is set once its notifications count, and those in `early` are due then."""
+    """A started process; once `listens` is set, its notifications are handled, and those in `early` are due."""
 
     life: ProcessSession
     found: DiscoveredExtension
@@ -85,14 +85,14 @@ class StartedSession:
 
 @attrs.frozen(kw_only=True)
 class ProcessStartup:
-    """How to begin a life.
+    """How to start a process.
 
     Attributes:
         generation: Its number.
         greeting: The params of `initialize`.
         answer: Answers requests of the process.
-        note: Takes its notifications.
-        manifests: Those of all processes that are there, by generation.
+        note: Handles its notifications.
+        manifests: The manifests of all existing processes, by generation.
     """
 
     found: DiscoveredExtension
@@ -107,10 +107,10 @@ class ProcessStartup:
     manifests: dict[int, Manifest]
 
     async def run(self, *, task_status: trio.TaskStatus[StartedSession]) -> None:
-        """Live a whole life; has started when it has begun.
+        """Run a process from start to end; reports started once it has been greeted.
 
         Raises:
-            StartFailed: It did not begin; the process is gone.
+            StartFailed: It did not start; the process is gone.
         """
         ears = _StartupListener(self)
         with self._track_manifest(ears):
@@ -137,7 +137,7 @@ class ProcessStartup:
 
     @contextmanager
     def _track_manifest(self, ears: "_StartupListener") -> Generator[None]:
-        """Have its manifest known for the length of a life, and its end, whatever ends it."""
+        """Keep its manifest known as long as it lives, however it ends."""
         self.manifests[self.generation] = self.found.manifest
         try:
             yield
@@ -174,7 +174,7 @@ class ProcessStartup:
 
 
 class _StartupListener:
-    """What comes from a process, from the first moment on."""
+    """Handles messages of a process, from the first moment on."""
 
     def __init__(self, start: ProcessStartup) -> None:
         self.life: ProcessSession | None = None
@@ -199,11 +199,11 @@ class _StartupListener:
 
 
 def describe_own_fault(error: Exception) -> str:
-    """Say that it failed because of something that should not happen, which the log of this service has in full."""
+    """Describe a failure caused by an internal error, which the log of this service has in full."""
     return f"this service could not run it: {type(error).__name__}: {error}"
 
 
 def with_last_words(reason: str, log: ProcessLog) -> str:
-    """Add to a reason what the process itself said last, which often is the better one."""
+    """Add the process's own last line to a reason; it is often the better one."""
     words = log.last_words()
     return f"{reason}; it said: {words}" if words else reason

@@ -1,7 +1,7 @@
-"""Calls of extensions' tools that are under way: how far they are, and for how long they may go on without a word.
+"""Open calls of extensions' tools: their progress, and how long they may stay silent.
 
-An extension may tell its progress as often as it likes. It is shown at most every `limits.EXTENSION_PROGRESS_EVERY_MS`;
-what comes in between is put together, and the last of it is shown before the result.
+An extension may report progress as often as it likes. It is shown at most every `limits.EXTENSION_PROGRESS_EVERY_MS`;
+reports in between are merged, and the last one is shown before the result.
 """
 
 import math
@@ -25,7 +25,7 @@ Show = Callable[[ToolProgress], None]
 
 
 class OpenCall(ExtendableTimeout):
-    """One call, until its block is left; it is given up when it is silent for too long, or takes too long in all."""
+    """A call, until its block is left; it is abandoned if it is silent for too long, or takes too long in total."""
 
     __slots__ = ("_calls", "_last", "_show", "_show_at", "_waiting", "call_id", "extension")
 
@@ -41,7 +41,7 @@ class OpenCall(ExtendableTimeout):
 
     @property
     def why_given_up(self) -> str:
-        """Which of its two times was over, for people and models."""
+        """Which of its two time limits has passed, for people and models."""
         if self.until >= self._last:
             return f"it took longer than {_TOTAL_S:g} s"
         return f"no word of it for {_SILENT_S:g} s"
@@ -57,7 +57,7 @@ class OpenCall(ExtendableTimeout):
             self._calls.end(self)
 
     def update_progress(self, news: ToolProgress) -> None:
-        """Take what an extension says of its progress; what it leaves out stays as it was."""
+        """Merge a progress report; omitted fields stay as they were."""
         now = trio.current_time()
         self.extend_until(min(now + _SILENT_S, self._last))
         before = self._waiting or ToolProgress()
@@ -72,7 +72,7 @@ class OpenCall(ExtendableTimeout):
             self._calls.show_soon(self)
 
     def show_waiting(self) -> None:
-        """Show what has not been shown yet."""
+        """Show progress that has not been shown yet."""
         if (news := self._waiting) is not None:
             self._waiting = None
             self._show_at = trio.current_time() + _EVERY_S
@@ -80,7 +80,7 @@ class OpenCall(ExtendableTimeout):
 
 
 class ToolCalls:
-    """All calls that are under way, of all extensions."""
+    """All open calls of all extensions."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenCall] = {}
@@ -93,16 +93,16 @@ class ToolCalls:
         return len(self._open)
 
     def open(self, extension: str, show: Show) -> OpenCall:
-        """Take progress of a new call for the length of the block; what is left of it is shown at its end.
+        """Accept progress of a new call for the length of the block; unshown progress is shown at its end.
 
-        It has a name of its own on the wire, as ids that models give to their calls may come again.
+        The call has its own id on the wire, because call ids from models may repeat.
         """
         call_id = f"{self._prefix}_{next(self._numbers)}"
         call = self._open[call_id] = OpenCall(self, call_id, extension, show)
         return call
 
     def end(self, call: OpenCall) -> None:
-        """Take no more of its progress."""
+        """Stop accepting progress of a call."""
         del self._open[call.call_id]
         if self._due:
             self._due.pop(call.call_id, None)
@@ -110,19 +110,19 @@ class ToolCalls:
     def update(
         self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
     ) -> None:
-        """Take the progress of a call; one that is unknown, over or another extension's is passed over."""
+        """Handle the progress of a call; ignores one that is unknown, over or another extension's."""
         call = self._open.get(call_id)
         if call is not None and call.extension == extension:
             share = progress if progress is not None and math.isfinite(progress) else None
             call.update_progress(ToolProgress(message=message, progress=share, details=freeze_json(details)))
 
     def show_soon(self, call: OpenCall) -> None:
-        """Have what a call tells shown a moment later, with whatever comes until then."""
+        """Show a call's progress a moment later, together with whatever comes until then."""
         self._due[call.call_id] = call
         self._news.set()
 
     async def keep_showing(self) -> NoReturn:
-        """Show what has come too soon after something else, until cancelled; one task for all calls."""
+        """Show delayed progress until cancelled; one task serves all calls."""
         while True:
             await self._news.wait()
             self._news = trio.Event()

@@ -1,4 +1,4 @@
-"""The tool by which a model finds tools that it is not shown at once."""
+"""The tool with which a model finds deferred tools."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -12,10 +12,10 @@ from session_core.vocabulary.tools import Effect, ToolSpec
 
 TOOL_SEARCH: Final = "tool_search"
 MOST_FOUND: Final = 20
-"""Tools that one search shows at most; a model that needs more asks again."""
+"""The most tools that one search shows; a model that needs more searches again."""
 _USUALLY_FOUND: Final = 5
 _QUERY_CHARS: Final = 500
-_SEARCHED_CHARS: Final = 2_000  # of a description: what a tool is for stands at its beginning
+_SEARCHED_CHARS: Final = 2_000  # of a description: its beginning says what a tool is for
 _LINE_CHARS: Final = 300
 _NAMES_LISTED: Final = 50
 _SOURCES_LISTED: Final = 20
@@ -27,11 +27,11 @@ Promote = Callable[[SessionId, Iterable[str]], None]
 
 
 class ToolSearch:
-    """Find tools by what they are for; those that are found can be called from the next step on.
+    """Find deferred tools by their purpose; the tools found can be called from the next step on.
 
     Args:
         specs: The tools that can be found.
-        promote: Is told what a session has found.
+        promote: Called with what a session has found.
     """
 
     effects = _READS
@@ -72,7 +72,7 @@ class ToolSearch:
         )
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Look, and have what fits shown; there is nothing to cancel."""
+        """Search, and promote the matches; there is nothing to cancel."""
         refuse_unknown(arguments, self.spec)
         query = text_argument(arguments, "query")[:_QUERY_CHARS]
         if not query.strip():
@@ -92,7 +92,7 @@ class ToolSearch:
 
 
 def search(specs: Iterable[ToolSpec], query: str) -> list[ToolSpec]:
-    """Return the tools that fit a query at all, the best first; a name that is given in full comes before all else."""
+    """Return the tools that match a query, the best first; an exact name comes before everything else."""
     named = {part.strip(".,;:`'\"") for part in query.split()}
     words = {word.lower() for word in _WORD.findall(query)}
     rated = [(_rating(spec, named, words), spec) for spec in specs]

@@ -1,8 +1,8 @@
-"""Tools of extensions as ours, and which of them a session has.
+"""Tools of extensions as tools of the agent, and which of them a session has.
 
-A model knows them as `<extension>.<tool>`; providers see to names that their interfaces do not take. Nothing is known
-of what such a tool does, so it counts as able to do everything. Those that are deferred are not shown before the model
-has searched for them: a hundred tools that are hardly ever used cost one.
+A model knows them as `<extension>.<tool>`; providers adapt names that their APIs do not accept. Nothing is known about
+the effects of such a tool, so it counts as able to do anything. Models see deferred tools only after searching for
+them: a hundred rarely used tools then cost as much as one.
 """
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
@@ -31,11 +31,11 @@ from session_core.wire.strict_json import is_encodable
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read", "write", "execute", "network"})
 _MOST_SESSIONS: Final = 4_096
-"""Sessions whose found tools are remembered; the longest unchanged are forgotten first, and can search again."""
+"""Sessions whose found tools are remembered; the longest unchanged are dropped first, and can search again."""
 
 
 class ToolOwner(Protocol):
-    """An extension, as far as its tools need it."""
+    """What tools need of an extension."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class ToolOwner(Protocol):
 
     @property
     def state(self) -> State:
-        """How it is."""
+        """Its state."""
         ...
 
     @property
@@ -64,12 +64,12 @@ class ToolOwner(Protocol):
 
     @property
     def registrations(self) -> Registrations:
-        """What it brings."""
+        """What it has registered."""
         ...
 
     @property
     def log(self) -> ExtensionLog:
-        """Where its author looks."""
+        """The log for its author."""
         ...
 
     def request(
@@ -79,7 +79,7 @@ class ToolOwner(Protocol):
         *,
         timeout: float | ExtendableTimeout | None,
     ) -> Coroutine[Any, Any, Any]:
-        """Ask it something."""
+        """Send it a request."""
         ...
 
 
@@ -103,7 +103,7 @@ class ExtensionTool:
         object.__setattr__(self, "spec", spec)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Have the extension run it; on cancel it is told that nobody waits any more."""
+        """Let the extension run it; on cancellation it is told that nobody waits any more."""
         extension = self.extension
         name = extension.name
         if not extension.running:
@@ -151,7 +151,7 @@ class ExtensionTool:
         return ToolOutput(text=content, details=details)
 
     def _details(self, details: Any) -> JsonObject | None:
-        """Keep the details of a result; what is no object gets a name."""
+        """Return the details of a result as an object; any other value is wrapped in one."""
         try:
             return frozen_object(
                 details if isinstance(details, dict) else {"value": details}, "details", most=limits.MAX_SHOWN_CHARS
@@ -162,7 +162,7 @@ class ExtensionTool:
 
 
 def tool_name(extension: str, tool: str) -> str:
-    """Return what a tool is called here; the part before the first dot is always the extension's name."""
+    """Return the agent's name for a tool; the part before the first dot is always the extension's name."""
     return f"{extension}.{tool}"
 
 
@@ -170,8 +170,8 @@ class ExtensionToolSource:
     """The tools of all extensions, as each session has them.
 
     Args:
-        extensions: Gives those that a session has, in load order.
-        contexts: The tokens by which tools may act in sessions.
+        extensions: Returns those of a session, in load order.
+        contexts: The tokens with which tools may act in sessions.
     """
 
     def __init__(self, extensions: Callable[[SessionId], Iterable[ToolOwner]], contexts: Contexts) -> None:
@@ -181,15 +181,15 @@ class ExtensionToolSource:
         self._found: dict[SessionId, dict[str, None]] = {}
 
     def tools(self, session_id: SessionId) -> Sequence[Tool]:
-        """Return those that a session's model is shown: all but the deferred ones it has not found yet."""
+        """Return the tools that a session's model sees: all except deferred ones it has not found yet."""
         return visible_tools((self,), session_id)
 
     def all_tools(self, session_id: SessionId) -> tuple["ExtensionTool", ...]:
-        """Return all that a session has, shown or not."""
+        """Return all tools of a session, visible or not."""
         return tuple(self._all(session_id))
 
     def promoted_names(self, session_id: SessionId) -> Collection[str]:
-        """Return the names of deferred tools that a session has found."""
+        """Return the names of the deferred tools that a session has found."""
         return self._found.get(session_id, {})
 
     def promote(self, session_id: SessionId, names: Iterable[str]) -> None:
@@ -201,12 +201,12 @@ class ExtensionToolSource:
             del self._found[next(iter(self._found))]
 
     def forget(self, session_id: SessionId) -> None:
-        """Let go of what a session has found, as it is gone."""
+        """Drop what a session has found, because the session is gone."""
         self._found.pop(session_id, None)
 
     def _all(self, session_id: SessionId) -> Iterable[ExtensionTool]:
         for extension in self._extensions(session_id):
-            # One that is on its way back keeps its tools: models are confused by tools that come and go.
+            # An extension that is coming back keeps its tools: tools that come and go confuse models.
             if extension.running or extension.state in {"restarting", "reloading"}:
                 for registration in extension.registrations.tools:
                     yield ExtensionTool(
@@ -215,7 +215,7 @@ class ExtensionToolSource:
 
 
 def visible_tools(sources: Sequence[ExtensionToolSource], session_id: SessionId) -> list[Tool]:
-    """Return the tools that a session's model is shown of several sources, with one search for all they hold back."""
+    """Return the tools of several sources that a session's model sees, with one search for all deferred ones."""
     visible: list[Tool] = []
     hidden: list[ExtensionTool] = []
     keepers: dict[str, ExtensionToolSource] = {}

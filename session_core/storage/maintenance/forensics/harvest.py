@@ -1,7 +1,7 @@
-"""Every record of a store that can still be read, gathered in a scratch file beside it.
+"""Gather every readable record of a store in a scratch file beside it.
 
-Records come from SQLite as far as it can read its own tables and, when anything is amiss there, from the raw pages of
-the file and its write-ahead log. As each proves itself, it does not matter where it was found or how often.
+Records come from SQLite as far as it can read its own tables and, if anything is wrong there, from the raw pages of the
+file and its write-ahead log. Since each record proves itself, it does not matter where or how often it was found.
 """
 
 import mmap
@@ -49,32 +49,32 @@ CREATE TABLE kv (owner TEXT, key TEXT, value BLOB, checksum INTEGER, PRIMARY KEY
 
 @attrs.define(kw_only=True)
 class Harvest:
-    """What was found, in a scratch database of its own."""
+    """The records found, in a separate scratch database."""
 
     scratch: sqlite3.Connection
     problems: list[str] = attrs.field(factory=list)
     """What could not be read, in words."""
     replies: list[tuple[Any, ...]] = attrs.field(factory=list)
     lost_values: int = 0
-    """How many of the values that extensions keep are not what was written."""
+    """How many values of extensions are damaged."""
     foreign: str | None = None
-    """Why the file must be left alone, if it is a sound one that this program does not understand."""
+    """Why the file must be left alone, if it is a sound file that this program does not understand."""
     complete: bool = False
-    """Whether SQLite could read all records, so that what is not there was not there before either."""
+    """Whether SQLite could read all records, so a missing record never existed."""
     sound: bool = False
-    """Whether nothing but single sessions is damaged, so that the list of sessions can be believed."""
+    """Whether only single sessions are damaged, so the list of sessions can be trusted."""
     list_read: bool = False
     """Whether SQLite could read the list of sessions."""
     owners: dict[int, SessionId] = attrs.field(factory=dict)
-    """For each session as the tables number them, the id that its records prove."""
+    """For each session number in the tables, the id that its records prove."""
 
     names: dict[SessionId, str] = attrs.field(factory=dict)
-    """What sessions are called in the list; it may be damaged."""
+    """The names of sessions in the list, which may be damaged."""
 
     def sessions(self) -> list[tuple[SessionId, int, bool]]:
-        """Return the sessions of which anything is known, oldest first.
+        """Return all sessions with any known data, oldest first.
 
-        With each, how many records it should have, and whether somebody says so: else there may have been more.
+        Each comes with how many records it should have, and whether that is certain: if not, there may have been more.
         """
         return [
             (session_id, last_n, bool(is_listed))
@@ -94,7 +94,7 @@ class Harvest:
         return self.scratch.execute("SELECT 1 FROM event LIMIT 1").fetchone() is None
 
     def events(self, session_id: SessionId) -> Iterator[EventRow]:
-        """Return the readable records of a session in order; there may be holes."""
+        """Return the readable records of a session in order; there may be gaps."""
         rows = self.scratch.execute(
             "SELECT n, written_as, payload, links FROM event WHERE session_id = ? ORDER BY n", (session_id,)
         )
@@ -114,7 +114,7 @@ class Harvest:
         return row[0] if row is not None else None
 
     def leaves(self, digests: Collection[str]) -> dict[str, bytes]:
-        """Return those of these parts of executors' states that were found, whoever had them."""
+        """Return those of these leaves of executor states that were found, in any session."""
         found: dict[str, bytes] = {}
         for digest in digests:
             row = self.scratch.execute("SELECT data FROM leaf WHERE digest = ?", (raw_digest(digest),)).fetchone()
@@ -123,11 +123,11 @@ class Harvest:
         return found
 
     def values(self) -> Iterator[tuple[Any, ...]]:
-        """Return what extensions keep, as rows of the table."""
+        """Return the values of extensions, as rows of the table."""
         return self.scratch.execute("SELECT owner, key, value, checksum FROM kv ORDER BY owner, key")
 
     def add(self, row: Row) -> None:
-        """Take a row in, once."""
+        """Add a row, once."""
         match row:
             case EventRow():
                 self.scratch.execute(
@@ -228,7 +228,7 @@ def _look_at_schema(harvest: Harvest, db: sqlite3.Connection) -> bool:
     if has_right_schema(db):
         return True
     harvest.problems.append("the description of the tables is damaged")
-    # One that is damaged still has most of what we wrote; another program's, or a newer one's, has not.
+    # A damaged file still has most of our schema; a file of another or a newer program does not.
     known = {row[1] for row in expected}
     if found and len(known.intersection(row[1] for row in found)) < len(known) // 2:
         harvest.foreign = "it is a database of another program"

@@ -1,7 +1,7 @@
 """The bytes of a store file: the header of the database, and the write-ahead log beside it. Pure.
 
-SQLite believes the log up to the first frame whose checksum does not fit, and says nothing about what follows. Each
-frame's checksum goes on from the one before, which is written down too, so frames after a damaged one can be judged.
+SQLite trusts the log up to the first frame with a wrong checksum, and ignores what follows. Each frame's checksum
+continues from the previous one, which is stored too, so frames after a damaged one can still be verified.
 """
 
 import struct
@@ -23,7 +23,7 @@ _MASK = 0xFFFFFFFF
 
 
 def page_size_of(head: bytes) -> int | None:
-    """Return the size of pages as the header has it; None if it cannot be true."""
+    """Return the page size from the header; None if it is impossible."""
     if len(head) < HEADER_BYTES:
         return None
     (size,) = struct.unpack_from(">H", head, 16)
@@ -32,9 +32,9 @@ def page_size_of(head: bytes) -> int | None:
 
 
 def header_faults(head: bytes) -> Iterator[str]:
-    """Say what in the first 100 bytes of a store file is not as this program writes it.
+    """Yield what in the first 100 bytes of a store file is not as this program writes it.
 
-    Some of it SQLite minds only when it comes to writing, and some it takes as it is.
+    SQLite notices some of these faults only when it writes, and accepts others as they are.
     """
     if len(head) < HEADER_BYTES:
         yield f"the file has only {len(head)} bytes"
@@ -64,7 +64,7 @@ def header_faults(head: bytes) -> Iterator[str]:
 
 @attrs.frozen(kw_only=True)
 class WriteAheadLog:
-    """What a log holds.
+    """The content of a log.
 
     Attributes:
         page_size: The size of its pages.
@@ -90,13 +90,13 @@ class _WalFrame:
 
 
 def read_log(data: bytes, page_size: int | None) -> WriteAheadLog | None:
-    """Read a write-ahead log; `page_size` is that of the database, in case the log does not tell."""
+    """Read a write-ahead log; `page_size` is that of the database, in case the log does not say."""
     if len(data) <= _WAL_HEADER.size:
         return None
     magic, _, own_page_size, _, salt_1, salt_2, sum_1, sum_2 = _WAL_HEADER.unpack_from(data)
     order = ">" if magic & 1 else "<"
     if magic & ~1 != _WAL_MAGIC or _checksum(order, data[:24], 0, 0) != (sum_1, sum_2):
-        # SQLite takes no notice of such a log. The frames can still tell which of them belong together.
+        # SQLite ignores such a log, but the frames still show which of them belong together.
         frames = list(_frames(data, page_size)) if page_size is not None else []
         salts = Counter(frame.salts for frame in frames).most_common(1)
         return _log(page_size or 0, [], [frame for frame in frames if frame.salts == salts[0][0]])

@@ -1,12 +1,12 @@
-"""Records found in the raw pages of a store file, whatever has become of the tables around them. Pure.
+"""Find records in the raw pages of a store file, however damaged the tables around them are. Pure.
 
-Neither the tree of pages nor the list of cells within a page is used: every place that looks like the beginning of a
-record of one of our tables is tried, and what is found there has to prove itself. So a flipped bit costs the record it
-hits and no other. What a record needs to be read is only its own header, which tells its length, and for a long record
-the chain of its overflow pages.
+Neither the tree of pages nor the list of cells within a page is used: every position that looks like the beginning of a
+record of one of our tables is tried, and the record found there has to prove itself. So a flipped bit costs the record
+it hits and no other. Reading a record needs only its own header, which gives its length, and for a long record the
+chain of its overflow pages.
 
 An event proves itself by its checksum, which covers the session id in its own payload, its number and all its bytes; a
-blob, and a leaf of an executor's state, by its digest. What was deleted does not come back: the store overwrites it.
+blob, and a leaf of an executor's state, by its digest. Deleted data does not come back: the store overwrites it.
 """
 
 import re
@@ -23,7 +23,7 @@ from session_core.storage import executor_state
 from session_core.storage.records import DamagedRecord, checksum, decompress_payload, digest_of
 
 Page = Callable[[int], bytes | None]
-"""Gives a page by its number, counted from 1; None if there is none."""
+"""Returns a page by its number, counted from 1; None if there is none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +64,7 @@ class LeafRow:
 
 @attrs.frozen(kw_only=True)
 class ListedRow:
-    """A row of `session`. It proves nothing, and only tells how many records a session should have."""
+    """A row of `session`. It proves nothing, and only says how many records a session should have."""
 
     session_id: SessionId
     last_n: int
@@ -84,7 +84,7 @@ _owner = msgspec.json.Decoder(_Owner).decode
 
 
 def parse_owner(payload: object) -> SessionId | None:
-    """Return the session that an encoded event says it belongs to."""
+    """Return the session that an encoded event names as its own."""
     if not isinstance(payload, bytes):
         return None
     try:
@@ -176,7 +176,7 @@ def _types(page: bytes, start: int) -> list[int] | None:
 
 
 def _maker(types: list[int] | None) -> Callable[[list[Any]], Row | None] | None:
-    """Tell by the types of its columns which table a record may belong to."""
+    """Choose by the types of its columns which table a record may belong to."""
     match types:
         case [0, session, n, written_as, crc, payload, links] if (
             _INTEGERS.issuperset((session, n, written_as, crc))
@@ -213,7 +213,7 @@ def _size(kind: int) -> int:
 
 
 def _whole_record(page: bytes, start: int, size: int, page_at: Page, usable: int, *, most: int) -> bytes | None:
-    """Gather a record from its page, where at most so much of it lies, and its overflow pages."""
+    """Assemble a record from its page, which holds at most `most` bytes of it, and its overflow pages."""
     if size > limits.MAX_RECORD_BYTES:
         return None
     local = _local_size(size, usable, most)
@@ -238,7 +238,7 @@ def _whole_record(page: bytes, start: int, size: int, page_at: Page, usable: int
 
 
 def _local_size(size: int, usable: int, most: int) -> int:
-    """Return how much of a record lies in its own page, by the rules of the file format."""
+    """Return how much of a record is in its own page, by the rules of the file format."""
     if size <= most:
         return size
     least = (usable - 12) * 32 // 255 - 23

@@ -185,7 +185,7 @@ async def test_a_running_server(
     version: str, read_only: str | None, expected: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server of another version, and one that cannot save, are told from one that is well."""
-    status = sc.ServiceStatus(
+    status = sc.wire.ServiceStatus(
         version=version,
         pid=7,
         epoch=sc.Epoch("e"),
@@ -240,21 +240,21 @@ def test_extensions_that_do_not_run(home: Path, capfd: Said) -> None:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (sc.Bubblewrap(path="/usr/bin/bwrap"), "ok"),
-        (sc.Bubblewrap(path="/usr/bin/bwrap", stops_namespaces=False), "warning"),
-        (sc.NoBubblewrap(reason="it is not installed"), "warning"),
+        (sc.setup.Bubblewrap(path="/usr/bin/bwrap"), "ok"),
+        (sc.setup.Bubblewrap(path="/usr/bin/bwrap", stops_namespaces=False), "warning"),
+        (sc.setup.NoBubblewrap(reason="it is not installed"), "warning"),
     ],
 )
 async def test_the_sandbox(
-    found: sc.Bubblewrap | sc.NoBubblewrap, expected: str, monkeypatch: pytest.MonkeyPatch
+    found: sc.setup.Bubblewrap | sc.setup.NoBubblewrap, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether commands can be confined is told, and what that means."""
 
-    async def find() -> sc.Bubblewrap | sc.NoBubblewrap:
+    async def find() -> sc.setup.Bubblewrap | sc.setup.NoBubblewrap:
         await trio.lowlevel.checkpoint()
         return found
 
-    monkeypatch.setattr(sc, "find_bubblewrap", find)
+    monkeypatch.setattr(sc.setup, "find_bubblewrap", find)
     assert expected == (await system_checks.check_sandbox({}))[0].state
 
 

@@ -17,6 +17,7 @@ from frontends.commands.export.html import POLICY, STYLE, HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
 from frontends.commands.export.paragraphs import DocumentPassage, passages
 from frontends.shared.sanitise import sanitise
+from session_core.vocabulary.frozen import Rope
 from session_core.vocabulary.messages import PartKind
 from session_core.vocabulary.sessions import ForkOrigin
 from tests.frontends._hostile import hostile_strings
@@ -29,8 +30,8 @@ CALL = sc.CallId("call")
 
 
 def arguments(text: str) -> sc.JsonObject:
-    return sc.decode(
-        sc.encode({"key": text.encode("utf-8", "replace").decode(), "deep": [{"x": [1, None]}]}), sc.JsonObject
+    return sc.wire.decode(
+        sc.wire.encode({"key": text.encode("utf-8", "replace").decode(), "deep": [{"x": [1, None]}]}), sc.JsonObject
     )
 
 
@@ -102,7 +103,7 @@ def pieces(document: Document, message: sc.Message, text: str = "x") -> Iterator
     yield from document.head()
     yield from document.message(message, 3)
     kinds: tuple[PartKind, ...] = ("tool_call", "thinking")
-    partial = [sc.PartialPart(kind=kind, text=sc.Rope(text), tool_name=text) for kind in kinds]
+    partial = [sc.PartialPart(kind=kind, text=Rope(text), tool_name=text) for kind in kinds]
     started = sc.LiveTool(call_id=CALL, name=text, arguments=arguments("x"), started_at=0)
     yield from document.render_partial(
         sc.PartialMessage(
@@ -280,7 +281,7 @@ def test_keys_are_masked(write: Callable[..., str]) -> None:
 
 def test_keys_of_the_configuration_are_masked() -> None:
     """A key that is known here is masked whatever it looks like."""
-    assert "use *** now" == TextCleaner(secrets=(sc.Secret("hunter22-hunter"),)).text("use hunter22-hunter now")
+    assert "use *** now" == TextCleaner(secrets=(sc.setup.Secret("hunter22-hunter"),)).text("use hunter22-hunter now")
 
 
 @given(text=st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b]P[\n\t\u3164\ufe00\u202e\u00ad\x07"))))

@@ -106,8 +106,10 @@ def test_one_that_is_known_by_name(home: Path, tmp_path: Path, monkeypatch: pyte
 def test_a_fault_is_told_once_and_whole() -> None:
     """What several steps have seen stands there once, below the table, neither cut nor escaped."""
     seen = "she said: größer… " * 20 + "the end"
-    steps = [sc.ConformanceStep(name=name, outcome="failed", expected="e", seen=seen) for name in ("one", "two")]
-    report = sc.ConformanceReport(target="t", steps=tuple(steps))
+    steps = [
+        sc.extensions.ConformanceStep(name=name, outcome="failed", expected="e", seen=seen) for name in ("one", "two")
+    ]
+    report = sc.extensions.ConformanceReport(target="t", steps=tuple(steps))
 
     told = report_lines(Style(), report, width=100)
 
@@ -117,8 +119,8 @@ def test_a_fault_is_told_once_and_whole() -> None:
 def test_foreign_text_is_made_inert() -> None:
     """What an extension says drives no terminal, wherever in the report it stands."""
     evil = "\x1b]0;owned\x07\x1b[2Jbad\r\n\u202e"
-    step = sc.ConformanceStep(name=evil, outcome="failed", expected=evil, seen=evil)
-    report = sc.ConformanceReport(target=evil, name=evil, version=evil, steps=(step,), stderr=(evil,))
+    step = sc.extensions.ConformanceStep(name=evil, outcome="failed", expected=evil, seen=evil)
+    report = sc.extensions.ConformanceReport(target=evil, name=evil, version=evil, steps=(step,), stderr=(evil,))
 
     told = "\n".join(report_lines(Style(), report, width=100))
 

@@ -97,7 +97,7 @@ def test_nobody_to_ask(home: Path, alone: Path, capfd: Said) -> None:
     assert 2 == session_core("ext", "trust", "gate")
     assert "ext trust asks first, and there is no terminal to ask on" in capfd.readouterr().err
     assert {"user gate": "no_consent"} == states(home, alone)
-    assert not (home / sc.CONSENT_FILE).exists()
+    assert not (home / sc.extensions.CONSENT_FILE).exists()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_somebody_is_shown(home: Path, alone: Path) -> None:
         "  sandbox     it asks for one, network to example.org, memory 1024 MiB",
         f"  program     only with the SHA-256 {'ab' * 32}",
         "  brings      skills in skills",
-        f"  files       SHA-256 of all of them {sc.compute_digest(folder).whole}",
+        f"  files       SHA-256 of all of them {sc.extensions.compute_digest(folder).whole}",
         f"  extension.toml  {(folder / 'extension.toml').stat().st_size} bytes",
         "  link -> program.py",
         "  program.py  6 bytes",
@@ -436,7 +436,7 @@ def test_a_damaged_file_of_consents(home: Path, capfd: Said) -> None:
     """If it cannot be read nothing runs, and that is said."""
     make_extension(home / "extensions", "gate")
     session_core("ext", "trust", "gate", "--yes")
-    (home / sc.CONSENT_FILE).write_text("{", encoding="utf-8")
+    (home / sc.extensions.CONSENT_FILE).write_text("{", encoding="utf-8")
 
     assert 0 == session_core("ext", "list")
     told = capfd.readouterr()

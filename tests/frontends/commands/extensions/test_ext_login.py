@@ -62,7 +62,9 @@ def test_logging_in_and_out(home: Path, capfd: Said) -> None:
     assert "secret" not in told.err
     assert 0 == session_core("sessions", "--json")
     assert "" == capfd.readouterr().out
-    assert ["words"] == [each.provider for each in sc.CredentialFile(home / sc.CREDENTIALS_FILE).all()]
+    assert ["words"] == [
+        each.provider for each in sc.extensions.CredentialFile(home / sc.extensions.CREDENTIALS_FILE).all()
+    ]
 
     assert 2 == session_core("ext", "logout", "gate/wrods")
     assert "nobody is logged in to 'wrods' of gate; there is a login to gate/words" in capfd.readouterr().err

@@ -33,7 +33,7 @@ def test_the_last_lines(home: Path, capfd: Said) -> None:
 
 async def test_what_the_host_writes(home: Path, capfd: Said) -> None:
     """The log that a host keeps is the one that is printed."""
-    log = sc.ExtensionLog(log_file(home, "gate"), now=lambda: 0)
+    log = sc.extensions.ExtensionLog(log_file(home, "gate"), now=lambda: 0)
     log.note("stderr", "out of paper")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.write_lines)
@@ -101,8 +101,8 @@ def test_those_of_a_project_have_logs_of_their_own(
     monkeypatch.chdir(project)
     session_core("trust", "--yes")
     session_core("ext", "trust", str(lies), "--yes")
-    places = sc.build_search_paths(home, project, {}, trusted=True)
-    found = sc.discover_in(places, sc.Consents(home / sc.CONSENT_FILE)).find("gate")
+    places = sc.extensions.build_search_paths(home, project, {}, trusted=True)
+    found = sc.extensions.discover_in(places, sc.extensions.Consents(home / sc.extensions.CONSENT_FILE)).find("gate")
     assert found is not None
     write(home, found.owner, "of the project\n")
     write(home, "gate", "of the user\n")

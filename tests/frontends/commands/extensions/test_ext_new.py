@@ -49,21 +49,21 @@ async def test_what_is_made_works_at_once(template: str, work: Path) -> None:
     assert {f"{module}.py", f"test_{module}.py", *FILES} == set(texts)
     assert {} == {file: found for file, text in texts.items() if (found := re.findall(r"@[A-Z]+@", text))}
     assert [] == [file for file, text in texts.items() if file.endswith(".py") and len(text.splitlines()) >= LONGEST]
-    manifest = sc.read_manifest(folder)
+    manifest = sc.extensions.read_manifest(folder)
     assert (name, frozenset(KINDS[template].capabilities), ()) == (
         manifest.name,
         manifest.capabilities.enabled,
         manifest.remarks,
     )
-    before = sc.compute_digest(folder)
+    before = sc.extensions.compute_digest(folder)
 
     # No plugin that happens to be installed is needed, and none slows it down.
     env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # or nothing could be left behind
-    reports: list[sc.ConformanceReport] = []
+    reports: list[sc.extensions.ConformanceReport] = []
 
     async def check() -> None:
-        reports.append(await sc.check_extension(folder))
+        reports.append(await sc.extensions.check_extension(folder))
 
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
@@ -73,7 +73,7 @@ async def test_what_is_made_works_at_once(template: str, work: Path) -> None:
     assert 0 == tested.returncode, tested.stdout.decode()
     assert re.search(rb"^[2-9] passed in ", tested.stdout, re.MULTILINE), tested.stdout.decode()
     assert ([], 0) == ([*reports[0].failures], reports[0].counts["warned"])
-    assert before == sc.compute_digest(folder)
+    assert before == sc.extensions.compute_digest(folder)
 
 
 def test_what_to_type_next(home: Path, work: Path, capfd: Said) -> None:

@@ -10,7 +10,7 @@ import session_core as sc
 from frontends.commands.run.approval_text import (
     LONGEST_LINE,
     MOST_LINES,
-    find_asking_helper,
+    find_asking_subagent,
     format_question,
     preview_lines,
 )
@@ -145,12 +145,14 @@ def test_who_asks() -> None:
     state = sc.SessionState(session_id=sc.SessionId("ses_parent"))
     theirs = attrs.evolve(APPROVAL, session_id=CHILD)
 
-    assert find_asking_helper(state, APPROVAL) is None
-    assert "helper 89abcdef" == find_asking_helper(state, theirs)
+    assert find_asking_subagent(state, APPROVAL) is None
+    assert "subagent 89abcdef" == find_asking_subagent(state, theirs)
     state.tools = (tool,)
-    called = find_asking_helper(state, theirs)
-    assert 'helper 89abcdef "count words"' == called
-    assert format_question(PLAIN, theirs, called).text.startswith('? helper 89abcdef "count words" asks. Allow shell: ')
+    called = find_asking_subagent(state, theirs)
+    assert 'subagent 89abcdef "count words"' == called
+    assert format_question(PLAIN, theirs, called).text.startswith(
+        '? subagent 89abcdef "count words" asks. Allow bash: '
+    )
 
 
 class Showing(scripted.ScriptedTool):

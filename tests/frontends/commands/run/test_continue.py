@@ -154,23 +154,25 @@ async def test_ctrl_c_before_a_turn_goes_on(paper: StandardStreams, autojump_clo
 async def test_settings_of_the_home(home: Path) -> None:
     """What the home says about old sessions is heeded, but not when an archived one is just being gone on with."""
     configure(home, "[retention]\ndelete_archived_after_days = 30\n")
-    asked = sc.Retention(delete_archived_after_days=30)
+    asked = sc.maintenance.Retention(delete_archived_after_days=30)
 
-    async def retention(known: ContinuedSession | None) -> sc.Retention:
+    async def retention(known: ContinuedSession | None) -> sc.maintenance.Retention:
         options = RunOptions(prompt="x", home=home, cwd="/")
         async with open_agent(build_agent_request(options, known), progress=False) as agent:
             return agent.service.retention
 
     assert asked == await retention(None)
     assert asked == await retention(ContinuedSession(summary=summary("ses_a"), short="a"))
-    assert sc.Retention() == await retention(ContinuedSession(summary=summary("ses_a", archived=True), short="a"))
+    assert sc.maintenance.Retention() == await retention(
+        ContinuedSession(summary=summary("ses_a", archived=True), short="a")
+    )
 
 
 async def test_wrong_settings_are_named(home: Path) -> None:
     """A mistake in the settings is told before anything runs; a home that is not there yet has none."""
     asked = build_agent_request(RunOptions(prompt="x", home=home, cwd="/", keeps=False), None)
     async with open_agent(asked, progress=False) as agent:
-        assert sc.Retention() == agent.service.retention
+        assert sc.maintenance.Retention() == agent.service.retention
     configure(home, "[retention]\nfor_ever = 1\n")
     with pytest.raises(sc.InvalidInput, match="for_ever"):
         async with open_agent(asked, progress=False):

@@ -7,9 +7,9 @@ from frontends.arguments import UsageError
 from frontends.commands.run.prompt_kind import UnusedExtension, is_for_model, read_prompt
 
 COMMANDS = (
-    sc.ExtensionCommand(extension="git", name="commit", description="commits\x1b[31m what is there"),
-    sc.ExtensionCommand(extension="git", name="push"),
-    sc.ExtensionCommand(extension="notes", name="push"),
+    sc.extensions.ExtensionCommand(extension="git", name="commit", description="commits\x1b[31m what is there"),
+    sc.extensions.ExtensionCommand(extension="git", name="push"),
+    sc.extensions.ExtensionCommand(extension="notes", name="push"),
 )
 
 
@@ -20,30 +20,30 @@ def is_there(path: str) -> bool:
 @pytest.mark.parametrize(
     ("prompt", "meant"),
     [
-        ("/commit", sc.TypedCommand(extension="git", name="commit")),
-        ("/notes.push all  of it ", sc.TypedCommand(extension="notes", name="push", arguments="all  of it")),
-        ("!ls -l", sc.TypedShellLine(line="ls -l")),
-        ("!!ls", sc.TypedMessage(text="!ls")),
-        ("//commit it", sc.TypedMessage(text="/commit it")),
-        ("//nothing it", sc.TypedMessage(text="/nothing it")),
-        ("//etc is a folder", sc.TypedMessage(text="/etc is a folder")),
-        ("//etc/hosts is a file", sc.TypedMessage(text="//etc/hosts is a file")),
-        ("hello /commit", sc.TypedMessage(text="hello /commit")),
-        ("/etc/hosts is empty", sc.TypedMessage(text="/etc/hosts is empty")),
-        ("/etc is empty", sc.TypedMessage(text="/etc is empty")),
-        ("/ is full", sc.TypedMessage(text="/ is full")),
-        ("/* a comment */", sc.TypedMessage(text="/* a comment */")),
-        ("// a comment", sc.TypedMessage(text="// a comment")),
-        ("/usr/bin: what is there?", sc.TypedMessage(text="/usr/bin: what is there?")),
-        ("/50% of it", sc.TypedMessage(text="/50% of it")),
+        ("/commit", sc.extensions.TypedCommand(extension="git", name="commit")),
+        ("/notes.push all  of it ", sc.extensions.TypedCommand(extension="notes", name="push", arguments="all  of it")),
+        ("!ls -l", sc.extensions.TypedShellLine(line="ls -l")),
+        ("!!ls", sc.extensions.TypedMessage(text="!ls")),
+        ("//commit it", sc.extensions.TypedMessage(text="/commit it")),
+        ("//nothing it", sc.extensions.TypedMessage(text="/nothing it")),
+        ("//etc is a folder", sc.extensions.TypedMessage(text="/etc is a folder")),
+        ("//etc/hosts is a file", sc.extensions.TypedMessage(text="//etc/hosts is a file")),
+        ("hello /commit", sc.extensions.TypedMessage(text="hello /commit")),
+        ("/etc/hosts is empty", sc.extensions.TypedMessage(text="/etc/hosts is empty")),
+        ("/etc is empty", sc.extensions.TypedMessage(text="/etc is empty")),
+        ("/ is full", sc.extensions.TypedMessage(text="/ is full")),
+        ("/* a comment */", sc.extensions.TypedMessage(text="/* a comment */")),
+        ("// a comment", sc.extensions.TypedMessage(text="// a comment")),
+        ("/usr/bin: what is there?", sc.extensions.TypedMessage(text="/usr/bin: what is there?")),
+        ("/50% of it", sc.extensions.TypedMessage(text="/50% of it")),
     ],
 )
-def test_what_is_meant(prompt: str, meant: sc.TypedInput) -> None:
+def test_what_is_meant(prompt: str, meant: sc.extensions.TypedInput) -> None:
     """Commands and shell lines are known by their first word; paths, comments and doubled marks are messages."""
     assert meant == read_prompt(prompt, COMMANDS, is_there=is_there)
 
 
-def refusal(prompt: str, commands: tuple[sc.ExtensionCommand, ...] = COMMANDS) -> UsageError:
+def refusal(prompt: str, commands: tuple[sc.extensions.ExtensionCommand, ...] = COMMANDS) -> UsageError:
     with pytest.raises(UsageError) as refused:
         read_prompt(prompt, commands, is_there=is_there)
     return refused.value

@@ -257,8 +257,8 @@ async def test_json_after_a_lag_still_folds(autojump_clock: trio.testing.MockClo
 
     lines = out.text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith('{"type":"session_snapshot"')]
-    snapshot = sc.decode(lines[starts[-1]], sc.SessionSnapshot)
-    events = [sc.decode(line, sc.SessionEvent) for line in lines[starts[-1] + 1 :]]
+    snapshot = sc.wire.decode(lines[starts[-1]], sc.SessionSnapshot)
+    events = [sc.wire.decode(line, sc.SessionEvent) for line in lines[starts[-1] + 1 :]]
     assert (0, 2) == (code, len(starts))
     assert final == sc.fold(snapshot, events)
 

@@ -19,12 +19,13 @@ from frontends.commands.run.conversation import InteractionOptions
 from frontends.commands.run.run import RunOptions, converse
 from frontends.commands.run.stdin import PromptInput, read_prompt_input
 from frontends.shared.streams import StandardStreams
+from session_core.config.rules import PermissionRule
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
 from tests.frontends._paper import NoSignals, Paper, config, written
 from tests.frontends._program import program
 
-SHAPE = sc.decode(b'{"type":"object","required":["bugs"]}', sc.JsonObject)
+SHAPE = sc.wire.decode(b'{"type":"object","required":["bugs"]}', sc.JsonObject)
 
 
 def edits() -> scripted.ScriptedTool:
@@ -71,16 +72,16 @@ async def test_nobody_is_asked(approve: Approve, sentence: str, autojump_clock: 
         ("never", "auto_edit", (), True),
         ("rules", "auto_edit", (), False),
         ("rules", "full", (), False),
-        ("rules", "full", (sc.PermissionRule(decision="allow", tool="edit"),), True),
-        ("rules", "ask_writes", (sc.PermissionRule(decision="allow", tool="edit"),), True),
-        ("never", "ask_writes", (sc.PermissionRule(decision="allow", tool="edit"),), True),
-        ("never", "full", (sc.PermissionRule(decision="deny", tool="edit"),), False),
+        ("rules", "full", (PermissionRule(decision="allow", tool="edit"),), True),
+        ("rules", "ask_writes", (PermissionRule(decision="allow", tool="edit"),), True),
+        ("never", "ask_writes", (PermissionRule(decision="allow", tool="edit"),), True),
+        ("never", "full", (PermissionRule(decision="deny", tool="edit"),), False),
     ],
 )
 async def test_rules_alone_allow_changes(
     approve: Approve,
     mode: sc.PermissionMode,
-    rules: tuple[sc.PermissionRule, ...],
+    rules: tuple[PermissionRule, ...],
     ran: bool,  # noqa: FBT001 - given by parametrize
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -121,7 +122,7 @@ async def test_a_no_of_ones_own_is_no_failure() -> None:
 
 async def test_a_denial_that_was_missed_still_counts(autojump_clock: trio.testing.MockClock) -> None:
     """A display that fell behind learns from the next snapshot that something was denied."""
-    rules = (sc.PermissionRule(decision="deny", tool="edit"),)
+    rules = (PermissionRule(decision="deny", tool="edit"),)
     provider = scripted.ScriptedProvider(
         scripted.tool_call("edit", {}), scripted.text(*"a long answer " * 20), scripted.text("unused")
     )

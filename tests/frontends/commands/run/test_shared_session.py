@@ -72,8 +72,8 @@ async def test_a_failure_of_others_is_not_our_end(manners: InteractionOptions, a
     if manners.json:
         lines = shared.out.splitlines()
         folded = sc.fold(
-            sc.decode(lines[0].encode(), sc.SessionSnapshot),
-            [sc.decode(each.encode(), sc.SessionEvent) for each in lines[1:]],
+            sc.wire.decode(lines[0].encode(), sc.SessionSnapshot),
+            [sc.wire.decode(each.encode(), sc.SessionEvent) for each in lines[1:]],
         )
         assert ("Ours.", ()) == (folded.transcript[-1].text, folded.queue)
     else:

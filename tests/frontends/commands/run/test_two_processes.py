@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
 
 import session_core as sc
@@ -98,6 +99,7 @@ async def test_beside_a_running_process_and_after_its_death(home: Path, tmp_path
     assert (await kept_sessions(home))["numbers"].activity == sc.Activity(name="idle")
 
 
+@pytest.mark.slow
 async def test_an_interrupted_turn_goes_on_without_a_word(home: Path, tmp_path: Path) -> None:
     """`run --continue` without a prompt lets the model go on where a killed process left it."""
     here = str(tmp_path)

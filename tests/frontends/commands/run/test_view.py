@@ -319,7 +319,7 @@ def test_a_helper_from_its_beginning_to_its_end() -> None:
         ev.ToolCallFinished(result=ended),
     )
 
-    called = 'helper 89abcdef "count words"'
+    called = 'subagent 89abcdef "count words"'
     assert {"out": "", "err": f"● {called} has begun\n✓ {called} success: There are 7.\n"} == texts(pieces)
 
 
@@ -336,7 +336,7 @@ def test_a_helper_and_a_plan_after_a_lag() -> None:
         screen.catch_up(snapshot_of(*events), 3)
     said = texts(screen.take_pieces())["err"]
 
-    assert (1, 1) == (said.count('● helper 89abcdef "count" has begun'), said.count("Plan: 1 of 2 done"))
+    assert (1, 1) == (said.count('● subagent 89abcdef "count" has begun'), said.count("Plan: 1 of 2 done"))
 
 
 def test_summaries_and_restored_files_are_told() -> None:

@@ -59,7 +59,7 @@ def test_what_the_protocol_says() -> None:
 
 def snapshot_of(protocol: str) -> sc.SessionSnapshot:
     """The state of a new session that has this protocol."""
-    state = sc.SessionState(session_id=sc.SessionId("ses_test"), protocol=sc.ProtocolRecord(name=protocol))
+    state = sc.SessionState(session_id=sc.SessionId("ses_test"), protocol=sc.protocols.ProtocolRecord(name=protocol))
     return state.snapshot(sc.Cursor(epoch=sc.Epoch("e"), seq=0))
 
 

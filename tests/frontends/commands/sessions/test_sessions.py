@@ -50,8 +50,8 @@ async def test_quiet_and_json_stay_as_they_are(home: Path) -> None:
     """With --quiet nothing is said about keeping; with --json the first line is the snapshot as ever."""
     quiet = await program("run", "--quiet", "--cwd", "/", "count to 3")
     lines = (await program("run", "--json", "--session", "count to 3", "count to 2")).out.splitlines()
-    snapshot = sc.decode(lines[0], sc.SessionSnapshot)
-    final = sc.fold(snapshot, [sc.decode(line, sc.SessionEvent) for line in lines[1:]])
+    snapshot = sc.wire.decode(lines[0], sc.SessionSnapshot)
+    final = sc.fold(snapshot, [sc.wire.decode(line, sc.SessionEvent) for line in lines[1:]])
 
     assert Ended(0, "1 2 3 Done.\n", "") == quiet
     assert ["count to 3", "1 2 3 Done."] == [message.text for message in snapshot.messages]
@@ -86,11 +86,11 @@ def test_json_lines(home: Path, capfd: Said) -> None:
     """`--json` gives summaries, hits and the state as the codec writes them, for scripts to read."""
     one, two = keep(home, "count to 1", "count to 2")
     session_core("sessions", "--json")
-    summaries = [sc.decode(line, sc.SessionSummary) for line in capfd.readouterr().out.splitlines()]
+    summaries = [sc.wire.decode(line, sc.SessionSummary) for line in capfd.readouterr().out.splitlines()]
     session_core("sessions", "--json", "--search", "done")
-    hits = [sc.decode(line, sc.replies.SearchHit) for line in capfd.readouterr().out.splitlines()]
+    hits = [sc.wire.decode(line, sc.replies.SearchHit) for line in capfd.readouterr().out.splitlines()]
     session_core("show", "--json", one)
-    snapshot = sc.decode(capfd.readouterr().out, sc.SessionSnapshot)
+    snapshot = sc.wire.decode(capfd.readouterr().out, sc.SessionSnapshot)
 
     assert [two, one] == [each.session_id for each in summaries]
     assert {one, two} == {each.session_id for each in hits}

@@ -128,11 +128,11 @@ def test_a_task_must_be_named(capfd: Said) -> None:
 
 def test_findings_with_what_to_do() -> None:
     """What was found is told with its session, safe to print, and below those that need the same, once, what to do."""
-    one = sc.StoreFinding(
+    one = sc.maintenance.StoreFinding(
         severity="error", session_id=sc.SessionId("ses_1"), what="record 2\x1b[31m is gone", advice="rebuild"
     )
-    odd = sc.StoreFinding(severity="warning", session_id=None, what="odd", advice="nothing")
-    two = sc.StoreFinding(severity="error", session_id=None, what="worse", advice="rebuild")
+    odd = sc.maintenance.StoreFinding(severity="warning", session_id=None, what="odd", advice="nothing")
+    two = sc.maintenance.StoreFinding(severity="error", session_id=None, what="worse", advice="rebuild")
 
     assert [
         "✗ ses_1: record 2 is gone",
@@ -145,7 +145,7 @@ def test_findings_with_what_to_do() -> None:
 
 def test_a_rebuild_that_found_nothing_wrong() -> None:
     """A rebuild of a sound store says so, and names no file that was kept."""
-    report = sc.RebuildReport(sessions=1, events=5, repaired=(), lost=(), set_aside=None)
+    report = sc.maintenance.RebuildReport(sessions=1, events=5, repaired=(), lost=(), set_aside=None)
 
     assert [
         "✓ nothing was wrong; everything was made anew all the same",
@@ -155,7 +155,7 @@ def test_a_rebuild_that_found_nothing_wrong() -> None:
 
 def test_a_rebuild_names_what_it_kept() -> None:
     """What was repaired, what is lost, with short ids, and where old things are kept is all told."""
-    report = sc.RebuildReport(
+    report = sc.maintenance.RebuildReport(
         sessions=0,
         events=0,
         repaired=("a",),
@@ -176,7 +176,7 @@ def test_a_rebuild_names_what_it_kept() -> None:
 
 def test_a_table_of_figures() -> None:
     """Every figure has its line, long names are cut, and an empty store has no times to tell."""
-    figures = sc.StoreStatistics(
+    figures = sc.maintenance.StoreStatistics(
         sessions=1_200,
         archived=3,
         running=1,

@@ -7,6 +7,7 @@ import session_core as sc
 from frontends.commands.sessions.transcript import TranscriptFormat, head_lines, message_lines, tail_lines
 from frontends.shared.figures import clock_time
 from frontends.shared.style import Style
+from session_core.vocabulary.frozen import Rope
 from tests.frontends._kept import NOW
 
 SETTING = TranscriptFormat(style=Style(), now=NOW, width=80)
@@ -148,9 +149,9 @@ def test_an_answer_being_written() -> None:
         model="demo",
         started_at=NOW,
         parts=(
-            sc.PartialPart(kind="thinking", text=sc.Rope("hm")),
-            sc.PartialPart(kind="text", text=sc.Rope("1 2 ")),
-            sc.PartialPart(kind="tool_call", text=sc.Rope('{"pa')),
+            sc.PartialPart(kind="thinking", text=Rope("hm")),
+            sc.PartialPart(kind="text", text=Rope("1 2 ")),
+            sc.PartialPart(kind="tool_call", text=Rope('{"pa')),
         ),
     )
     tool = sc.LiveTool(call_id=CALL, name="look", arguments=ARGUMENTS, started_at=NOW)

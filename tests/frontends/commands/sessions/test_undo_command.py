@@ -35,8 +35,8 @@ async def work(home: Path, folder: Path) -> sc.SessionId:
     provider = scripted.ScriptedProvider(
         write("b.txt", "made\n"), scripted.text("One."), write("c.txt", "made too\n"), scripted.text("Two.")
     )
-    place = sc.current_environment(home, str(folder))
-    async with sc.open_setup(
+    place = sc.setup.current_environment(home, str(folder))
+    async with sc.setup.open_setup(
         place, flags={"permission_mode": "full", "model": "demo"}, store=sc.SqliteStore(home)
     ) as setup:
         config = attrs.evolve(setup.service, models={"m": provider}, default_model="m")

@@ -7,7 +7,7 @@ import pytest
 
 from frontends.commands.settings.configuration import ConfigFindings, find_problems, setting_lines, value_text
 from frontends.shared.style import Style
-from session_core import (
+from session_core.setup import (
     ConfigInvalid,
     ShownSetting,
     TrustStore,

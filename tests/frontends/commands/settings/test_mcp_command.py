@@ -121,9 +121,9 @@ async def test_no_servers(home: Path) -> None:
     assert not await trio.Path(home).exists()
 
 
-def status(**changes: object) -> sc.ServerStatus:
+def status(**changes: object) -> sc.setup.ServerStatus:
     values: dict[str, object] = {"name": "s\x1b[31m", "origin": "user", "state": "failed", "reason": "it\x1b[2J died"}
-    return sc.ServerStatus(**{**values, **changes})  # type: ignore[arg-type]
+    return sc.setup.ServerStatus(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_servers_cannot_steer_the_terminal() -> None:

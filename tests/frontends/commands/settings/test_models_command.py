@@ -99,7 +99,7 @@ def test_tokens(count: int, text: str) -> None:
 
 def test_prices() -> None:
     """Prices are those of reading and of writing, and a question mark where nobody knows."""
-    assert "0.1 / 12.5" == price(sc.Prices(input=100_000, output=12_500_000, cache_read=0, cache_write=0))
+    assert "0.1 / 12.5" == price(sc.setup.Prices(input=100_000, output=12_500_000, cache_read=0, cache_write=0))
     assert "?" == price(None)
 
 
@@ -109,9 +109,12 @@ def test_lines_fit_and_cannot_steer() -> None:
         sc.ModelInfo(name=f"ollama/{'x' * 300}\x1b[31m", provider="ollama", api_id="x", described=False),
         sc.ModelInfo(name="a/b", provider="a", api_id="b", retires=date(2027, 1, 1)),
     ]
-    choices = [sc.ModelChoice(info=infos[0]), sc.ModelChoice(info=infos[1], why_not="set \x1b]0;x\x07 A_KEY")]
+    choices = [
+        sc.setup.ModelChoice(info=infos[0]),
+        sc.setup.ModelChoice(info=infos[1], why_not="set \x1b]0;x\x07 A_KEY"),
+    ]
     lines = model_lines(Style(), choices, None, width=80)
 
     assert 3 == len(lines)
     assert all(len(line) <= 80 and line.isprintable() for line in lines)
-    assert "until 2027-01-01" == note(sc.ModelChoice(info=infos[1]))
+    assert "until 2027-01-01" == note(sc.setup.ModelChoice(info=infos[1]))

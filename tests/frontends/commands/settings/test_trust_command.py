@@ -27,7 +27,7 @@ def test_from_trust_to_distrust(home: Path, folder: Path, capfd: Said) -> None:
     """A folder is trusted by --yes as it is, not any more after a change, and not after --remove."""
     assert 0 == session_core("trust", str(folder), "--yes")
     assert f"✓ {folder} is trusted, until one of these files changes.\n" == capfd.readouterr().out
-    assert sc.find_trusted_fingerprint(home, folder) is not None
+    assert sc.setup.find_trusted_fingerprint(home, folder) is not None
 
     assert 0 == session_core("trust", str(folder), "--yes")
     assert "is trusted already" in capfd.readouterr().out
@@ -42,14 +42,14 @@ def test_from_trust_to_distrust(home: Path, folder: Path, capfd: Said) -> None:
     session_core("trust", str(folder), "--yes")
     assert 0 == session_core("trust", str(folder), "--remove")
     assert capfd.readouterr().out.endswith(f"{folder} is not trusted any more.\n")
-    assert sc.find_trusted_fingerprint(home, folder) is None
+    assert sc.setup.find_trusted_fingerprint(home, folder) is None
 
 
 def test_nobody_to_ask(home: Path, folder: Path, capfd: Said) -> None:
     """Without a terminal and without --yes nothing is trusted."""
     assert 2 == session_core("trust", str(folder))
     assert "trust asks first, and there is no terminal to ask on" in capfd.readouterr().err
-    assert sc.find_trusted_fingerprint(home, folder) is None
+    assert sc.setup.find_trusted_fingerprint(home, folder) is None
 
 
 def test_a_folder_that_brings_nothing(home: Path, tmp_path: Path, capfd: Said) -> None:
@@ -76,7 +76,7 @@ def test_too_much_to_trust(folder: Path, capfd: Said) -> None:
 
 def test_many_files_are_counted() -> None:
     """A long list is cut with the number of the rest, and names cannot steer the terminal."""
-    found = sc.Fingerprint(digest="d", files=tuple((f".agents/\x1b[31m{n}", "x") for n in range(103)))
+    found = sc.setup.Fingerprint(digest="d", files=tuple((f".agents/\x1b[31m{n}", "x") for n in range(103)))
     lines = file_lines(Style(), found)
 
     assert ("  .agents/0", "  and 3 more files", 101) == (lines[0], lines[-1], len(lines))
@@ -134,7 +134,7 @@ def test_whatever_is_in_a_file(tmp_path: Path, name: str, data: bytes) -> None:
     """Files that make no sense are told in a few harmless lines, never with an error."""
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_bytes(data)
-    lines = describe_project_file(sc.Workspace(str(tmp_path)), name)
+    lines = describe_project_file(sc.setup.Workspace(str(tmp_path)), name)
 
     assert 1 <= len(lines) <= MOST_LINES + 1
     assert all(line.isprintable() for line in lines)
@@ -144,7 +144,7 @@ def test_a_file_with_much_in_it(tmp_path: Path) -> None:
     """Of a long list it is said how much more there is."""
     servers = {f"s{n}": {"command": "x"} for n in range(30)}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    lines = describe_project_file(sc.Workspace(str(tmp_path)), "mcp.json")
+    lines = describe_project_file(sc.setup.Workspace(str(tmp_path)), "mcp.json")
 
     assert (MOST_LINES + 1, "and 18 more lines like these; read the file") == (len(lines), lines[-1])
 

@@ -65,7 +65,7 @@ async def test_what_waits_its_turn_is_printed(autojump_clock: trio.testing.MockC
         nursery.cancel_scope.cancel()
         terminal.ready.set()
     await watching.finish()
-    assert 3 * (sc.encode(snapshot) + b"\n").decode() == terminal.shown
+    assert 3 * (sc.wire.encode(snapshot) + b"\n").decode() == terminal.shown
 
 
 async def test_a_terminal_that_takes_nothing_holds_up_nobody(autojump_clock: trio.testing.MockClock) -> None:

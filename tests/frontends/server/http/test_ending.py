@@ -91,7 +91,7 @@ async def test_stalled_clients_do_not_hold_up_the_end(tmp_path: Path, tls: Tls, 
             if not secure:
                 await silent.send_all(b"G")
             assert len(door.connections) >= 4
-            server.end(sc.Goodbye(reason="enough"))
+            server.end(sc.wire.Goodbye(reason="enough"))
             bound.deadline = trio.current_time() + 60
         bound.deadline = inf
 
@@ -109,7 +109,7 @@ async def test_the_end_is_quick_when_nobody_stalls(tmp_path: Path) -> None:
             feed = await stack.enter_async_context(world.events("/v1/events"))
             await feed.next()
             await feed.next()
-            world.server.end(sc.Goodbye(reason="enough"))
+            world.server.end(sc.wire.Goodbye(reason="enough"))
             bound.deadline = trio.current_time() + 60
         bound.deadline = inf
         rest = await feed.rest()

@@ -17,7 +17,7 @@ from tests.frontends.server.http._door import EventReader, OpenDoor, Sent, open_
 
 
 def items(batches: list[Sent]) -> list[Any]:
-    found = [sc.from_json(each.data, sc.FeedBatch) for each in batches if each.name == "feed"]
+    found = [sc.wire.from_json(each.data, sc.wire.FeedBatch) for each in batches if each.name == "feed"]
     return [item for batch in found for item in batch.items]
 
 
@@ -34,7 +34,7 @@ async def test_events_begin_with_a_snapshot_and_fold_to_the_state(tmp_path: Path
             later = await source.until(fresh.cursor.seq)
 
         assert ("followed", "snapshot", "initial") == (followed.name, followed.data["answer"], followed.data["reason"])
-        batch = sc.from_json(first.data, sc.FeedBatch)
+        batch = sc.wire.from_json(first.data, sc.wire.FeedBatch)
         assert "initial" == batch.resync
         assert f"{batch.cursor.epoch}:{batch.cursor.seq}" == first.id
         snapshot, *rest = items([first, *later])
@@ -118,7 +118,7 @@ async def test_heartbeats_carry_the_place(tmp_path: Path) -> None:
                 beat = await source.next()
 
         assert "heartbeat" == beat.name
-        assert 4 == sc.from_json(beat.data, sc.Heartbeat).feeds[0].cursor.seq
+        assert 4 == sc.wire.from_json(beat.data, sc.wire.Heartbeat).feeds[0].cursor.seq
 
 
 async def test_the_list_of_sessions_can_be_followed(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_the_end_is_told(tmp_path: Path) -> None:
             await other.next()
             await other.next()
             assert 1 == world.server.connections
-            world.server.end(sc.Goodbye(reason="enough"))
+            world.server.end(sc.wire.Goodbye(reason="enough"))
             ended = (await other.rest())[-1]
 
         assert ("ended", "deleted") == (deleted.name, deleted.data["reason"])

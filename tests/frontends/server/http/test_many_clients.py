@@ -87,7 +87,7 @@ async def test_a_reader_that_stalls_does_not_delay_others(tmp_path: Path) -> Non
             fresh = await world.service.load_session(made)
             rest = await reader.until(fresh.cursor.seq)
 
-        batches = [sc.from_json(each.data, sc.FeedBatch) for each in first + rest if each.name == "feed"]
+        batches = [sc.wire.from_json(each.data, sc.wire.FeedBatch) for each in first + rest if each.name == "feed"]
         items = [item for batch in batches for item in batch.items]
         place = max(number for number, item in enumerate(items) if isinstance(item, sc.SessionSnapshot))
         snapshot = items[place]

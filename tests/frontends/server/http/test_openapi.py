@@ -52,7 +52,7 @@ async def test_the_document_describes_all_routes_and_no_others(tmp_path: Path) -
     }
 
     assert routed == described
-    commands = {sc.wire_tag(each) for each in sc.COMMANDS}  # type: ignore[arg-type]
+    commands = {sc.wire.wire_tag(each) for each in sc.wire.COMMANDS}  # type: ignore[arg-type]
     assert {f"/v1/commands/{name}" for name in commands} | {"/v1/commands"} == {
         path for path in DOCUMENT["paths"] if path.startswith("/v1/commands")
     }
@@ -108,7 +108,7 @@ def properties_of(command: str) -> dict[str, Any]:
 def bodies(draw: st.DrawFn) -> tuple[str, Any]:
     """A command, whole or damaged, with the name it is sent by."""
     command = draw(values_of(sc.Command[Any]))
-    fields = sc.to_json(command)
+    fields = sc.wire.to_json(command)
     name = fields.pop("type")
     if "session_id" in fields and draw(st.booleans()):
         fields["session_id"] = "THE SESSION"

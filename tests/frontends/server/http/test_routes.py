@@ -12,6 +12,7 @@ from frontends.server.http.command_endpoint import STATUS, status_of
 from frontends.server.http.request_checks import SECURITY_HEADERS, WRITING
 from frontends.server.http.settings import HttpBounds, HttpSettings
 from session_core import errors
+from session_core.protocols.faults import UnknownPlugin
 from session_core.testing.scripted import Pause, ScriptedProvider, text
 from tests.frontends.server.http._door import PLENTY, OpenDoor, open_door, until
 
@@ -24,20 +25,20 @@ async def test_commands_are_run_and_their_replies_come_back(tmp_path: Path) -> N
     """A command can be sent whole or by its own address; the answer is its typed reply."""
     async with open_door(tmp_path, text("hello to you")) as world, world.client() as client:
         made = await client.post("/v1/commands/create_session", json={"name": "by address"})
-        reply = sc.decode(made.content, sc.replies.CreateSessionReply)
+        reply = sc.wire.decode(made.content, sc.replies.CreateSessionReply)
         whole = {"command": {"type": "send_user_message", "session_id": reply.session_id, "text": "hello"}}
         sent = await client.post("/v1/commands", json=whole)
         waited = await client.post("/v1/commands/wait_for_turn", json={"session_id": reply.session_id})
 
         assert [200, 200, 200] == [made.status_code, sent.status_code, waited.status_code]
-        started = sc.decode(sent.content, sc.replies.SendUserMessageReply)
+        started = sc.wire.decode(sent.content, sc.replies.SendUserMessageReply)
         assert "started" == started.disposition
-        snapshot = sc.decode((await client.get(f"/v1/sessions/{reply.session_id}")).content, sc.SessionSnapshot)
+        snapshot = sc.wire.decode((await client.get(f"/v1/sessions/{reply.session_id}")).content, sc.SessionSnapshot)
         assert snapshot == await world.service.load_session(reply.session_id)
-        service = sc.decode((await client.get("/v1/service")).content, sc.ServiceSnapshot)
+        service = sc.wire.decode((await client.get("/v1/service")).content, sc.ServiceSnapshot)
         assert service == await world.service.load_service()
         page = await client.get(f"/v1/sessions/{reply.session_id}/messages", params={"limit": 1, "before": 1})
-        assert ["user"] == [each.role for each in sc.decode(page.content, sc.replies.MessagesReply).messages]
+        assert ["user"] == [each.role for each in sc.wire.decode(page.content, sc.replies.MessagesReply).messages]
 
 
 async def test_a_key_makes_sending_twice_safe(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ async def test_lists_are_asked_by_query(tmp_path: Path) -> None:
             await create(world, name)
         page = await client.get("/v1/sessions", params={"limit": 2, "search": "t", "archived": "null"})
 
-        found = sc.decode(page.content, sc.replies.ListSessionsReply)
+        found = sc.wire.decode(page.content, sc.replies.ListSessionsReply)
         assert ["three", "two"] == [each.name for each in found.sessions]
         for query, field in [
             ("limit=x", "limit"),
@@ -111,7 +112,7 @@ async def test_bad_requests_get_a_typed_error(tmp_path: Path) -> None:
         for method, path, body, status, code in BAD:
             answer = await client.request(method, path, content=body, headers={"content-type": "application/json"})
 
-            info = sc.decode(answer.content, sc.ErrorInfo)
+            info = sc.wire.decode(answer.content, sc.wire.ErrorInfo)
             assert (status, code) == (answer.status_code, info.code), (method, path, body)
             assert info.message
             assert [] == missing_headers(dict(answer.headers))
@@ -152,8 +153,8 @@ def test_every_error_has_a_status() -> None:
     assert codes - {"error"} == set(STATUS)
     assert own_fault | {"store_unusable", "no_store"} == {code for code, status in STATUS.items() if status >= 500}
     assert [404, 409, 422] == [
-        status_of(sc.UnknownPlugin("x")),
-        status_of(sc.OptionConflict("x", "y", recorded=1, requested=2)),
+        status_of(UnknownPlugin("x")),
+        status_of(sc.protocols.OptionConflict("x", "y", recorded=1, requested=2)),
         status_of(sc.SessionCoreError("x")),
     ]
 
@@ -359,7 +360,7 @@ async def test_no_secret_reaches_the_log(tmp_path: Path, caplog: pytest.LogCaptu
 async def test_the_address_is_told(tmp_path: Path) -> None:
     """The status of the server names the door while it is open, with the port that the system chose."""
     async with open_door(tmp_path) as world, world.client() as client:
-        status = sc.decode((await client.get("/v1/status")).content, sc.ServiceStatus)
+        status = sc.wire.decode((await client.get("/v1/status")).content, sc.wire.ServiceStatus)
         server = world.server
 
         assert (world.url, None) == (status.address, status.open_to_others)

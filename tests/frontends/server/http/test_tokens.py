@@ -12,7 +12,7 @@ import trio
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.http import tokens
-from frontends.server.http.issued_tokens import GivenToken, read_given
+from frontends.server.http.token_list import GivenToken, read_given
 from frontends.server.http.tokens import (
     MAX_SCOPED_MS,
     TokenKeeper,
@@ -21,9 +21,10 @@ from frontends.server.http.tokens import (
     scoped_token,
     token_file,
 )
+from session_core.ids import new_session_id
 from tests.frontends.server.http._door import open_door
 
-A, B = sc.new_session_id(), sc.new_session_id()
+A, B = new_session_id(), new_session_id()
 
 
 def soon() -> int:
@@ -68,7 +69,7 @@ def test_links_and_other_things_in_its_place_are_refused(tmp_path: Path) -> None
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("precious")
     file = token_file(tmp_path / "home")
-    sc.prepare_home(file.parent)
+    sc.setup.prepare_home(file.parent)
     makers: list[Callable[[], None]] = [
         lambda: file.symlink_to(elsewhere),
         file.mkdir,
@@ -189,7 +190,7 @@ def test_a_scoped_token_of_another_home_is_refused(tmp_path: Path) -> None:
 
 def test_scoped_tokens_are_bounded(tmp_path: Path) -> None:
     """A scoped token cannot be made for longer than a month, for no session, or for too many."""
-    many = frozenset(sc.new_session_id() for _ in range(65))
+    many = frozenset(new_session_id() for _ in range(65))
     for access, until in [
         (EVERYTHING, sc.now_ms() + MAX_SCOPED_MS + 60_000),
         (Access(sessions=frozenset()), soon()),

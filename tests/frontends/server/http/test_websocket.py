@@ -103,7 +103,7 @@ async def test_the_whole_contract_works_over_a_websocket(tmp_path: Path) -> None
     """A client says hello, has a command run, follows a session, and what it gets folds to the state."""
     async with open_door(tmp_path, text("one ", "two")) as world, socket(world) as client:
         early = await client.ask("status")
-        welcome = sc.from_json(await client.ask("hello", name="page", kind="web"), sc.Welcome)
+        welcome = sc.wire.from_json(await client.ask("hello", name="page", kind="web"), sc.wire.Welcome)
         made = await client.ask("execute", command={"type": "create_session", "name": "x"})
         followed = await client.ask("follow", session_id=made["session_id"])
         await client.ask(
@@ -114,7 +114,7 @@ async def test_the_whole_contract_works_over_a_websocket(tmp_path: Path) -> None
         items: list[Any] = []
         batch = None
         while batch is None or batch.cursor.seq < fresh.cursor.seq:
-            batch = sc.from_json(await client.until("feed"), sc.FeedBatch)
+            batch = sc.wire.from_json(await client.until("feed"), sc.wire.FeedBatch)
             items += batch.items
 
         assert "protocol_error" == early["data"]["code"]
@@ -187,7 +187,7 @@ async def test_a_token_of_one_session_follows_no_other(tmp_path: Path) -> None:
         ours = (await world.service.create_session(name="A")).session_id
         other = (await world.service.create_session(name="B")).session_id
         access = Access(role="observer", sessions=frozenset({ours}))
-        cursor = sc.to_json(sc.Cursor(epoch=world.server.epoch, seq=0))
+        cursor = sc.wire.to_json(sc.Cursor(epoch=world.server.epoch, seq=0))
         async with socket(world, scoped_token(tmp_path, access, expires_at=sc.now_ms() + 60_000)) as client:
             welcome = await client.ask("hello", role="controller")
             refused = [
@@ -232,7 +232,7 @@ async def test_the_end_of_the_server_is_told(tmp_path: Path) -> None:
     """A client hears goodbye, and its WebSocket is closed as going away."""
     async with open_door(tmp_path) as world, socket(world) as client:
         await client.ask("hello")
-        world.server.end(sc.Goodbye(reason="enough"))
+        world.server.end(sc.wire.Goodbye(reason="enough"))
         await world.server.say_goodbye()
         goodbye = await client.until("goodbye")
 

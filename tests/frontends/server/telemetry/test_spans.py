@@ -151,8 +151,8 @@ def test_helpers_that_never_begin_are_forgotten() -> None:
         steps_of(maker, told(e.TaskStarted(call_id=CALL, child_id=child)))
         if number > 16:
             steps_of(maker, told(e.SessionDeleted(), session_id=child))
-    assert ["ses_12", "ses_13", "ses_14", "ses_15", "ses_16"][-len(maker._helpers) :] == [*maker._helpers]
-    assert 0 < len(maker._helpers) <= 5
+    assert ["ses_12", "ses_13", "ses_14", "ses_15", "ses_16"][-len(maker._subagents) :] == [*maker._subagents]
+    assert 0 < len(maker._subagents) <= 5
 
 
 @pytest.mark.parametrize("how", ["deleted", "closed"])

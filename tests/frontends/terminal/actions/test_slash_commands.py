@@ -10,7 +10,7 @@ from frontends.terminal.actions import slash_commands
 from frontends.terminal.actions.slash_commands import SLASH
 from frontends.terminal.app import TerminalApp
 
-COMP = sc.ExtensionCommand(extension="tidy", name="comp", description="compile")
+COMP = sc.extensions.ExtensionCommand(extension="tidy", name="comp", description="compile")
 
 
 def test_every_command_has_its_action() -> None:

@@ -11,10 +11,10 @@ from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._panels import PanelApp
 
 
-def display(extension: str, widget: dict[str, Any] | None = None, **more: str) -> sc.ExtensionDisplay:
+def display(extension: str, widget: dict[str, Any] | None = None, **more: str) -> sc.extensions.ExtensionDisplay:
     """What an extension shows."""
     shown = None if widget is None else sc.JsonObject(widget)
-    return sc.ExtensionDisplay(extension=extension, widget=shown, **more)
+    return sc.extensions.ExtensionDisplay(extension=extension, widget=shown, **more)
 
 
 def test_keys_are_found_in_widgets_within_each_other() -> None:

@@ -55,10 +55,10 @@ def test_any_text_may_be_given_as_a_key(said: str) -> None:
     assert name is None or name.strip() == name != ""
 
 
-def extension(name: str, *keys: str, state: ExtensionState = "ready") -> sc.ExtensionInfo:
+def extension(name: str, *keys: str, state: ExtensionState = "ready") -> sc.extensions.ExtensionInfo:
     """An extension with shortcuts."""
     shortcuts = tuple(Shortcut(key=key, command=f"do_{number}") for number, key in enumerate(keys))
-    return sc.ExtensionInfo(name=name, version="1", scope="user", state=state, shortcuts=shortcuts)
+    return sc.extensions.ExtensionInfo(name=name, version="1", scope="user", state=state, shortcuts=shortcuts)
 
 
 def test_shortcuts_never_take_a_key_that_is_needed() -> None:

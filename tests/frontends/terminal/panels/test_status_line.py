@@ -45,7 +45,7 @@ def test_what_the_session_does() -> None:
         activity=sc.Activity(name="running_tools"),
         turn=sc.RunningTurn(turn_id=sc.TurnId("t"), started_at=1_000),
         queue=(item, item),
-        displays=(sc.ExtensionDisplay(extension="x", status="3\nleft"),),
+        displays=(sc.extensions.ExtensionDisplay(extension="x", status="3\nleft"),),
     )
     assert texts(session_items(state, 66_000)) == ["▶ running tools 1 min 5 s", "2 queued", "3 left"]
     assert texts(session_items(None, 0)) == ["new session"]
@@ -56,7 +56,7 @@ def test_settings_of_a_session_and_of_one_to_come() -> None:
     settings = sc.Settings(model="big", cwd="/", permission_mode="full", thinking="high")
     usage = sc.Usage(input_tokens=10, cost_micros=1_230_000, estimated=True)
     state = sc.SessionState(session_id=SESSION, settings=settings, usage=usage)
-    assert texts(setting_items(state, None)) == ["big thinks high", "asks never", "~$1.23"]
+    assert texts(setting_items(state, None)) == ["big thinks high", "rarely asks", "~$1.23"]
     assert texts(setting_items(None, NewSession(cwd="/", model="small", mode="read_only"))) == ["small", "reads only"]
 
 

@@ -46,7 +46,7 @@ def test_who_asks_is_said_by_name() -> None:
     asked = attrs.evolve(APPROVAL, session_id=HELPER)
 
     assert approval_question(asked, {HELPER: "the\ntester\x07"}).title == '"the tester<U+0007>" asks. Allow write?'
-    assert approval_question(asked, {}).title == "helper 89abcdef asks. Allow write?"
+    assert approval_question(asked, {}).title == "subagent 89abcdef asks. Allow write?"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def ask(pilot: Pilot[None], panel: RequestPanel, *requests: sc.Approval | 
     """Show these, and go there."""
     approvals = tuple(each for each in requests if isinstance(each, sc.Approval))
     dialogs = tuple(each for each in requests if isinstance(each, sc.Dialog))
-    panel.show(approvals, dialogs, ME, helper_names={HELPER: "the tester"})
+    panel.show(approvals, dialogs, ME, subagent_names={HELPER: "the tester"})
     await pilot.pause()
     if focus:
         panel.focus_question()
@@ -231,7 +231,7 @@ def test_a_question_stays_until_it_is_settled() -> None:
         await ask(pilot, panel, COMMAND, APPROVAL)
         await pilot.press("tab")
         assert "Allow shell?" in app.picture
-        panel.show((), (), ME, helper_names={})
+        panel.show((), (), ME, subagent_names={})
         await pilot.pause()
         assert told(app) == [("put off",)]
 
@@ -340,7 +340,7 @@ def test_a_key_for_one_question_never_answers_another(key: str) -> None:
             app.post_message(events.Key(key, "\r" if key == "enter" else None))
             for _ in range(turns):
                 await anyio.lowlevel.checkpoint()
-            panel.show((), (second,), ME, helper_names={})
+            panel.show((), (second,), ME, subagent_names={})
             await pilot.pause()
             assert [each for each in told(app) if each[0] == second.request_id] == []
 
@@ -361,7 +361,7 @@ def test_other_panels_make_room() -> None:
         assert plan.size.height == 0
         assert "Allow write?" in app.picture
         await pilot.resize_terminal(80, 24)
-        panel.show((), (), ME, helper_names={})
+        panel.show((), (), ME, subagent_names={})
         await pilot.pause()
         assert plan.size.height > 4
 

@@ -131,7 +131,9 @@ def test_a_shell_line_is_offered_as_it_was_typed() -> None:
 
 def test_what_can_be_done_about_an_extension() -> None:
     """An extension that is off can only be switched on, any other only reloaded or switched off."""
-    info = sc.ExtensionInfo(name="tidy", version="1", scope="project", state="failed", problem="no", folder="/a")
+    info = sc.extensions.ExtensionInfo(
+        name="tidy", version="1", scope="project", state="failed", problem="no", folder="/a"
+    )
     assert picker_choices.extension_choices([info])[0].detail == "failed: no (project, /a)"
     assert [each.value for each in picker_choices.extension_actions(info) if each.enabled] == ["reload", "disable"]
     off = attrs.evolve(info, state="disabled")

@@ -19,6 +19,7 @@ from frontends.terminal.transcript.blocks import (
 from session_core.session.cells import build_cell_message
 from session_core.session.shell_lines import build_shell_line_message
 from session_core.vocabulary.extensions import MessageRenderer
+from session_core.vocabulary.frozen import Rope
 
 
 class Conversation:
@@ -43,7 +44,7 @@ class Conversation:
         self.state.head = message.message_id
         return message.message_id
 
-    def of(self, *extensions: sc.ExtensionInfo) -> tuple[Block, ...]:
+    def of(self, *extensions: sc.extensions.ExtensionInfo) -> tuple[Block, ...]:
         """Return the blocks as they are now."""
         return self.blocks.build_blocks(self.state, extensions)
 
@@ -118,8 +119,8 @@ def test_a_growing_answer_keeps_its_key_and_the_parts_before_it() -> None:
     talk = Conversation()
     talk.add("user", text("hi"))
     parts = (
-        sc.PartialPart(kind="thinking", text=sc.Rope("hm")),
-        sc.PartialPart(kind="text", text=sc.Rope("one")),
+        sc.PartialPart(kind="thinking", text=Rope("hm")),
+        sc.PartialPart(kind="text", text=Rope("one")),
     )
     talk.state.partial = sc.PartialMessage(
         message_id=sc.MessageId("m1"),
@@ -129,7 +130,7 @@ def test_a_growing_answer_keeps_its_key_and_the_parts_before_it() -> None:
         started_at=0,
         parts=parts,
     )
-    talk.state.growing = sc.Rope("one")
+    talk.state.growing = Rope("one")
     one = talk.of()
     talk.state.growing = talk.state.growing.append(" two")
     two = talk.of()
@@ -146,11 +147,11 @@ def test_a_growing_answer_keeps_its_key_and_the_parts_before_it() -> None:
 def test_a_call_that_is_written_is_shown_with_what_is_there_of_its_arguments() -> None:
     """The name and the JSON so far are known before there is a call."""
     talk = Conversation()
-    part = sc.PartialPart(kind="tool_call", text=sc.Rope(), tool_name="write")
+    part = sc.PartialPart(kind="tool_call", text=Rope(), tool_name="write")
     talk.state.partial = sc.PartialMessage(
         message_id=sc.MessageId("p"), parent_id=None, turn_id=sc.TurnId("t"), model="m", started_at=0, parts=(part,)
     )
-    talk.state.growing = sc.Rope('{"path": "a')
+    talk.state.growing = Rope('{"path": "a')
     (block,) = talk.of()
     assert isinstance(block, ToolBlock)
     assert (block.name, block.writing, block.call_id) == ("write", '{"path": "a', None)
@@ -289,20 +290,20 @@ def test_entries_stand_where_they_were_made_if_their_extension_says_how() -> Non
     talk = Conversation()
     talk.add("user", text("a"), at=10)
     talk.add("assistant", text("b"), at=30)
-    note = sc.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "note"}), at=20)
-    other = sc.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "secret"}), at=20)
-    late = sc.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "note"}), at=40)
+    note = sc.extensions.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "note"}), at=20)
+    other = sc.extensions.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "secret"}), at=20)
+    late = sc.extensions.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "note"}), at=40)
     talk.state.entries = (note, other, late)
     template = sc.JsonObject({"kind": "markdown", "text": "{{x}}"})
     renderer = MessageRenderer(tag="note", template=template)
-    info = sc.ExtensionInfo(name="notes", version="1", scope="user", state="ready", renderers=(renderer,))
+    info = sc.extensions.ExtensionInfo(name="notes", version="1", scope="user", state="ready", renderers=(renderer,))
     assert len(talk.of()) == 2
     blocks = talk.of(info)
     assert [type(each) for each in blocks] == [UserMessageBlock, EntryBlock, AnswerBlock, EntryBlock]
     assert talk.of(info) is blocks
     talk.add("user", text("c"), at=50)
     assert talk.of(info)[:4] == blocks
-    early = sc.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "note"}), at=5)
+    early = sc.extensions.ExtensionEntry(extension="notes", entry=sc.JsonObject({"tag": "note"}), at=5)
     talk.state.entries = (early, *talk.state.entries)
     assert isinstance(talk.of(info)[0], EntryBlock)
     talk.state.earlier = 7  # it belongs somewhere among messages that are not there

@@ -15,7 +15,7 @@ def rows(block: dict[str, Any], width: int = 40) -> list[str]:
 
 def entry(said: dict[str, Any], template: dict[str, Any] | None) -> list[str]:
     """Draw an entry with a template."""
-    kept = sc.ExtensionEntry(extension="notes", entry=sc.JsonObject(said), at=0)
+    kept = sc.extensions.ExtensionEntry(extension="notes", entry=sc.JsonObject(said), at=0)
     given = None if template is None else sc.JsonObject(template)
     return drawn(EntryBlock(key="e", entry=kept, template=given), 40)
 

@@ -20,6 +20,7 @@ from frontends.terminal.transcript.blocks import (
     ToolBlock,
     UserMessageBlock,
 )
+from session_core.vocabulary.messages import ToolProgress
 from tests.frontends._hostile import _PAYLOADS
 from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, draw, foreign, live
 
@@ -40,7 +41,7 @@ def blocks_with(text: str) -> Iterator[Block]:
     yield SummaryBlock(key="s", message_id=ID, text=text)
     yield RemarkBlock(key="r", text=text, level="error")
     arguments = sc.JsonObject({text: text, "path": text, "command": text, "code": text, "title": text, "prompt": text})
-    progress = sc.ToolProgress(message=text, progress=0.5)
+    progress = ToolProgress(message=text, progress=0.5)
     for name in (*TOOLS, text):
         yield ToolBlock(key="k", call_id=CALL, name=name, arguments=arguments, live=live(name, text, progress=progress))
         for status in ("success", "error", "denied"):
@@ -52,7 +53,7 @@ def blocks_with(text: str) -> Iterator[Block]:
     yield ToolBlock(key="k", call_id=CALL, name="edit", arguments=arguments, result=changed)
     yield ToolBlock(key="k", call_id=None, name=text, writing=text)
     yield ToolBlock(key="k", call_id=None, name="shell", writing=f'{{"command": "{text}')
-    kept = sc.ExtensionEntry(extension=text, entry=sc.JsonObject({"x": text, text: text}), at=0)
+    kept = sc.extensions.ExtensionEntry(extension=text, entry=sc.JsonObject({"x": text, text: text}), at=0)
     yield EntryBlock(key="e", entry=kept)
     yield EntryBlock(key="e", entry=kept, template=sc.JsonObject({"kind": "markdown", "text": "{{x}} " + text}))
 
@@ -84,7 +85,11 @@ def test_known_tricks_are_only_text(several: tuple[str, ...]) -> None:
         check(block, 30, expanded=True)
 
 
-@pytest.mark.parametrize("piece", ["x", "汉", "\x1b[31mx\u202e", "a\n"], ids=["letters", "wide", "escapes", "lines"])
+@pytest.mark.parametrize(
+    "piece",
+    ["x", "汉", "\x1b[31mx\u202e", pytest.param("a\n", marks=pytest.mark.slow)],
+    ids=["letters", "wide", "escapes", "lines"],
+)
 def test_enormous_texts_are_drawn_in_part(piece: str) -> None:
     """Of a megabyte in any field a bounded number of rows is drawn, and what is missing is said."""
     for block in list(blocks_with(piece * (1_000_000 // len(piece))))[::7]:

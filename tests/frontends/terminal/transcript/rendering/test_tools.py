@@ -7,6 +7,7 @@ import pytest
 import session_core as sc
 from frontends.terminal.transcript.blocks import ToolBlock
 from frontends.terminal.transcript.rendering.draw import changes_with_time
+from session_core.vocabulary.messages import ToolProgress
 from tests.frontends.terminal._drawing import LOOK, NOW, call, draw, drawn, live, result
 
 DIFF = """--- a/app.py
@@ -221,11 +222,11 @@ def test_pictures_are_counted_and_measured() -> None:
 def test_a_long_subject_leaves_room_for_how_it_ended() -> None:
     """The header is one row, and its end is not cut away by its beginning."""
     block = call("shell", {"command": "echo " + "x" * 300}, result("shell", "", exit_code=3))
-    assert header(block, 40) == "✗ shell echo xxxxxxxxxxxx… · exit code 3"
+    assert header(block, 40) == "✗ bash echo xxxxxxxxxxxxx… · exit code 3"
 
 
 def test_progress_is_told() -> None:
     """What a tool says of itself stands in its header, with how far it is."""
     for share, said in ((0.5, " · 50%"), (7.0, " · 100%"), (float("nan"), ""), (None, "")):
-        running = live("x", progress=sc.ToolProgress(message="half\nway", progress=share))
+        running = live("x", progress=ToolProgress(message="half\nway", progress=share))
         assert header(call("x", {}, None, live=running)) == f"● x · half way{said} · 12 s"

@@ -1,11 +1,11 @@
-"""Finding the service of a home, or starting it: exactly one, however many frontends look for it at once.
+"""Find the service of a home, or start it: exactly one, however many frontends look for it at once.
 
 Rules:
-1. A process is the service of a home while it holds the lock of `<home>/run`. Its socket may not be there yet, or be
-   gone already: then it is waited for. If it is gone although the service lets clients in (`run/open`), somebody has
-   deleted it, which is told. A socket without that lock was left by somebody who was killed.
-2. Who finds no service takes the right to start one, looks again, and keeps the right until the new one lets clients
-   in. All others wait for that, and nobody is left waiting by one who dies: the system gives up both locks.
+1. A process is the service of a home while it holds the lock of `<home>/run`. Its socket may not exist yet, or no
+   longer: then we wait. If the socket is gone although the service accepts clients (`run/open`), it was deleted, which
+   is reported. A socket without that lock was left by a killed process.
+2. A process that finds no service takes the start lock, looks again, and keeps the lock until the new service accepts
+   clients. All others wait for that. If a process dies, the system releases both locks, so nobody waits forever.
 """
 
 import fcntl
@@ -25,19 +25,19 @@ from frontends.daemon.runtime_paths import build_release_conflict, find_cut_off,
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 
 ANSWER_S: Final = 60.0
-"""How long a service may take from its first sign of life to the first client it lets in."""
+"""How long a service may take from its first sign of life to its first client."""
 _LOOK_EVERY_S: Final = 0.02
 _RIGHT_TO_START: Final = "starting"
 
 
 async def find_service(home: Path) -> Path | None:
-    """Return the socket of the service that runs for a home, or None if there is none; nothing is made or started.
+    """Return the socket of a home's running service, or None if there is none; creates and starts nothing.
 
-    One that still starts is waited for, and so is one that is about to end.
+    Waits for a service that is still starting or about to end.
 
     Raises:
-        Disconnected: There is one, and it does not answer, or its socket was deleted.
-        Conflict: It is of another release, and speaks another contract.
+        Disconnected: The service does not answer, or its socket was deleted.
+        Conflict: The service is of another release, and speaks another contract.
     """
     begun, why = trio.current_time(), "it does not answer"
     while True:
@@ -48,7 +48,7 @@ async def find_service(home: Path) -> Path | None:
             async with open_talk(home, role="observer"):
                 return socket_path_of_home(home)
         except ConnectionRefusedError:
-            pass  # it has not come so far yet, or is past that
+            pass  # it is not ready yet, or already ending
         except ClientNotAdmitted as ending:
             why = ending.reason
         except sc.ProtocolError as error:
@@ -58,20 +58,20 @@ async def find_service(home: Path) -> Path | None:
         if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
             raise lost
         if trio.current_time() - begun > ANSWER_S:
-            raise sc.Disconnected(f"the service of this home is {holder}, and does not let anybody in: {why}")
+            raise sc.Disconnected(f"the service of this home is {holder}, and does not accept connections: {why}")
         await trio.sleep(_LOOK_EVERY_S)
 
 
 async def find_or_start(home: Path, *, arguments: Sequence[str] = ()) -> Path:
     """Return the socket of the service of a home, starting it in the background if there is none.
 
-    `arguments` are options of `serve` for the case that one is started.
+    `arguments` are options of `serve`, used if it starts one.
 
     Raises:
-        StoreInUse: A program that is no service uses the home; the message says which.
+        StoreInUse: A program that is not a service uses the home; the message says which.
         NotStarted: The service cannot be started; the message says why.
-        Disconnected: There is one, and it does not answer.
-        Conflict: It is of another release, and speaks another contract.
+        Disconnected: The service does not answer.
+        Conflict: The service is of another release, and speaks another contract.
     """
     while True:
         found = await find_service(home)
@@ -85,24 +85,23 @@ async def find_or_start(home: Path, *, arguments: Sequence[str] = ()) -> Path:
 
 
 async def _wait_until_unused(home: Path) -> None:
-    """Give a program that uses the home a moment to let go of it."""
+    """Give a program that uses the home a moment to release it."""
     give_up_at = trio.current_time() + PATIENCE
     while (holder := await trio.to_thread.run_sync(find_holder, home)) is not None:
         if trio.current_time() >= give_up_at:
             raise sc.StoreInUse(
-                f"this home is in use by {holder}, which is no service that others could attach to; wait for it, or "
-                "stop it"
+                f"this home is in use by {holder}, which is not a service one can attach to; wait for it, or stop it"
             )
         await trio.sleep(_LOOK_EVERY_S)
 
 
 def _open_right(home: Path) -> int:
-    return sc.private_open(prepare_run_folder(home) / _RIGHT_TO_START, os.O_RDWR | os.O_CREAT)
+    return sc.setup.private_open(prepare_run_folder(home) / _RIGHT_TO_START, os.O_RDWR | os.O_CREAT)
 
 
 @contextmanager
 def _hold_start_right(descriptor: int) -> Generator[bool]:
-    """Have the right to start a service, or not, for the length of the block; closing the file gives it up."""
+    """Try to hold the start lock for the length of the block; closing the file releases it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         ours = True

@@ -1,4 +1,4 @@
-"""Being a client of the service of a home, if one runs."""
+"""A client of the service of a home, if one runs."""
 
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frontends.client import SessionClient
 
 START_S: Final = 30.0
-"""How long a service that runs may take to let us in: it may just be starting."""
+"""How long a running service may take to accept us: it may just be starting."""
 _LOOK_EVERY_S: Final = 0.05
 
 
@@ -26,14 +26,14 @@ async def connect_if_running(
     *,
     name: str,
     role: sc.ClientRole = "controller",
-    ui: Collection[sc.UiKind] = (),
+    ui: Collection[sc.extensions.UiKind] = (),
     on_state: Callable[[Any], object] | None = None,
 ) -> "AsyncGenerator[SessionClient | None]":
-    """Be a client of the service of a home for the length of the block; None if none runs. Nothing is started.
+    """Open a client of the home's service for the length of the block; None if none runs. Starts nothing.
 
     Raises:
-        Disconnected: There is one, and it does not let us in.
-        Conflict: It is of another release, and speaks another contract.
+        Disconnected: The service runs, but does not accept us.
+        Conflict: The service is of another release, and speaks another contract.
     """
     opening = await _open_client(home, partial(_build_client, home, name=name, role=role, ui=ui, on_state=on_state))
     if opening is None:
@@ -53,7 +53,7 @@ def _build_client(home: Path, **about: Any) -> "AbstractAsyncContextManager[Sess
 async def _open_client(
     home: Path, opening: "Callable[[], AbstractAsyncContextManager[SessionClient]]"
 ) -> "tuple[AsyncExitStack, SessionClient] | None":
-    """Open a client as soon as the service lets one in; None if there is no service, or not any more."""
+    """Open a client as soon as the service accepts one; None if there is no service, or no longer."""
     give_up_at = trio.current_time() + START_S
     while (holder := await trio.to_thread.run_sync(service_process, home)) is not None:
         if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
@@ -68,16 +68,14 @@ async def _open_client(
                     raise
             else:
                 return stack.pop_all(), client
-        await trio.sleep(_LOOK_EVERY_S)  # it still starts, or is about to end
+        await trio.sleep(_LOOK_EVERY_S)  # it is still starting, or about to end
     return None
 
 
 def nothing_runs(home: Path, what: str, *, start: str = "") -> str:
-    """Say that there is no service, so nothing to do `what` to, and how to start one with which options; blocks."""
+    """Describe that no service runs, so there is nothing to `what`, and how to start one with options; blocks."""
     holder = find_holder(home)
     if holder is not None:
-        return (
-            f"this home is in use by {holder}, which is no service that others could reach; there is nothing to {what}"
-        )
+        return f"this home is in use by {holder}, which is not a service one could reach; there is nothing to {what}"
     typed = format_command(home, "serve", start)
     return f"no service runs for this home, so there is nothing to {what}; to start one: {typed}"

@@ -1,8 +1,8 @@
-"""Which tokens with fewer rights were given out and not taken back: `<home>/run/tokens.json`, without their secrets.
+"""The issued tokens with fewer rights that are not revoked: `<home>/run/tokens.json`, without their secrets.
 
-A token is good only while it is in this list, so that taking one back is to strike it out, and without the list none
-is. What rests on an older token of the home (`of`) is no good any more and is left out, and so is what has expired.
-All of this blocks: call it in a worker thread.
+A token is valid only while it is in this list, so revoking a token removes it, and without the list none is valid.
+Tokens made from an older token of the home (`of`) are invalid and left out, and so are expired ones. All of this
+blocks: call it in a worker thread.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ import session_core as sc
 from frontends.shared.socket_path import prepare_run_folder, run_folder
 
 MAX_GIVEN: Final = 256
-"""Tokens that are good at once; a list that people look through."""
+"""Valid tokens at a time; people read this list."""
 MAX_NAME_CHARS: Final = 60
 _NAME: Final = "tokens.json"
 _LOCK: Final = "tokens.lock"
@@ -28,15 +28,15 @@ _MOST_BYTES: Final = 2 * 1024 * 1024
 
 @attrs.frozen(kw_only=True)
 class GivenToken:
-    """What a token with fewer rights allows; the secret itself is kept nowhere.
+    """The rights of a token with fewer rights; the secret itself is not stored.
 
     Attributes:
-        id: What it is called, for those who take it back.
-        of: Which token of the home it rests on, as a hash.
-        role: The most that its bearer may be.
-        sessions: What they may see; None is everything.
-        made_at, expires_at: From when until when it is good.
-        name: For whom it is, in the words of who made it.
+        id: Its id, for revoking it.
+        of: The hash of the home's token that it was made from.
+        role: The highest role of its bearer.
+        sessions: The sessions its bearer may see; None means everything.
+        made_at, expires_at: The start and end of its validity.
+        name: Its purpose, in the words of its creator.
     """
 
     id: str
@@ -61,18 +61,18 @@ def given_file(home: Path) -> Path:
 
 
 def read_given(home: Path, main_token_hash: str) -> tuple[GivenToken, ...]:
-    """Return the tokens that are good, in the order in which they were made.
+    """Return the valid tokens, in the order of their creation.
 
     Raises:
-        StoreUnusable: The list cannot be read, or is none.
+        StoreUnusable: The list cannot be read, or is invalid.
     """
     file = given_file(home)
     if not os.path.lexists(file):
         return ()
-    with os.fdopen(sc.private_open(file, os.O_RDONLY), "rb") as opened:
+    with os.fdopen(sc.setup.private_open(file, os.O_RDONLY), "rb") as opened:
         data = opened.read(_MOST_BYTES + 1)
     try:
-        listed = sc.decode(data[:_MOST_BYTES], _GivenTokens).tokens
+        listed = sc.wire.decode(data[:_MOST_BYTES], _GivenTokens).tokens
     except sc.ProtocolError as error:
         raise sc.StoreUnusable(f"{str(file)!r} is no list of tokens; delete it, which ends them all") from error
     now = sc.now_ms()
@@ -96,7 +96,7 @@ def add_given_token(home: Path, token: GivenToken) -> None:
 
 
 def remove_given_tokens(home: Path, ids: Collection[str], main_token_hash: str) -> None:
-    """Strike tokens out of the list; those that are not in it are passed over.
+    """Remove tokens from the list; ignores those that are not in it.
 
     Raises:
         StoreUnusable: The list cannot be changed.
@@ -107,14 +107,14 @@ def remove_given_tokens(home: Path, ids: Collection[str], main_token_hash: str) 
 def _change(home: Path, main_token_hash: str, change: Callable[[tuple[GivenToken, ...]], Iterable[GivenToken]]) -> None:
     with _lock_list(home) as folder:
         after = tuple(change(read_given(home, main_token_hash)))
-        _replace(folder / _NAME, sc.encode(_GivenTokens(tokens=after)))
+        _replace(folder / _NAME, sc.wire.encode(_GivenTokens(tokens=after)))
 
 
 @contextmanager
 def _lock_list(home: Path) -> Generator[Path]:
-    """Be the only one who changes the list, for the length of the block."""
+    """Hold the lock on the list for the length of the block."""
     folder = prepare_run_folder(home)
-    lock = sc.private_open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    lock = sc.setup.private_open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
@@ -125,7 +125,7 @@ def _lock_list(home: Path) -> Generator[Path]:
 def _replace(file: Path, data: bytes) -> None:
     beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(sc.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as opened:
+        with os.fdopen(sc.setup.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as opened:
             opened.write(data)
             opened.flush()
             os.fsync(opened.fileno())

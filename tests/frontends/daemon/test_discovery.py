@@ -10,11 +10,11 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.daemon import attach, background, launcher, one_request
-from frontends.daemon.attach import connect_if_running
+from frontends.daemon import attached_client, background, discovery, one_request
+from frontends.daemon.attached_client import connect_if_running
 from frontends.daemon.background import NotStarted, start_in_background
 from frontends.daemon.command import IDLE_S
-from frontends.daemon.launcher import find_or_start, find_service
+from frontends.daemon.discovery import find_or_start, find_service
 from frontends.daemon.runtime_paths import announce_open, log_file, run_folder, service_process
 from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 from tests.frontends._kept import session_core
@@ -62,7 +62,7 @@ async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path)
 @pytest.mark.slow
 async def test_a_crowd_of_processes_starts_one(home: Path) -> None:
     """Twenty programs that look at once, each on its own, get one and the same service."""
-    code = "import sys, trio; from pathlib import Path; from frontends.daemon.launcher import find_or_start; "
+    code = "import sys, trio; from pathlib import Path; from frontends.daemon.discovery import find_or_start; "
     code += "print(trio.run(find_or_start, Path(sys.argv[1])))"
     said: list[bytes] = []
 
@@ -107,8 +107,8 @@ async def test_a_program_that_cannot_even_begin_is_shown(home: Path, monkeypatch
 
 async def test_a_home_in_other_hands_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that uses the home without being a service is named; none is started beside it."""
-    monkeypatch.setattr(launcher, "PATIENCE", 0.0)
-    lock = sc.HomeLock.acquire(sc.prepare_home(home))
+    monkeypatch.setattr(discovery, "PATIENCE", 0.0)
+    lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
         with pytest.raises(sc.StoreInUse, match=rf"in use by process {os.getpid()} .* no service"):
             await find_or_start(home)
@@ -119,24 +119,24 @@ async def test_a_home_in_other_hands_is_told(home: Path, monkeypatch: pytest.Mon
 
 async def test_one_that_ends_is_waited_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service without a socket is looked at again until its process is gone, and only then there is none."""
-    looks: list[sc.LockHolder | None] = []
-    sc.prepare_home(home)
-    lock = sc.HomeLock.acquire(sc.prepare_home(run_folder(home)))
+    looks: list[sc.setup.LockHolder | None] = []
+    sc.setup.prepare_home(home)
+    lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(run_folder(home)))
 
-    def look(place: Path) -> sc.LockHolder | None:
+    def look(place: Path) -> sc.setup.LockHolder | None:
         if len(looks) == 3:
             lock.release()
         looks.append(service_process(place))
         return looks[-1]
 
-    monkeypatch.setattr(launcher, "service_process", look)
+    monkeypatch.setattr(discovery, "service_process", look)
     assert await find_service(home) is None
     assert [True, True, True, False] == [each is not None for each in looks]
 
 
 async def test_one_that_hangs_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that lets nobody in is named after a while, instead of being waited for for ever."""
-    monkeypatch.setattr(launcher, "ANSWER_S", 0.0)
+    monkeypatch.setattr(discovery, "ANSWER_S", 0.0)
     with being_the_service(home), pytest.raises(sc.Disconnected, match=rf"process {os.getpid()} .* does not let"):
         await find_service(home)
 
@@ -185,17 +185,17 @@ async def test_nobody_attaches_where_nothing_runs(home: Path, monkeypatch: pytes
     """Without a service there is no client; one that is about to end is waited for, and then there is none either."""
     async with connect_if_running(home, name="a test") as client:
         assert client is None
-    looks: list[sc.LockHolder | None] = []
-    sc.prepare_home(home)
-    lock = sc.HomeLock.acquire(sc.prepare_home(run_folder(home)))
+    looks: list[sc.setup.LockHolder | None] = []
+    sc.setup.prepare_home(home)
+    lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(run_folder(home)))
 
-    def look(place: Path) -> sc.LockHolder | None:
+    def look(place: Path) -> sc.setup.LockHolder | None:
         if len(looks) == 2:
             lock.release()
         looks.append(service_process(place))
         return looks[-1]
 
-    monkeypatch.setattr(attach, "service_process", look)
+    monkeypatch.setattr(attached_client, "service_process", look)
     async with connect_if_running(home, name="a test") as client:
         assert client is None
     assert [True, True, False] == [each is not None for each in looks]
@@ -203,7 +203,7 @@ async def test_nobody_attaches_where_nothing_runs(home: Path, monkeypatch: pytes
 
 async def test_one_that_lets_nobody_in_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that is there and does not answer is an error after a while, not a reason to do without it."""
-    monkeypatch.setattr(attach, "START_S", 0.0)
+    monkeypatch.setattr(attached_client, "START_S", 0.0)
     with being_the_service(home), pytest.raises(sc.Disconnected):
         async with connect_if_running(home, name="a test"):
             raise AssertionError("it does not let us in")

@@ -1,0 +1,37 @@
+"""How the public names are loaded: on first use, from a list that is written once, in the stub beside the module.
+
+A door is a module whose `.pyi` file holds only lines such as `from session_core.errors import Conflict as Conflict`.
+Type checkers read that file, and so does `open_door`: a name is public because it is listed there, nothing else.
+"""
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def open_door(door: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for the module `door`, whose source is `file`."""
+    homes: dict[str, str] = {}
+
+    def read() -> dict[str, str]:
+        if not homes:
+            stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+            imports = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
+            homes.update((alias.name, line.module or "") for line in imports for alias in line.names)
+        return homes
+
+    def load(name: str) -> Any:
+        if name == "__all__":
+            return sorted(read())
+        if name.startswith("__") or name not in read():
+            raise AttributeError(f"module {door!r} has no attribute {name!r}")
+        home = import_module(homes[name])
+        is_module = home.__name__ == door or not hasattr(home, name)
+        value = import_module(f"{homes[name]}.{name}") if is_module else getattr(home, name)
+        setattr(sys.modules[door], name, value)  # the next use does not come here
+        return value
+
+    return load, lambda: sorted(read())
