@@ -51,9 +51,9 @@ Answers:
 _ADVICE: Final[tuple[tuple[str, str], ...]] = (
     ("edit", "Change files with `edit`; use `write` for new files or when nearly everything changes."),
     ("grep", "Search with `grep` and `glob` rather than with commands; both know what the project ignores."),
-    ("shell", "Commands run without a terminal and must end by themselves: no pagers, editors or questions."),
+    ("bash", "Commands run without a terminal and must end by themselves: no pagers, editors or questions."),
     ("plan", "For work of several steps keep a `plan`, and keep its states true as you go."),
-    ("task", "Hand a `task` to a helper when a search would fill your own memory with things you do not need."),
+    ("task", "Hand a `task` to a subagent when a search would fill your own memory with things you do not need."),
     ("skill", "When a skill below fits the work, read it with `skill` before you start."),
 )
 

@@ -153,7 +153,7 @@ class TurnHost:
     def _start_child(self, task: TaskRequest) -> tuple[Session, Work]:
         core, parent = self.core, self.session
         if core.tree.depth(parent.state.session_id) >= limits.MAX_TASK_DEPTH:
-            raise ToolFailed("This session is itself a helper of a helper, and may not start further ones.")
+            raise ToolFailed("This session is itself a subagent of a subagent, and may not start further ones.")
         models = core.agent.models.with_folder_models(parent.state.settings.cwd)
         if task.model is not None and task.model not in models.providers:
             raise ToolFailed(f"There is no model called {task.model!r}; leave the argument out to use your own.")
@@ -203,4 +203,4 @@ def _build_task_output(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
         return ToolOutput(text=text, details=details)
     said = f" Before that it said:\n{outcome.final_text}" if outcome.final_text else ""
     why = f" ({outcome.error})" if outcome.error else ""
-    raise ToolFailed(f"The helper did not finish: {outcome.status}{why}.{said}")
+    raise ToolFailed(f"The subagent did not finish: {outcome.status}{why}.{said}")

@@ -45,7 +45,7 @@ class ShellTool:
     """Run a command line in the session's folder."""
 
     spec = ToolSpec(
-        name="shell",
+        name="bash",
         description=(
             "Run a command line with bash and get its output and exit code. It has no terminal and no input. Each call "
             "is a new shell in the working folder: variables and cd do not last. All that it starts is ended with it; "

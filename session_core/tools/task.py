@@ -18,9 +18,9 @@ class TaskTool:
     spec = ToolSpec(
         name="task",
         description=(
-            "Give a piece of work to a helper that has the same tools and a fresh mind, and get back its last answer. "
-            "The helper knows nothing of this conversation: put all it needs into the prompt. Several calls in one "
-            "answer run side by side. Good for searches through many files and for work that stands alone."
+            "Give a piece of work to a subagent that has the same tools and a fresh mind, and get back its last "
+            "answer. The subagent knows nothing of this conversation: put all it needs into the prompt. Several calls "
+            "in one answer run side by side. Good for searches through many files and for work that stands alone."
         ),
         parameters=JsonObject(
             {
@@ -33,7 +33,7 @@ class TaskTool:
                         "description": "What it is about, in a few words.",
                     },
                     "prompt": {"type": "string", "minLength": 1, "description": "The work, and what to answer with."},
-                    "read_only": {"type": "boolean", "description": "True if the helper must change nothing."},
+                    "read_only": {"type": "boolean", "description": "True if the subagent must change nothing."},
                     "model": {
                         "type": "string",
                         "minLength": 1,

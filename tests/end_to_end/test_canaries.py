@@ -103,7 +103,7 @@ async def test_a_curious_model_finds_no_secrets(tmp_path: Path) -> None:
     )
     dialect = DIALECTS[0]
     calls = [
-        *([("shell", {"command": search})] if NO_SANDBOX is None else []),  # elsewhere it would be asked about
+        *([("bash", {"command": search})] if NO_SANDBOX is None else []),  # elsewhere it would be asked about
         ("read", {"path": str(settings)}),
         ("read", {"path": "../home/config.toml"}),
         ("read", {"path": "link"}),

@@ -27,12 +27,12 @@ MODELS = {"anthropic": (ANTHROPIC, "anthropic/claude-sonnet-5-5"), "ollama": (CH
 
 def _steps(dialect: Dialect) -> list[Reply]:
     """What a model does that is asked to make the checks pass."""
-    read = [("shell", {"command": RUN_CHECKS}), ("read", {"path": "basket/prices.py"})]
+    read = [("bash", {"command": RUN_CHECKS}), ("read", {"path": "basket/prices.py"})]
     edit = [("edit", {"path": "basket/prices.py", "old_text": WRONG.strip(), "new_text": RIGHT.strip()})]
     return [
         Reply(body=dialect.answer("I run the checks and read the code.", read)),
         Reply(body=dialect.answer("A percent is a hundredth.", edit)),
-        Reply(body=dialect.answer("", [("shell", {"command": RUN_CHECKS})])),
+        Reply(body=dialect.answer("", [("bash", {"command": RUN_CHECKS})])),
         Reply(body=dialect.answer(ANSWER)),
     ]
 
@@ -48,7 +48,7 @@ class Desk:
         self.settings = self.home / "config.toml"
         self.settings.write_text(
             f'model = "{MODELS[provider][1]}"\npermission_mode = "auto_edit"\n'
-            f'[[permissions]]\ntool = "shell"\ncommand = "{RUN_CHECKS}"\ndecision = "allow"\n'
+            f'[[permissions]]\ntool = "bash"\ncommand = "{RUN_CHECKS}"\ndecision = "allow"\n'
             f'[providers.{provider}]\nbase_url = "{base_url}/v1"\n'
         )
         self.variables = {
@@ -140,6 +140,6 @@ async def _check_conversation(desk: Desk) -> str:
         messages = (await store.load_messages(summary.session_id, before=1_000, limit=100)).messages
     assert ["user", *["assistant", "tool"] * 3, "assistant"] == [message.role for message in messages]
     results = [part for message in messages for part in message.parts if isinstance(part, ToolResultPart)]
-    assert ["shell", "read", "edit", "shell"] == [part.name for part in results]
+    assert ["bash", "read", "edit", "bash"] == [part.name for part in results]
     assert "success" == results[-1].status
     return summary.session_id

@@ -78,9 +78,9 @@ async def test_todo(tmp_path: Path) -> None:
 
 async def test_permission_gate(tmp_path: Path) -> None:
     """A risky command does not run when nobody can be asked or somebody says no, and runs after a yes."""
-    shell = ScriptedTool("shell", effects=("execute",), run="it ran")
+    shell = ScriptedTool("bash", effects=("execute",), run="it ran")
     harmless = {"command": "ls -rf; git push"}
-    answers = [tool_call("shell", arguments) for arguments in (harmless, RISKY, RISKY, RISKY)]
+    answers = [tool_call("bash", arguments) for arguments in (harmless, RISKY, RISKY, RISKY)]
     turns = [step for answer in answers for step in (answer, text("done"))]
     home = home_with(tmp_path, ["permission-gate"])
     async with open_world(home, *turns, tools=(shell,), permission_mode="full") as world:

@@ -99,7 +99,7 @@ async def test_while_its_own_model_streams(tmp_path: Path) -> None:
 async def test_while_a_hook_asks_somebody(tmp_path: Path) -> None:
     """A dialog that is open when its extension is reloaded still counts when it is answered."""
     home = home_with(tmp_path, ["permission-gate"])
-    shell, risky = ScriptedTool("shell", run="it ran"), tool_call("shell", {"command": "sudo ls"})
+    shell, risky = ScriptedTool("bash", run="it ran"), tool_call("bash", {"command": "sudo ls"})
     async with open_world(home, risky, risky, text("done"), tools=(shell,), permission_mode="full") as world:
         with world.service.attach("somebody", ui=frozenset({"confirm"})) as somebody:
             async with trio.open_nursery() as nursery:

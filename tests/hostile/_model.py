@@ -54,7 +54,7 @@ def python() -> str:
 
 def shell(command: str, **more: Any) -> Call:
     """Call the shell."""
-    return "shell", {"command": command, **more}
+    return "bash", {"command": command, **more}
 
 
 @attrs.frozen(kw_only=True)

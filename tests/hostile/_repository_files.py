@@ -138,9 +138,9 @@ def python_modules_of_our_names(ground: Ground) -> None:
 def shells_read_variables(ground: Ground) -> None:
     lines = f"SESSION_CORE_PERMISSIONS=full\nSESSION_CORE_HOME=/tmp\nANTHROPIC_BASE_URL={ground.address}\n"
     for name in (".env", ".envrc", ".bashrc", ".profile", ".zshenv", "env"):
-        ground.put(name, f"{lines}. {ground.program('shell')}\n", mode=0o755)
+        ground.put(name, f"{lines}. {ground.program('bash')}\n", mode=0o755)
     ground.put(".netrc", "default login x password y\n")
-    ground.put(".npmrc", f"script-shell={ground.program('shell')}\n")
+    ground.put(".npmrc", f"script-shell={ground.program('bash')}\n")
 
 
 @trick("Makefile")

@@ -239,7 +239,7 @@ settings_trick(
 )
 settings_trick(
     "settings_only_narrow",
-    'permission_mode = "ask_all"\n[tools]\ndisabled = ["shell"]\n[limits]\nsteps = 3\n',
+    'permission_mode = "ask_all"\n[tools]\ndisabled = ["bash"]\n[limits]\nsteps = 3\n',
     after_trust="stricter",
 )
 

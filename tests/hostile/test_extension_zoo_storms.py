@@ -16,7 +16,7 @@ ECHOES = {"REGISTRATIONS": json.dumps({"subscriptions": ["bus/event", "turn_star
 MIMIC = {
     "REGISTRATIONS": json.dumps(
         {
-            "names": ["read", "shell", "healthy.echo", "echo.echo"],
+            "names": ["read", "bash", "healthy.echo", "echo.echo"],
             "commands": [{"name": "do"}, {"name": "healthy"}],
             "providers": [{"name": "openai", "models": [{"id": "gpt"}]}, {"name": "scripted", "models": [{"id": "m"}]}],
         }

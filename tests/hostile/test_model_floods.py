@@ -51,7 +51,7 @@ NAMES = (
 
 async def test_wrong_arguments(arena: Arena) -> None:
     """Arguments that are no arguments get a sentence each, and the turn goes on."""
-    tools = ("read", "write", "shell", "grep", "web_fetch", "task", "plan", "skill", "job_output", "multi_edit")
+    tools = ("read", "write", "bash", "grep", "web_fetch", "task", "plan", "skill", "job_output", "multi_edit")
     for name, arguments in WRONG.items():
         attacked = await arena.attack([(tool, arguments) for tool in tools])
         assert len(attacked.results) == len(tools), name
@@ -73,7 +73,7 @@ async def test_chunks_without_a_call(arena: Arena) -> None:
     stray = json.dumps({"command": "echo evil > notes.txt"})
     attacked = await arena.attack(
         (ToolCallChunk(text=stray), TextChunk(text="x"), ToolCallChunk(text=stray), ModelFinished()),
-        (ToolCallOpened(name="shell"), ModelFinished(), ToolCallChunk(text=stray)),
+        (ToolCallOpened(name="bash"), ModelFinished(), ToolCallChunk(text=stray)),
     )
     assert set(attacked.statuses) <= {"error"}
     assert not arena.changes()
@@ -100,7 +100,7 @@ async def test_endless_answer(arena: Arena) -> None:
     """An answer without an end is cut at its bound, and what it called is not run."""
     attacked = await arena.attack((*text("x")[:1], Forever("evil " * 20_000)))
     assert attacked.outcome.status == "failed"
-    session_id = await arena.begin((ToolCallOpened(name="shell"), ToolCallChunk(text='{"command": "'), Hang()))
+    session_id = await arena.begin((ToolCallOpened(name="bash"), ToolCallChunk(text='{"command": "'), Hang()))
     await arena.until(lambda: len(arena.provider.requests) == 2)
     assert (await arena.service.request_stop(session_id)).result == "stopped"
     assert (await arena.service.wait_for_turn(session_id)).outcome.status == "stopped"

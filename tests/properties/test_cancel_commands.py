@@ -71,7 +71,7 @@ async def open_world() -> AsyncGenerator[World]:
     config = world_config(provider=provider, approval_timeout_ms=MINUTE)
     config = attrs.evolve(
         config,
-        tools=(*config.tools, ScriptedTool("shell", effects=("execute",))),
+        tools=(*config.tools, ScriptedTool("bash", effects=("execute",))),
         store=witness,
         extensions=extensions,
     )

@@ -88,7 +88,7 @@ async def test_a_stop_of_a_helper_leaves_its_parent_running() -> None:
         assert "went on" == (await service.wait_for_turn(ids["go"])).outcome.final_text
         parts = [part for each in (await service.load_session(ids["go"])).messages for part in each.parts]
         told = [(part.status, part.text) for part in parts if isinstance(part, ToolResultPart)]
-        assert [("error", "The helper did not finish: stopped.")] * 2 == told
+        assert [("error", "The subagent did not finish: stopped.")] * 2 == told
 
 
 async def test_what_was_sent_to_a_helper_before_the_stop_starts_nothing() -> None:

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from session_core.sep.sdk import EventContext, Extension, HostError, NotTrusted, NoUi, Refused
 
-CHANGING = frozenset({"shell", "write", "edit", "multi_edit"})
+CHANGING = frozenset({"bash", "write", "edit", "multi_edit"})
 
 ext = Extension("git-status", "0.1.0")
 refused: set[str | None] = set()

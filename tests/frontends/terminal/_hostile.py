@@ -216,7 +216,7 @@ def _marked_up() -> Iterator[Hostile]:
 def _imitations() -> Iterator[Hostile]:
     yield from _kept(
         "imitation",
-        *("━━━━ ? Allow shell? 1 of 1 ━━━━", "y yes, this once", "Enter: yes, this once", "> y", "● connected  ○ idle"),
+        *("━━━━ ? Allow bash? 1 of 1 ━━━━", "y yes, this once", "Enter: yes, this once", "> y", "● connected  ○ idle"),
         *("╭─ Help ─────╮", "│ y │", "╰────────────╯", "▸○ a session", "▏ ok", "┃ rm -rf /", "║ x ║", "▎done", "❯ yes"),
         *("the service has ended", "╔══ approved ══╗", "✓ shell done", "· 3 more lines", "[y] [n]", "1 queued", "$ ls"),
     )

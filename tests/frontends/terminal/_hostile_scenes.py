@@ -108,7 +108,7 @@ async def _tools(stage: Stage, texts: Texts) -> None:
     parts: list[Any] = []
     results: list[Any] = []
     for number, text in enumerate(texts):
-        name = (text, "shell", "edit", "read")[number % 4]
+        name = (text, "bash", "edit", "read")[number % 4]
         call = sc.CallId(f"call_{number}")
         parts.append(sc.ToolCallPart(call_id=call, name=name, arguments=_arguments(text)))
         diff = f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{text}\n+{text}\n"
@@ -129,7 +129,7 @@ async def _live(stage: Stage, texts: Texts) -> None:
             output=output,
             progress=ToolProgress(message=texts[-1], progress=0.5),
         )
-        for number, name in enumerate(("shell", texts[0]))
+        for number, name in enumerate(("bash", texts[0]))
     )
     await stage.show(session(tools=tools, activity=sc.Activity(name="running_tools")))
 
@@ -192,7 +192,7 @@ async def _command(stage: Stage, texts: Texts) -> None:
     approval = sc.Approval(
         request_id=sc.RequestId(f"r{stage.number()}"),
         call_id=CALL,
-        tool_name="shell",
+        tool_name="bash",
         summary=texts[0],
         arguments=sc.JsonObject({"command": command}),
         shown=f"{command}\n\nin {texts[-1]}",

@@ -143,7 +143,7 @@ def _repair() -> list[sc.Message]:
             ],
         ),
         ("tool", [_result(3, "edit", "changed", diff=DIFF, added=2, removed=1, created=False)]),
-        ("assistant", [_text("Now the tests."), _call(4, "shell", command=_COMMAND)]),
+        ("assistant", [_text("Now the tests."), _call(4, "bash", command=_COMMAND)]),
     )
 
 
@@ -159,7 +159,7 @@ def _testing() -> sc.SessionState:
     """The tests are being run."""
     live = sc.LiveTool(
         call_id=sc.CallId("call_4"),
-        name="shell",
+        name="bash",
         arguments=sc.JsonObject({"command": _COMMAND}),
         started_at=NOW_MS - 3_000,
         output=_OUTPUT,
@@ -242,7 +242,7 @@ async def _command(stage: Stage) -> None:
         "ended after 120 seconds at the latest",
     ]
     approval = _approval(
-        "shell",
+        "bash",
         summary=f"run: {_COMMAND}",
         arguments=sc.JsonObject({"command": _COMMAND}),
         shown="\n".join([_COMMAND, "", *how]),

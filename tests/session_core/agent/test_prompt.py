@@ -14,7 +14,7 @@ from session_core.vocabulary.tools import ToolSpec
 
 HERE = Environment(cwd="/home/me/code", platform="Linux", date="2026-01-31", git_branch="main")
 SKILL = Skill(name="bake", description="How to bake.", source="user", root="/skills/bake")
-TOOLS = [ToolSpec(name=name, description=name, parameters=JsonObject({})) for name in ["edit", "shell", "skill", "odd"]]
+TOOLS = [ToolSpec(name=name, description=name, parameters=JsonObject({})) for name in ["edit", "bash", "skill", "odd"]]
 INSTRUCTION = Instruction(path="/home/me/code/AGENTS.md", text="Use tabs.", source="project")
 
 

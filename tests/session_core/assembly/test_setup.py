@@ -111,10 +111,10 @@ async def test_a_model_that_cannot_be_used_is_refused(place: AgentEnvironment) -
 async def test_disabled_tools_are_not_on_offer(place: AgentEnvironment) -> None:
     """A tool that the user has switched off is not offered; all others are."""
     config = place.home / "config.toml"
-    config.write_text(config.read_text() + '\n[tools]\ndisabled = ["shell", "web_fetch"]\n')
+    config.write_text(config.read_text() + '\n[tools]\ndisabled = ["bash", "web_fetch"]\n')
     async with open_setup(with_keys(place)) as setup:
         offered = {tool.spec.name for tool in setup.service.tools}
-        assert not {"shell", "web_fetch"} & offered
+        assert not {"bash", "web_fetch"} & offered
         assert {"read", "write", "edit", "grep", "plan", "task", "skill"} <= offered
 
 

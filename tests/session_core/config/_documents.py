@@ -99,10 +99,10 @@ documents = st.dictionaries(
 )
 
 folders = st.lists(st.sampled_from(["/a", "/b", "/c"]), unique=True, max_size=3)
-tool_names = st.lists(st.sampled_from(["shell", "web_fetch", "write"]), unique=True, max_size=3)
+tool_names = st.lists(st.sampled_from(["bash", "web_fetch", "write"]), unique=True, max_size=3)
 rules = st.lists(
     st.fixed_dictionaries(
-        {"decision": st.sampled_from(["allow", "ask", "deny"]), "tool": st.sampled_from(["shell", "write", "*"])}
+        {"decision": st.sampled_from(["allow", "ask", "deny"]), "tool": st.sampled_from(["bash", "write", "*"])}
     ),
     max_size=4,
 )

@@ -17,7 +17,7 @@ ALLOW_ALL: Final = PermissionRule(decision="allow", command="*")
 
 
 def judged(command: str, *rules: PermissionRule) -> str | None:
-    return decide(rules or (DENY_RM, ALLOW_ALL), tool="shell", command=command)
+    return decide(rules or (DENY_RM, ALLOW_ALL), tool="bash", command=command)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ async def test_what_a_real_shell_runs_is_not_allowed(tmp_path: Path, pieces: lis
 
     if mark.exists():
         rules = (PermissionRule(decision="deny", command="drop *"), ALLOW_ALL)
-        assert decide(rules, tool="shell", command=command) in {"deny", "ask"}
+        assert decide(rules, tool="bash", command=command) in {"deny", "ask"}
 
 
 @given(text=st.text("ab '\"\\$(){}`<>;&|\n-=*", max_size=40))

@@ -51,7 +51,7 @@ archive_after_days = 30
 delete_archived_after_days = 90
 
 [[permissions]]
-tool = "shell"
+tool = "bash"
 command = "git status"
 decision = "allow"
 
@@ -104,7 +104,7 @@ def test_everything_set(tmp_path: Path) -> None:
     assert (("web_fetch",), 0.5) == (config.disabled_tools, config.compaction_threshold)
     assert ("/etc/mcp.json", ("/srv/skills",)) == (config.mcp_file, config.skill_paths)
     assert Retention(archive_after_days=30, delete_archived_after_days=90) == config.retention
-    assert (PermissionRule(decision="allow", tool="shell", command="git status"),) == config.permissions
+    assert (PermissionRule(decision="allow", tool="bash", command="git status"),) == config.permissions
     mine = config.providers[-1]
     assert ("mine", "openai_chat", "http://localhost:8080/v1") == (mine.name, mine.kind, mine.base_url)
     assert ((("x-team", Secret("blue")),), True) == (mine.headers, mine.chosen_by_user)

@@ -27,14 +27,14 @@ def test_rules_providers_and_own_models(tmp_path: Path) -> None:
     """What is more than a single value has a line for each of its parts."""
     config = load(
         tmp_path,
-        user="permissions = [{tool = 'shell', decision = 'ask'}]\n[[models]]\nname = 'ollama/x'\nid = 'y'\n",
+        user="permissions = [{tool = 'bash', decision = 'ask'}]\n[[models]]\nname = 'ollama/x'\nid = 'y'\n",
     )
     place = str(tmp_path / "home" / "config.toml")
     shown = {each.key: each for each in describe_settings(config, {})}
 
     assert shown["permissions[1]"] == ShownSetting(
         key="permissions[1]",
-        value={"decision": "ask", "tool": "shell"},
+        value={"decision": "ask", "tool": "bash"},
         source=SettingSource(layer="user", place=place, line=1),
     )
     assert ("y", 2) == (shown["models.ollama/x"].value, shown["models.ollama/x"].source.line)

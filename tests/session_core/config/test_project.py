@@ -44,7 +44,7 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
             permission_mode = "full"
             sandbox = {mode = "full_access", network = true, writable_roots = ["/a", "/b"]}
             limits = {steps = 100, cost = 5}
-            tools = {disabled = ["shell"]}
+            tools = {disabled = ["bash"]}
             permissions = [{tool = "write", decision = "allow"}]
         """,
         project="""
@@ -59,7 +59,7 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
     assert "ask_all" == config.permission_mode
     assert SandboxPolicy(mode="read_only", network=False, writable_roots=("/b",)) == config.sandbox
     assert (100, 7, 500_000, 9_000) == attrs.astuple(config.limits)
-    assert ("shell", "write") == config.disabled_tools
+    assert ("bash", "write") == config.disabled_tools
     assert ["allow", "deny", "ask"] == [each.decision for each in config.permissions]
     assert ("user", "project") == (config.source("limits.steps").layer, config.source("limits.tokens").layer)
     assert "project" == config.source("permissions[2]").layer
@@ -114,7 +114,7 @@ def test_what_extensions_do_is_not_for_projects(tmp_path: Path, key: str) -> Non
 
 def test_a_rule_that_allows_is_ignored(tmp_path: Path) -> None:
     """A project cannot allow anything, and its other rules count all the same."""
-    text = "[[permissions]]\ntool = 'read'\ndecision = 'ask'\n[[permissions]]\ntool = 'shell'\ndecision = 'allow'\n"
+    text = "[[permissions]]\ntool = 'read'\ndecision = 'ask'\n[[permissions]]\ntool = 'bash'\ndecision = 'allow'\n"
     config = load(tmp_path, project=text)
 
     what = "this is ignored: a project's file can only add rules that ask or deny, not one that allows"
@@ -159,7 +159,7 @@ def at_least_as_strict(before: Config, after: Config) -> bool:
     order = {None: 0, "allow": 0, "ask": 1, "deny": 2}
 
     def decisions(config: Config) -> list[int]:
-        return [order[decide(config.permissions, tool=tool)] for tool in ("shell", "write", "read")]
+        return [order[decide(config.permissions, tool=tool)] for tool in ("bash", "write", "read")]
 
     return all(
         (
@@ -246,8 +246,8 @@ def test_rules_of_a_project_hold_for_the_environment_too(tmp_path: Path) -> None
     """What the user says in the environment goes before the project's values, but its rules stay."""
     config = load(
         tmp_path,
-        project="permission_mode = 'ask_all'\npermissions = [{tool = 'shell', decision = 'deny'}]",
+        project="permission_mode = 'ask_all'\npermissions = [{tool = 'bash', decision = 'deny'}]",
         environ={"SESSION_CORE_PERMISSIONS": "full"},
     )
 
-    assert ("full", (PermissionRule(decision="deny", tool="shell"),)) == (config.permission_mode, config.permissions)
+    assert ("full", (PermissionRule(decision="deny", tool="bash"),)) == (config.permission_mode, config.permissions)

@@ -16,23 +16,23 @@ DENY: Final[RuleDecision] = "deny"
 
 def test_rules_that_change() -> None:
     """Whoever holds live rules decides by what they are now, and a look through them is not mixed up by a change."""
-    ask, deny = (PermissionRule(decision=each, tool="shell") for each in ("ask", "deny"))
+    ask, deny = (PermissionRule(decision=each, tool="bash") for each in ("ask", "deny"))
     rules = LiveRules([ask])
     looking = iter(rules)
     rules.replace([deny, deny])
 
     assert [ask] == list(looking)
     assert (2, deny, (deny,)) == (len(rules), rules[0], rules[1:])
-    assert "deny" == decide(rules, tool="shell")
+    assert "deny" == decide(rules, tool="bash")
 
 
 def test_the_strictest_decides() -> None:
     """Deny goes before ask and ask before allow, in any order of the rules."""
-    rules = [PermissionRule(decision=each, tool="shell") for each in ("ask", "allow", "deny")]
+    rules = [PermissionRule(decision=each, tool="bash") for each in ("ask", "allow", "deny")]
 
-    assert "deny" == decide(rules, tool="shell")
-    assert "ask" == decide(rules[:2], tool="shell")
-    assert "allow" == decide(rules[1:2], tool="shell")
+    assert "deny" == decide(rules, tool="bash")
+    assert "ask" == decide(rules[:2], tool="bash")
+    assert "allow" == decide(rules[1:2], tool="bash")
     assert decide(rules, tool="read") is None
 
 
@@ -106,8 +106,8 @@ def test_several_paths() -> None:
 )
 def test_commands(pattern: str, command: str, *, denied: bool, allowed: bool) -> None:
     """To deny looks at each command of a line; to allow never lets a shell start something else."""
-    assert denied == matches_call(PermissionRule(decision=DENY, command=pattern), tool="shell", command=command)
-    assert allowed == matches_call(PermissionRule(decision=ALLOW, command=pattern), tool="shell", command=command)
+    assert denied == matches_call(PermissionRule(decision=DENY, command=pattern), tool="bash", command=command)
+    assert allowed == matches_call(PermissionRule(decision=ALLOW, command=pattern), tool="bash", command=command)
 
 
 def test_a_rule_about_commands_needs_one() -> None:

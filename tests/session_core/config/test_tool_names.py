@@ -8,7 +8,7 @@ from tests.session_core.config._documents import load
 
 USER = """
 [tools]
-disabled = ["shel", "mcp__x__y", "mail.send"]
+disabled = ["bas", "mcp__x__y", "mail.send"]
 [[permissions]]
 tool = "wrote"
 decision = "deny"
@@ -29,7 +29,7 @@ def test_names_that_no_tool_has(tmp_path: Path) -> None:
     place = str(tmp_path / "home" / "config.toml")
 
     assert [
-        (place, 3, "tools.disabled", "there is no tool called 'shel', so this has no effect; did you mean shell?"),
+        (place, 3, "tools.disabled", "there is no tool called 'bas', so this has no effect; did you mean bash?"),
         (
             place,
             4,
@@ -44,7 +44,7 @@ def test_tools_known_by_others(tmp_path: Path) -> None:
     """Whoever knows of other tools says so."""
     config = load(tmp_path, user=USER)
 
-    assert () == unknown_tool_names(config, ("shel", "wrote", "web_fetch", "nothing_like_it"))
+    assert () == unknown_tool_names(config, ("bas", "wrote", "web_fetch", "nothing_like_it"))
 
 
 def test_patterns_switch_off(tmp_path: Path) -> None:

@@ -111,10 +111,10 @@ async def test_all_of_them_in_a_service(tmp_path: Path) -> None:
     await trio.to_thread.run_sync(install)
     answers = (
         tool_call("tool.count_words", {"text": "to be or not to be", "top": 0}),
-        tool_call("shell", {"command": "rm -rf build"}),
+        tool_call("bash", {"command": "rm -rf build"}),
         text("Done."),
     )
-    async with open_world(home, *answers, tools=(ScriptedTool("shell"),), permission_mode="full") as world:
+    async with open_world(home, *answers, tools=(ScriptedTool("bash"),), permission_mode="full") as world:
         kept = await world.service.run_command(world.session_id, "command", "style Plain words.")
         await world.service.run_command(world.session_id, "command", "style")
         count = await world.service.run_command(world.session_id, "widget")

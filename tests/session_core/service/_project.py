@@ -29,7 +29,7 @@ def write(path: str, content: str) -> tuple[ScriptItem, ...]:
 
 def shell(command: str, **arguments: Any) -> tuple[ScriptItem, ...]:
     """An answer that runs a command."""
-    return tool_call("shell", {"command": command, **arguments})
+    return tool_call("bash", {"command": command, **arguments})
 
 
 def turn(*calls: ScriptedAnswer) -> Sequence[ScriptedAnswer]:

@@ -41,7 +41,7 @@ def made(top: Path) -> list[Path]:
 
 async def test_what_a_person_types_obeys_the_folder(tmp_path: Path) -> None:
     """A command that a person types is refused where the folder forbids it, and where it cannot be read."""
-    strict = folder(tmp_path, "strict", deny("shell"))
+    strict = folder(tmp_path, "strict", deny("bash"))
     async with served(tmp_path) as world:
         service = world.service
         session = await new_session(service, cwd=strict)
@@ -55,7 +55,7 @@ async def test_what_a_person_types_obeys_the_folder(tmp_path: Path) -> None:
 
 async def test_programs_of_extensions_obey_the_folder(tmp_path: Path) -> None:
     """A program of an extension is judged by the folder of its session, and by none that it has left meanwhile."""
-    strict, free = folder(tmp_path, "strict", deny("shell")), folder(tmp_path, "free", "")
+    strict, free = folder(tmp_path, "strict", deny("bash")), folder(tmp_path, "free", "")
     async with served(tmp_path) as world:
         people = People()
         gate = ProgramGate(world.service.core, people)

@@ -77,7 +77,7 @@ async def test_eight_helpers_work_at_once() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (failure("auth", "no key"), "The helper did not finish: failed (auth: no key)."),
+        (failure("auth", "no key"), "The subagent did not finish: failed (auth: no key)."),
         ((*text("half an ")[:1], *failure("auth", "no key")), "Before that it said:\nhalf an"),
     ],
 )

@@ -312,7 +312,7 @@ async def test_full_access_needs_no_sandbox(root: Path) -> None:
         ({"command": "ls", "timeout_ms": 0}, "the argument 'timeout_ms' must be a whole number from 1 upwards"),
         ({"command": "ls", "timeout_ms": 600_001}, "must be at most 600000; use background=true instead"),
         ({"command": "ls", "background": True}, "nothing can run in the background here"),
-        ({"command": "ls", "cwd": "/"}, "shell has no argument 'cwd'; it takes command, timeout_ms,"),
+        ({"command": "ls", "cwd": "/"}, "bash has no argument 'cwd'; it takes command, timeout_ms,"),
     ],
 )  # fmt: skip
 async def test_wrong_arguments(root: Path, arguments: dict[str, Any], says: str) -> None:

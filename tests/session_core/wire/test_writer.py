@@ -33,7 +33,7 @@ def nested(levels: int) -> Any:
 
 
 def call(arguments: JsonObject) -> ToolCallPart:
-    return ToolCallPart(call_id=CallId("c"), name="shell", arguments=arguments)
+    return ToolCallPart(call_id=CallId("c"), name="bash", arguments=arguments)
 
 
 def answer(value: Any) -> AnswerDialog:

@@ -28,7 +28,7 @@ CHILD = sc.SessionId("ses_0123456789abcdef")
 APPROVAL = sc.Approval(
     request_id=sc.RequestId("req_1"),
     call_id=sc.CallId("call_1"),
-    tool_name="shell",
+    tool_name="bash",
     summary="run make\x1b[31m",
     arguments=sc.JsonObject({"command": "make"}),
     requested_at=0,
@@ -45,7 +45,7 @@ def test_the_whole_question() -> None:
 
     assert not asked.cut
     assert [
-        "? Allow shell: run make?",
+        "? Allow bash: run make?",
         "  asked for because it runs a program",
         "  make",
         "  in /srv<U+001B>]0;title<U+0007>",
@@ -74,7 +74,7 @@ def test_a_command_is_shown_once() -> None:
     asked, whole = format_question(PLAIN, RUN), format_question(PLAIN, RUN, whole=True)
 
     assert [
-        "? Allow shell?",
+        "? Allow bash?",
         "  asked for because it runs a program",
         "  make test",
         "  environment: none<U+001B>[31m",

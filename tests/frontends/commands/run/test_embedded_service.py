@@ -105,11 +105,11 @@ async def test_flags_reach_the_session(home: Path) -> None:
 
 async def test_a_slip_in_a_rule_is_told(home: Path) -> None:
     """A rule about a tool that is not there protects nothing: people are told when a turn begins."""
-    configure(home, 'permissions = [{tool = "shel", decision = "deny"}]\n')
+    configure(home, 'permissions = [{tool = "bas", decision = "deny"}]\n')
     (remark,) = (await agent_of(home, model="demo")).remarks
 
-    assert remark.startswith(f"{home / 'config.toml'}, line 1: permissions[1].tool: there is no tool called 'shel'")
-    assert remark.endswith("did you mean shell?")
+    assert remark.startswith(f"{home / 'config.toml'}, line 1: permissions[1].tool: there is no tool called 'bas'")
+    assert remark.endswith("did you mean bash?")
 
 
 async def test_a_limit_ends_the_turn() -> None:

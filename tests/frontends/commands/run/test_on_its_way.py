@@ -67,7 +67,7 @@ async def test_a_question_about_our_message(says: str | None, at_keyboard: Stand
 
 async def test_a_question_about_our_shell_line(at_keyboard: StandardStreams) -> None:
     """What is asked before a line for the shell is run is asked at once, and then it is run."""
-    shell, asked = scripted.ScriptedTool("shell", effects=["read"]), list[object]()
+    shell, asked = scripted.ScriptedTool("bash", effects=["read"]), list[object]()
     async with open_checked_service(config(scripted.ScriptedProvider(), shell)) as service:
         shared = await share(service, says=None)
         await service.change_permission_mode(shared.session_id, "full")

@@ -93,7 +93,7 @@ async def test_a_line_for_the_shell(output: sc.ToolOutput, code: int) -> None:
         await trio.lowlevel.checkpoint()
         return output
 
-    shell = scripted.ScriptedTool("shell", run=run)
+    shell = scripted.ScriptedTool("bash", run=run)
     streams = StandardStreams(out=Paper(), err=Paper())
     async with open_checked_service(config(scripted.ScriptedProvider(), shell)) as service:
         options = RunOptions(prompt="!echo hi", manners=InteractionOptions(quiet=True))

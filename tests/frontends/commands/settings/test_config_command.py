@@ -53,12 +53,12 @@ async def test_show_masks_keys(home: Path) -> None:
 
 async def test_show_as_json(home: Path) -> None:
     """With --json each line is one setting."""
-    write(home, "permissions = [{tool = 'shell', decision = 'ask'}]\n")
+    write(home, "permissions = [{tool = 'bash', decision = 'ask'}]\n")
     ended = await program("config", "show", "--json", env=QUIET)
     rows = {row["key"]: row for row in map(json.loads, ended.out.splitlines())}
 
     assert {"key": "thinking", "value": "off", "from": "default"} == rows["thinking"]
-    assert {"decision": "ask", "tool": "shell"} == rows["permissions[1]"]["value"]
+    assert {"decision": "ask", "tool": "bash"} == rows["permissions[1]"]["value"]
 
 
 async def test_a_wrong_file_is_told_in_lines(home: Path) -> None:
@@ -137,11 +137,11 @@ def test_no_key_at_all_is_told(home: Path, tmp_path: Path) -> None:
 
 def test_names_of_tools_that_are_not_there(home: Path, tmp_path: Path) -> None:
     """A slip in the name of a tool is a warning with the name that was meant; servers' tools are left alone."""
-    write(home, "permissions = [{tool = 'shel', decision = 'deny'}]\n[tools]\ndisabled = ['mcp__x__y', 'web_fetch']\n")
+    write(home, "permissions = [{tool = 'bas', decision = 'deny'}]\n[tools]\ndisabled = ['mcp__x__y', 'web_fetch']\n")
     found = find_problems(home, tmp_path, {"OPENAI_API_KEY": KEY})
 
     assert ((), ["permissions[1].tool"]) == (found.problems, [each.key for each in found.warnings])
-    assert "did you mean shell?" in found.warnings[0].what
+    assert "did you mean bash?" in found.warnings[0].what
 
 
 def test_a_wrong_list_of_servers_is_found(home: Path, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_values(value: object, text: str) -> None:
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_lines_fit(tmp_path: Path, width: int) -> None:
     """No line is wider than the terminal, and nothing a file says can steer it."""
-    write(tmp_path, 'permissions = [{tool = "shell", path = "a\u202eb", decision = "deny"}]\n')
+    write(tmp_path, 'permissions = [{tool = "bash", path = "a\u202eb", decision = "deny"}]\n')
     with pytest.raises(ConfigInvalid):
         load_config(tmp_path, environ={})
     write(tmp_path, f"permissions = [{{tool = '{'x' * 150}', decision = 'deny'}}]\n")

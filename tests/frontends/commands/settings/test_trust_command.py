@@ -91,7 +91,7 @@ BRINGS = {
             }
         }
     ),
-    ".session-core/config.toml": "limits = {steps = 3}\npermissions = [{tool = 'shell', decision = 'deny'}]\n",
+    ".session-core/config.toml": "limits = {steps = 3}\npermissions = [{tool = 'bash', decision = 'deny'}]\n",
     ".agents/skills/x/SKILL.md": "---\nname: x\ndescription: does x\n---\n",
     ".agents/notes": "a\nb\n",
     "AGENTS.md": "# Hi\n\nOne.\nTwo.\nThree.\n",
@@ -112,7 +112,7 @@ def test_what_the_files_would_bring(tmp_path: Path, capfd: Said) -> None:
         "      a skill: does x",
         "  .session-core/config.toml",
         "      setting: limits.steps = 3",
-        "      rule: deny tool shell",
+        "      rule: deny tool bash",
         "  AGENTS.md",
         "      instructions for the model, 5 lines",
         "      | # Hi",

@@ -199,7 +199,7 @@ def test_an_answered_question_is_not_asked_twice_unless_that_failed() -> None:
         await ask(pilot, panel, APPROVAL, COMMAND)
         await pilot.press("y", "enter")
         await ask(pilot, panel, APPROVAL, COMMAND)
-        assert "Allow shell?" in app.picture
+        assert "Allow bash?" in app.picture
         await pilot.press("n", "enter")
         assert not panel.has_question
         panel.reopen(APPROVAL.request_id)
@@ -222,7 +222,7 @@ def test_a_question_stays_until_it_is_settled() -> None:
         await ask(pilot, panel, COMMAND)
         await write(app, pilot, "rather no")
         await ask(pilot, panel, APPROVAL, COMMAND)
-        assert "Allow shell?" in app.picture
+        assert "Allow bash?" in app.picture
         assert "2 of 2" in app.picture
         assert "> rather no" in app.picture
         await ask(pilot, panel, APPROVAL)
@@ -230,7 +230,7 @@ def test_a_question_stays_until_it_is_settled() -> None:
         assert "rather no" not in app.picture
         await ask(pilot, panel, COMMAND, APPROVAL)
         await pilot.press("tab")
-        assert "Allow shell?" in app.picture
+        assert "Allow bash?" in app.picture
         panel.show((), (), ME, subagent_names={})
         await pilot.pause()
         assert told(app) == [("put off",)]

@@ -223,7 +223,7 @@ def test_calls_that_no_message_has_made_stand_at_the_end() -> None:
     talk = Conversation()
     talk.add("user", text("hi"))
     line = sc.LiveTool(
-        call_id=sc.CallId("x"), name="shell", arguments=sc.JsonObject({"command": "ls"}), started_at=1, output="a\n"
+        call_id=sc.CallId("x"), name="bash", arguments=sc.JsonObject({"command": "ls"}), started_at=1, output="a\n"
     )
     talk.state.tools = (line,)
     last = talk.of()[-1]
@@ -240,8 +240,8 @@ def test_calls_that_no_message_has_made_stand_at_the_end() -> None:
 def test_a_line_that_was_not_allowed_says_so() -> None:
     """How a command of a person ended is part of its block."""
     talk = Conversation()
-    denied = sc.ToolResultPart(call_id=sc.CallId("x"), name="shell", status="denied", text="no")
-    line = running("x", "shell", result=denied)
+    denied = sc.ToolResultPart(call_id=sc.CallId("x"), name="bash", status="denied", text="no")
+    line = running("x", "bash", result=denied)
     talk.add("user", *build_shell_line_message(talk.state, line, "rm x", None, 5).message.parts)
     (block,) = talk.of()
     assert isinstance(block, UserMessageBlock)

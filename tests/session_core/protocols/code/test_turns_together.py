@@ -116,7 +116,7 @@ async def test_helpers_act_by_code_too(required: bool) -> None:  # noqa: FBT001
         _, result = (await transcript(service, session_id))[2]
     told = [required, required]
     assert told == ["nothing else ends your work" in request.system for request in provider.requests[:2]]
-    assert ("error: The helper did not finish: failed" if required else "success: It is 3.") in result
+    assert ("error: The subagent did not finish: failed" if required else "success: It is 3.") in result
 
 
 async def test_helpers_finish_with_a_value() -> None:

@@ -112,11 +112,11 @@ async def test_commands(host: TestHost) -> None:
 
 async def test_hooks(host: TestHost) -> None:
     """The first no wins, patches are laid over each other, and the host takes only what it may."""
-    said_no = await host.call_hook("tool_call", tool="shell", arguments={"command": "rm"})
+    said_no = await host.call_hook("tool_call", tool="bash", arguments={"command": "rm"})
     assert said_no == HookResult(action="block", value=None, reason="no rm")
     assert said_no.blocked
-    fine = await host.call_hook("tool_call", {"tool": "shell", "arguments": {}})
-    assert fine == HookResult(action="continue", value={"tool": "shell", "arguments": {}})
+    fine = await host.call_hook("tool_call", {"tool": "bash", "arguments": {}})
+    assert fine == HookResult(action="continue", value={"tool": "bash", "arguments": {}})
     changed = await host.call_hook("tool_result", tool="t", content="ok", is_error=False)
     assert changed == HookResult(action="modify", value={"tool": "t", "content": "ok first second", "is_error": False})
     with pytest.raises(NotFound, match="does not handle the hook context"):
@@ -130,8 +130,8 @@ async def test_hooks_that_change_what_they_may_not() -> None:
     ext.hook("tool_result")(lambda ctx: patch(content=5))
     ext.hook("input")(lambda ctx: "no")
     async with TestHost(ext) as host:
-        left = await host.call_hook("tool_call", tool="shell", arguments={"a": 1})
-        assert left == HookResult(action="continue", value={"tool": "shell", "arguments": {"a": 1}})
+        left = await host.call_hook("tool_call", tool="bash", arguments={"a": 1})
+        assert left == HookResult(action="continue", value={"tool": "bash", "arguments": {"a": 1}})
         assert "was passed over" in host.logs[0].message
         with pytest.raises(UnusableAnswer, match="a patch with a number"):
             await host.call_hook("tool_result", content="ok")

@@ -142,7 +142,7 @@ async def test_a_yes_for_the_session_counts(tmp_path: Path) -> None:
         await programs.run("echo hello")
         granted = ev.ApprovalResolved(
             request_id=RequestId("req_1"),
-            tool_name="shell",
+            tool_name="bash",
             decision="allow_session",
             because="answered",
             grant=f"run in {programs.root}: touch made",
@@ -213,7 +213,7 @@ async def test_what_cannot_be_run(tmp_path: Path, line: str, cwd: str | None, fi
 async def test_without_a_shell(tmp_path: Path) -> None:
     """Where the shell is switched off, no extension runs anything."""
     async with open_programs(tmp_path, tools=()) as programs:
-        with pytest.raises(Unavailable, match="no tool called 'shell'"):
+        with pytest.raises(Unavailable, match="no tool called 'bash'"):
             await programs.run("touch made")
 
 

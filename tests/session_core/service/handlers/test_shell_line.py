@@ -34,7 +34,7 @@ class FakeShell(ScriptedTool):
 
 
 def shell(run: object = "hello\n[exit code 0]") -> FakeShell:
-    return FakeShell("shell", effects=("execute", "network"), run=run)  # type: ignore[arg-type]
+    return FakeShell("bash", effects=("execute", "network"), run=run)  # type: ignore[arg-type]
 
 
 def config(tool: ScriptedTool | ShellTool | None, *answers: object, **settings: object) -> ServiceConfig:
@@ -207,7 +207,7 @@ async def test_without_a_shell() -> None:
     """Where the shell is switched off, a person is told so."""
     async with open_checked_service(config(None)) as service:
         session_id = await new_session(service)
-        with pytest.raises(Unavailable, match="no tool called 'shell'"):
+        with pytest.raises(Unavailable, match="no tool called 'bash'"):
             await service.run_shell_line(session_id, "ls")
 
 

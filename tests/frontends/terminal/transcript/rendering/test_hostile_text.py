@@ -52,7 +52,7 @@ def blocks_with(text: str) -> Iterator[Block]:
     )
     yield ToolBlock(key="k", call_id=CALL, name="edit", arguments=arguments, result=changed)
     yield ToolBlock(key="k", call_id=None, name=text, writing=text)
-    yield ToolBlock(key="k", call_id=None, name="shell", writing=f'{{"command": "{text}')
+    yield ToolBlock(key="k", call_id=None, name="bash", writing=f'{{"command": "{text}')
     kept = sc.extensions.ExtensionEntry(extension=text, entry=sc.JsonObject({"x": text, text: text}), at=0)
     yield EntryBlock(key="e", entry=kept)
     yield EntryBlock(key="e", entry=kept, template=sc.JsonObject({"kind": "markdown", "text": "{{x}} " + text}))

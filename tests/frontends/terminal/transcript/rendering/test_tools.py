@@ -96,9 +96,9 @@ def test_a_long_diff_says_how_much_is_hidden() -> None:
 def test_a_running_command_shows_its_last_lines_without_its_colours() -> None:
     """Lines written over show their last state, colours of programs are gone, and the time goes on."""
     output = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(20)) + "load 1%\rload 80%"
-    block = call("shell", {"command": "make", "network": True}, live=live("shell", output))
+    block = call("bash", {"command": "make", "network": True}, live=live("bash", output))
     assert drawn(block) == [
-        "● shell make · with network · 12 s",
+        "● bash make · with network · 12 s",
         "  … 16 more lines above",
         "  line 16",
         "  line 17",
@@ -113,63 +113,63 @@ def test_a_running_command_shows_its_last_lines_without_its_colours() -> None:
 def test_a_command_that_failed_says_how() -> None:
     """The exit code is in the header, in the style of failures, and not among the output."""
     output = "\n".join(f"out {number}" for number in range(30)) + "\n[exit code 2]"
-    failed = result("shell", output, exit_code=2, timed_out=False)
-    block = call("shell", {"command": "make\ntest"}, failed, took_ms=65_000)
+    failed = result("bash", output, exit_code=2, timed_out=False)
+    block = call("bash", {"command": "make\ntest"}, failed, took_ms=65_000)
     rows = drawn(block)
-    assert rows[:3] == ["✗ shell make … · exit code 2 · 1 min 5 s", "  … 24 more lines above", "  out 24"]
+    assert rows[:3] == ["✗ bash make … · exit code 2 · 1 min 5 s", "  … 24 more lines above", "  out 24"]
     assert rows[-1] == "  out 29"
     assert drawn(block, expanded=True)[1:4] == ["  $ make", "    test", "  out 0"]
-    late = result("shell", "x\n[ended after 5 seconds]", exit_code=-9, timed_out=True)
-    assert header(call("shell", {"command": "x"}, late)) == "✗ shell x · ended at its time limit"
+    late = result("bash", "x\n[ended after 5 seconds]", exit_code=-9, timed_out=True)
+    assert header(call("bash", {"command": "x"}, late)) == "✗ bash x · ended at its time limit"
 
 
 def test_long_lines_of_output_are_cut_in_short() -> None:
     """A line that is too long takes one row until the output is shown whole, so that ends of lines make no rows."""
-    block = call("shell", {"command": "pytest"}, result("shell", "x" * 30 + " [ 14%]", exit_code=0))
+    block = call("bash", {"command": "pytest"}, result("bash", "x" * 30 + " [ 14%]", exit_code=0))
     assert drawn(block, 34)[1:] == ["  " + "x" * 30 + " …"]
     assert drawn(block, 34, expanded=True)[2:] == ["  " + "x" * 30 + " [", "   14%]"]
 
 
 def test_a_quiet_command_takes_one_row() -> None:
     """Without output there is nothing beneath its header."""
-    block = call("shell", {"command": "true"}, result("shell", "(no output)\n[exit code 0]", exit_code=0))
-    assert drawn(block) == ["✓ shell true"]
+    block = call("bash", {"command": "true"}, result("bash", "(no output)\n[exit code 0]", exit_code=0))
+    assert drawn(block) == ["✓ bash true"]
 
 
 def test_a_job_in_the_background_says_where_it_is() -> None:
     """The text tells its id, the header that it runs apart."""
-    started = result("shell", "started in the background as job-1", job_id="job-1")
-    rows = drawn(call("shell", {"command": "serve", "background": True}, started))
-    assert rows == ["✓ shell serve · in the background", "  started in the background as job-1"]
+    started = result("bash", "started in the background as job-1", job_id="job-1")
+    rows = drawn(call("bash", {"command": "serve", "background": True}, started))
+    assert rows == ["✓ bash serve · in the background", "  started in the background as job-1"]
 
 
 @pytest.mark.parametrize(
     ("status", "text", "said"),
     [
-        ("denied", "This call was not allowed. Do not try it again unless asked to.", ["■ shell rm · not allowed"]),
+        ("denied", "This call was not allowed. Do not try it again unless asked to.", ["■ bash rm · not allowed"]),
         (
             "denied",
             "This call was not allowed: a rule says no. Do not try it again.",
-            ["■ shell rm · not allowed", "  a rule says no"],
+            ["■ bash rm · not allowed", "  a rule says no"],
         ),
-        ("cancelled", "", ["■ shell rm · stopped"]),
-        ("interrupted", "", ["■ shell rm · the service ended"]),
-        ("error", "no such\nfolder", ["✗ shell rm · failed", "  no such", "  folder"]),
+        ("cancelled", "", ["■ bash rm · stopped"]),
+        ("interrupted", "", ["■ bash rm · the service ended"]),
+        ("error", "no such\nfolder", ["✗ bash rm · failed", "  no such", "  folder"]),
     ],
 )
 def test_what_did_not_happen_is_said_plainly(status: str, text: str, said: list[str]) -> None:
     """Refused, stopped and failed calls say so in words, and errors in full."""
-    assert drawn(call("shell", {"command": "rm"}, result("shell", text, status))) == said
+    assert drawn(call("bash", {"command": "rm"}, result("bash", text, status))) == said
 
 
 def test_a_call_says_what_it_waits_for() -> None:
     """Before it runs it waits, for its turn or for a yes; its arguments are shown as they are written."""
-    assert drawn(call("shell", {"command": "ls"})) == ["○ shell ls · waits"]
-    assert drawn(call("shell", {"command": "ls"}, asked=True)) == ["? shell ls · waits for your yes"]
+    assert drawn(call("bash", {"command": "ls"})) == ["○ bash ls · waits"]
+    assert drawn(call("bash", {"command": "ls"}, asked=True)) == ["? bash ls · waits for your yes"]
     writing = ToolBlock(key="k", call_id=None, name="write", writing='{"path": "a\\"b.py", "content": "x\\ny\\n')
     assert drawn(writing) == ['● write a"b.py · 2 lines', "  y", "  "]
-    begun = ToolBlock(key="k", call_id=None, name="shell", writing='{"comm')
-    assert drawn(begun) == ["● shell · writing"]
+    begun = ToolBlock(key="k", call_id=None, name="bash", writing='{"comm')
+    assert drawn(begun) == ["● bash · writing"]
 
 
 def test_a_helper_tells_its_title_and_the_beginning_of_its_answer() -> None:
@@ -221,7 +221,7 @@ def test_pictures_are_counted_and_measured() -> None:
 
 def test_a_long_subject_leaves_room_for_how_it_ended() -> None:
     """The header is one row, and its end is not cut away by its beginning."""
-    block = call("shell", {"command": "echo " + "x" * 300}, result("shell", "", exit_code=3))
+    block = call("bash", {"command": "echo " + "x" * 300}, result("bash", "", exit_code=3))
     assert header(block, 40) == "✗ bash echo xxxxxxxxxxxxx… · exit code 3"
 
 

@@ -134,7 +134,7 @@ def test_only_the_owner_changes_the_arguments_of_a_call() -> None:
     for extension, value in (
         ("other", CALL),
         ("ga", CALL),
-        ("gate", {**CALL, "tool": "shell"}),
+        ("gate", {**CALL, "tool": "bash"}),
         ("gate", {**CALL, "tool": "gate"}),
         ("gate", {**CALL, "tool": "gate2.look"}),
     ):
@@ -148,7 +148,7 @@ def test_only_the_owner_changes_the_arguments_of_a_call() -> None:
 
 def test_what_a_value_is_about_cannot_be_changed() -> None:
     """No patch makes others believe that it is about another tool, call, message or session."""
-    value = {"tool": "shell", "call_id": "c1", "arguments": {"command": "ls"}, "content": "x", "is_error": False}
+    value = {"tool": "bash", "call_id": "c1", "arguments": {"command": "ls"}, "content": "x", "is_error": False}
     lie = {"tool": "read", "call_id": "c2", "session_id": "s", "arguments": {}, "content": "y", "details": {"n": 1}}
     assert fold("tool_result", value, [("a", ModifyOutcome(patch=lie))]) == {
         **value,
