@@ -7,6 +7,7 @@ Type checkers read that file, and so does `open_door`: a name is public because 
 import ast
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,22 @@ from typing import Any
 
 def open_door(door: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for the module `door`, whose source is `file`."""
-    homes: dict[str, str] = {}
 
+    @cache
     def read() -> dict[str, str]:
-        if not homes:
-            stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-            imports = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
-            homes.update((alias.name, line.module or "") for line in imports for alias in line.names)
-        return homes
+        stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+        imports = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
+        return {alias.name: line.module or "" for line in imports for alias in line.names}
 
     def load(name: str) -> Any:
         if name == "__all__":
             return sorted(read())
-        if name.startswith("__") or name not in read():
+        module = None if name.startswith("__") else read().get(name)
+        if module is None:
             raise AttributeError(f"module {door!r} has no attribute {name!r}")
-        home = import_module(homes[name])
-        is_module = home.__name__ == door or not hasattr(home, name)
-        value = import_module(f"{homes[name]}.{name}") if is_module else getattr(home, name)
+        home = import_module(module)
+        is_module = module == door or not hasattr(home, name)
+        value = import_module(f"{module}.{name}") if is_module else getattr(home, name)
         setattr(sys.modules[door], name, value)  # the next use does not come here
         return value
 

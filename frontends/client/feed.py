@@ -34,7 +34,7 @@ class FeedKeeper(Protocol):
     """What a feed needs of its client.
 
     Attributes:
-        numbers: The feeds that the server knows, by its own numbers.
+        feeds_by_number: The feeds that the server knows, by its own numbers.
     """
 
     feeds_by_number: "dict[int, RemoteFeed]"

@@ -76,7 +76,9 @@ async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> List
         with trio.move_on_after(START_S) as patience:
             said = await _read_until_ready(output)
     if patience.cancelled_caught:
-        raise NotStarted(f"the service has not let anybody in within {START_S:.0f} seconds", details=[_where(home)])
+        raise NotStarted(
+            f"the service has not accepted connections within {START_S:.0f} seconds", details=[_where(home)]
+        )
     return await trio.to_thread.run_sync(_parse_start_output, home, said)
 
 

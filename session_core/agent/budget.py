@@ -33,7 +33,7 @@ FEWEST_OUTPUT_TOKENS: Final = 256
 
 @attrs.frozen(kw_only=True)
 class CallNeeds:
-    """The needs of a model call: `input_tokens` is the best estimate, `surely` the certain part."""
+    """The needs of a model call: `input_tokens` is the best estimate, `certain_tokens` the certain part."""
 
     input_tokens: int
     certain_tokens: int = 0

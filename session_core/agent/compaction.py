@@ -164,7 +164,7 @@ def _instruction_message(conversation: tuple[Message, ...]) -> Message:
 def build_summary_message(
     summary: Summary, parent_id: MessageId | None, now: int, *, pending_prompt: str = ""
 ) -> Message:
-    """Build the message that replaces the conversation; `asked` is what the running turn still has to answer."""
+    """Build the message that replaces the conversation; `pending_prompt` is what the turn still has to answer."""
     repeated = (
         f"\n\nThe newest message of the user, word for word:\n{pending_prompt[:MAX_REPEATED_CHARS]}"
         if pending_prompt

@@ -84,7 +84,7 @@ class Setup:
         picked: The model of new sessions, and why it is that one.
         remarks: Remarks for people.
         mcp: The MCP servers.
-        offered: Their tools, without the disabled ones.
+        mcp_tools: Their tools, without the disabled ones.
         extensions: The extensions; None if they are not to be used, or if there are none. Where sessions work in many
             folders these are the user's own.
         place, flags: The inputs of the setup, read again when they change (`follow_config`).

@@ -61,7 +61,7 @@ class CommandLine:
         programs: The programs in order, including those behind others.
         whole: Whether the whole line was understood.
         unseen: Whether the line runs something that it does not show.
-        behind: Whether a program of the line starts another one.
+        has_nested_commands: Whether a program of the line starts another one.
     """
 
     commands: tuple[ShellCommand, ...]

@@ -172,6 +172,16 @@ class TextKind:
 
 
 @attrs.frozen
+class ToolNameKind(TextKind):
+    """The name of a tool, or a pattern. A rule for a tool that was renamed must not lose its effect silently."""
+
+    def read(self, value: object) -> str:
+        if value == "shell":
+            raise InvalidValue("the tool is called bash now, not shell")
+        return TextKind.read(self, value)
+
+
+@attrs.frozen
 class PathKind:
     """A path that means the same wherever it is read: from / or from ~."""
 

@@ -15,6 +15,7 @@ from session_core.config.kinds import (
     PathKind,
     SettingKind,
     TextKind,
+    ToolNameKind,
 )
 from session_core.limits import MAX_STEPS_PER_TURN
 from session_core.vocabulary.protocols import STANDARD
@@ -73,9 +74,9 @@ class Setting:
         default: Its value if nothing sets it.
         about: What it is for, in a few words.
         variable: The environment variable that sets it.
-        stricter: Given the current value and a project's, returns whether the project's is at least as strict. Without
-            it, a project may not change the setting.
-        joined: Combines the current value with a project's; without it, the project's value replaces the current one.
+        is_stricter: Given the current value and a project's, returns whether the project's is at least as strict.
+            Without it, a project may not change the setting.
+        merge: Combines the current value with a project's; without it, the project's value replaces the current one.
         live: Whether a running program applies a change.
     """
 
@@ -89,7 +90,7 @@ class Setting:
     live: bool = True
 
 
-_TOOL: Final = TextKind(expected="the name of a tool", longest=64)
+_TOOL: Final = ToolNameKind(expected="the name of a tool", longest=64)
 
 SETTINGS: Final = (
     Setting(

@@ -28,7 +28,7 @@ class Word:
 
     Attributes:
         text: Its text; parts that the shell expands stay as written.
-        sure: How many characters of the text are certain; None if all are.
+        certain_chars: How many characters of the text are certain; None if all are.
         only_names: Whether the uncertain rest can only expand to file names.
         quoted: Whether a part was quoted, so it is not a keyword.
     """

@@ -18,6 +18,7 @@ from session_core.config.kinds import (
     NumberKind,
     SettingKind,
     TextKind,
+    ToolNameKind,
 )
 from session_core.config.positions import KeyPath
 from session_core.config.rules import PermissionRule, RuleDecision
@@ -35,7 +36,7 @@ _PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PATTERN: Final = TextKind(expected="a pattern", longest=1_000)
 _RULE: Final[Mapping[str, SettingKind]] = {
     "decision": ChoiceKind(get_args(RuleDecision)),
-    "tool": _PATTERN,
+    "tool": ToolNameKind(expected="a pattern", longest=1_000),
     "path": _PATTERN,
     "command": _PATTERN,
 }

@@ -263,7 +263,7 @@ class ServiceCore:
         return session
 
     def remove_session(self, session: Session, by: ClientId | None) -> None:
-        """Remove an idle session and everything stored for it."""
+        """Remove a session at rest and everything stored for it."""
         session_id = session.state.session_id
         self.side_tasks.stop(session_id)
         self.agent.active.forget(session_id)
@@ -310,7 +310,7 @@ class ServiceCore:
         output_schema: JsonObject | None = None,
         extension: JsonObject | None = None,
     ) -> tuple[TurnId, MessageId | None]:
-        """Start a turn in an idle session.
+        """Start a turn in a session at rest.
 
         Queued messages are delivered first, in their order, then the new one. With `branch` the new message becomes
         a child of `after` (None is the root) instead, and queued messages follow it.
@@ -356,7 +356,7 @@ class ServiceCore:
             session.record(message_from_queue(session.state, item, turn_id, session.now()), item.client_id)
 
     def deliver_quiet(self, session: Session) -> None:
-        """Add queued messages that need no turn to the conversation of an idle session."""
+        """Add queued messages that need no turn to the conversation of a session at rest."""
         for item in session.state.queue:
             if item.quiet:
                 session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)

@@ -3,8 +3,8 @@
 Rules:
 1. `record` is the only way to change the state. It records the event and, if that changed the activity, also an
    `ActivityChanged`, in one synchronous step.
-2. At most one piece of work (a turn or a compaction) runs at a time. Its `Work` holds the cancel scope (the force of
-   a stop) and the stop request (its reason).
+2. At most one piece of work (a turn, a compaction or an undo) runs at a time. Its `Work` holds the cancel scope (the
+   force of a stop) and the stop request (its reason).
 3. An approval or a dialog is open as long as it is in the state. The first call of a `resolve_*` method closes it;
    later ones learn who was first.
 """
@@ -275,7 +275,7 @@ class Session:
             self.record(event)
 
     def close_requests(self, because: ResolvedBecause, by: ClientId | None = None) -> None:
-        """Close all approvals and dialogs that are open while no work is running."""
+        """Close all open approvals and dialogs."""
         for approval in self.state.approvals:
             self.resolve_approval(approval.request_id, "deny", because, by)
         for dialog in self.state.dialogs:

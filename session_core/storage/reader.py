@@ -15,7 +15,7 @@ from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage import kv, session_list
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
 from session_core.storage.executor_state import read_leaves
-from session_core.storage.records import FOLD, DamagedRecord, checksum, decompress_payload, from_record
+from session_core.storage.records import FOLD, PARTIAL_FORMAT, DamagedRecord, checksum, decompress_payload, from_record
 from session_core.storage.search import IndexedText, last_indexed_row, search, searchable_text
 from session_core.vocabulary.added_messages import collect_added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
@@ -149,7 +149,9 @@ class ConnectionReader:
     def _passing(self, session: int, session_id: SessionId) -> list[SessionEvent]:
         rows = self._db.execute("SELECT checksum, payload FROM passing WHERE session = ? ORDER BY id", (session,))
         return [
-            from_record(payload, None, self._blob) for crc, payload in rows if checksum(session_id, 0, payload) == crc
+            from_record(payload, None, self._blob)
+            for crc, payload in rows
+            if checksum(session_id, 0, payload, written_as=PARTIAL_FORMAT) == crc
         ]
 
     def journal_page(self, session_id: SessionId, after_n: int) -> tuple[SessionEvent, ...]:

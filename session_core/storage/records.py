@@ -26,6 +26,9 @@ BLOB_CHARS = 16_384
 FORMAT = 2
 """Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
 
+PARTIAL_FORMAT: Final = 1
+"""The format of unfinished answers: their rows do not name one, and no change of the vocabulary has touched them."""
+
 FOLD = 4
 """Incremented when the same events fold to a different state: states saved by an earlier fold are not used."""
 

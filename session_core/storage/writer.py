@@ -17,7 +17,16 @@ from session_core.storage.executor_state import LeafBatch, drop_leaves, retained
 from session_core.storage.files import BUSY_TIMEOUT_MS
 from session_core.storage.kv import KvChange, KvWriter
 from session_core.storage.reader import ConnectionReader
-from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, compress_payload, to_record
+from session_core.storage.records import (
+    BLOB_CHARS,
+    FOLD,
+    FORMAT,
+    PARTIAL_FORMAT,
+    Record,
+    checksum,
+    compress_payload,
+    to_record,
+)
 from session_core.storage.rows import insert_rows
 from session_core.storage.search import SearchIndex, last_indexed_row, searchable_text
 from session_core.storage.session_list import reply_checksum
@@ -187,7 +196,12 @@ class Writer:
 
     def _keep_texts(self, texts: Sequence[UnfinishedText]) -> None:
         rows = [
-            (self._session(text.session_id).id, text.about, checksum(text.session_id, 0, text.raw), text.raw)
+            (
+                self._session(text.session_id).id,
+                text.about,
+                checksum(text.session_id, 0, text.raw, written_as=PARTIAL_FORMAT),
+                text.raw,
+            )
             for text in texts
         ]
         insert_rows(self._db, "passing (session, about, checksum, payload)", rows)

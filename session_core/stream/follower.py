@@ -1,8 +1,8 @@
 """The reader's side of the resync protocol, without any I/O.
 
 Rules:
-1. A follower either has a position in the order (`cursor`) or needs a snapshot (`needs` says why). It starts with
-   nothing, or with a cursor to resume after.
+1. A follower either has a position in the order (`cursor`) or needs a snapshot (`needed_resync` says why). It starts
+   with nothing, or with a cursor to resume after.
 2. Events at or before its position are dropped, because the snapshot already contains them. An event whose number is
    not the next one means a gap. Numbers decide, never the time of arrival. Example: at 7, event 7 is dropped, 8 is
    passed on, 9 is a gap.
@@ -39,8 +39,8 @@ class Resync:
 class Follower:
     """Follows one session, or the whole service when `session_id` is None.
 
-    Feed it what arrives; it returns what to pass on. After each call check `needs`: if it is set, fetch a snapshot and
-    pass it to `on_snapshot`.
+    Feed it what arrives; it returns what to pass on. After each call check `needed_resync`: if it is set, fetch a
+    snapshot and pass it to `on_snapshot`.
     """
 
     def __init__(self, session_id: SessionId | None, *, after: Cursor | None = None) -> None:

@@ -37,13 +37,15 @@ class CallPreview:
 
     Attributes:
         summary: One line.
-        shown: Exactly what will happen: the command with its folder, the change of a file. Approvals are bound to it.
+        displayed_text: Exactly what will happen: the command with its folder, the change of a file. Approvals are bound
+            to it.
         paths: The files it touches, as the workspace names them; rules may match them.
         effects: The effects of this call, if they are fewer than those of the tool.
         command: The command that the call would run, if any; rules may match it.
         grant: What an approval for the whole session covers; by default every call of this tool.
         always_ask: Why the call needs approval in every permission mode, such as a protected file.
-        state: Identifies the state of what it would change, as far as `shown` does not; approvals are bound to it.
+        state: Identifies the state of what it would change, as far as `displayed_text` does not; approvals are bound
+            to it.
     """
 
     summary: str
@@ -146,9 +148,9 @@ class ToolContext:
     From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows the progress of
     the call in the same way; omitted fields keep their values. `outputs` is a folder for output that is too long for a
     result; tools may read it too. `hidden` places, such as the service's own home, are closed to all tools. `approved`
-    means that a person has approved this call, although it always needs approval. `agreed` is the `state` of the
-    approved preview: in any other state, the tool must change nothing. `withheld` says which files a tool skips when it
-    goes through many; files that the call names were checked before.
+    means that a person has approved this call, although it always needs approval. `approved_state` is the `state` of
+    the approved preview: in any other state, the tool must change nothing. `withheld` says which files a tool skips
+    when it goes through many; files that the call names were checked before.
     """
 
     call_id: CallId

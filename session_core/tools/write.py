@@ -38,7 +38,7 @@ class FileChange:
         version: The version of the file that the change is based on; None if there was no file.
         state: The same by content, for `CallPreview.state`.
         difference: The diff for people.
-        done: The message to the model after the change.
+        done_message: The message to the model after the change.
     """
 
     path: str

@@ -22,7 +22,7 @@ MESSAGE_EVENTS = (
 def collect_added_messages(
     event: ev.Event, results: Mapping[CallId, ToolResultPart], recorded_at: int
 ) -> tuple[Message, ...]:
-    """Return the messages that an event recorded at `at` adds to the tree, in order; most events add none.
+    """Return the messages that an event recorded at `recorded_at` adds to the tree, in order; most events add none.
 
     `results` are the uncommitted tool results, as `collect_results` gathers them.
     """

@@ -18,7 +18,7 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import ClientKind, ClientRole
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
-CONTRACT: Final = 1
+CONTRACT: Final = 2
 """The version of this contract; a server refuses clients of any other version."""
 
 ResyncReason = Literal["initial", "lagged", "gap", "expired", "foreign_epoch", "future"]

@@ -28,7 +28,7 @@ _STATUS = {
     "starting": "starting…",
     "waiting_for_model": "waiting for the model…",
     "running_tools": "running tools…",
-    "compacting": "summing the conversation up…",
+    "compacting": "compacting the conversation…",
     "stopping": "stopping…",
 }
 

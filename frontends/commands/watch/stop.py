@@ -28,7 +28,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "tool_call": "tool call",
     "approval": "question whether a tool may run",
     "dialog": "question of an extension",
-    "compaction": "the summing up of the conversation",
+    "compaction": "the compaction of the conversation",
     "restore": "the bringing back of files",
     "job": "background command",
     "wakeup": "wake-up",

@@ -69,7 +69,7 @@ class HistoryActions(TerminalBase):
     def action_compact(self) -> None:
         """Compact the conversation."""
         compacting = self.service_actions.client.compact_context(self.service_actions.viewed_session())
-        self.run_in_background(self._run_with_progress("summing up", compacting))
+        self.run_in_background(self._run_with_progress("compacting", compacting))
 
     def action_clear(self) -> None:
         """Clear the conversation."""

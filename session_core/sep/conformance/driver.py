@@ -48,8 +48,8 @@ class ConformanceDriver:
     Attributes:
         registrations: What it has registered, once it is greeted.
         answers_pings: Whether a ping shows that it is alive; most steps need that.
-        spoken: Whether it responded while it waited for the host.
-        usual: Answers of tools to calls that nobody cancels, by tool name.
+        responsiveness: Whether it responded while it waited for the host.
+        usual_answers: Answers of tools to calls that nobody cancels, by tool name.
         broken: Why no further steps make sense.
         called: The name and version that it gave itself.
     """

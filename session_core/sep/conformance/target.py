@@ -26,7 +26,7 @@ class ConformanceTarget:
     """The extension to check.
 
     Attributes:
-        shown: Its description for people.
+        label: Its description for people.
         folder: Where it runs.
         manifest: As read from the file; for a bare command line, one that enables everything.
         declared: Whether the manifest comes from a file, so its name counts.

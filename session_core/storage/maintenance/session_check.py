@@ -21,7 +21,7 @@ from session_core.storage.maintenance.findings import LEAVES_MISSING, REBUILD_DE
 from session_core.storage.maintenance.forensics.salvage import verify_event_row, verify_leaf_row
 from session_core.storage.partial_text import unfinished_message_id
 from session_core.storage.reader import ConnectionReader
-from session_core.storage.records import DamagedRecord, checksum, from_record
+from session_core.storage.records import PARTIAL_FORMAT, DamagedRecord, checksum, from_record
 from session_core.storage.search import last_indexed_row, searchable_text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added_messages import collect_added_messages, collect_results
@@ -162,7 +162,10 @@ class SessionCheck:
         events: list[SessionEvent] = []
         for about, crc, payload in rows:
             try:
-                if not isinstance(payload, bytes) or checksum(self.session_id, 0, payload) != crc:
+                if (
+                    not isinstance(payload, bytes)
+                    or checksum(self.session_id, 0, payload, written_as=PARTIAL_FORMAT) != crc
+                ):
                     raise DamagedRecord("its checksum differs")
                 event = from_record(payload, None, self._blob)
             except DamagedRecord as damage:

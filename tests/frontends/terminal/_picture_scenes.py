@@ -451,7 +451,7 @@ SCENES: Final = (
     Scene(name="answer", title="An answer that is being written", play=_answer, size=(90, 34)),
     Scene(
         name="sessions",
-        title="The list of sessions, with helpers below whom they work for",
+        title="The list of sessions, with subagents under their parent",
         play=_sessions,
         size=(116, 28),
     ),

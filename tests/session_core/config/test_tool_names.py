@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from session_core.assembly.setup import AgentEnvironment, open_setup
+from session_core.config.problems import ConfigInvalid
 from session_core.config.tool_names import built_in_tool_names, is_disabled, unknown_tool_names
 from tests.session_core.config._documents import load
 
@@ -49,9 +52,9 @@ def test_tools_known_by_others(tmp_path: Path) -> None:
 
 def test_patterns_switch_off(tmp_path: Path) -> None:
     """A tool is switched off by its name or by a pattern that fits it."""
-    config = load(tmp_path, user='[tools]\ndisabled = ["shell", "mcp__git__*"]\n')
+    config = load(tmp_path, user='[tools]\ndisabled = ["bash", "mcp__git__*"]\n')
 
-    off = [is_disabled(config, tool) for tool in ("shell", "shells", "mcp__git__push", "mcp__gitty__push")]
+    off = [is_disabled(config, tool) for tool in ("bash", "bashes", "mcp__git__push", "mcp__gitty__push")]
     assert [True, False, True, False] == off
 
 
@@ -66,3 +69,14 @@ async def test_all_built_in_tools_are_known(tmp_path: Path) -> None:
         offered = {tool.spec.name for tool in setup.service.tools}
 
     assert offered | {"mcp_list_resources", "mcp_read_resource"} == set(built_in_tool_names())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[tools]\ndisabled = ["shell"]\n', '[[permissions]]\ntool = "shell"\ndecision = "deny"\n'],
+    ids=["disabled", "rule"],
+)
+def test_a_renamed_tool_is_an_error(tmp_path: Path, text: str) -> None:
+    """The old name of `bash` is refused, so that no rule loses its effect without a word."""
+    with pytest.raises(ConfigInvalid, match="the tool is called bash now, not shell"):
+        load(tmp_path, user=text)

@@ -23,6 +23,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, Message, TextPart, ToolResultPart
+from session_core.vocabulary.sessions import Settings
 from session_core.wire.codec import encode
 from tests.strategies import values_of
 
@@ -194,6 +195,21 @@ def test_older_formats_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted == from_record(record.payload, record.links, dict(record.blobs).get, written_as=1)
     assert wanted == from_record(encode(event), None, no_blob, written_as=2)
     assert event == from_record(encode(event), None, no_blob, written_as=3)
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["in place", "with a blob"])
+def test_the_permission_mode_was_called_a_tier(*, long: bool) -> None:
+    """Records of format 1 are read with the mode under its new name, in events and in settings."""
+    changed = envelope(ev.PermissionModeChanged(mode="full"))
+    settings = Settings(model="m", cwd="/" + "x" * (20_000 if long else 1), permission_mode="read_only")
+    created = envelope(ev.SessionCreated(name="n", settings=settings))
+    for event in (changed, created):
+        old = json.loads(encode(event).replace(b"permission_mode", b"permission_tier"))
+        if "mode" in old["event"]:
+            old["event"]["tier"] = old["event"].pop("mode")
+        record = to_record(json.dumps(old).encode())
+
+        assert event == from_record(record.payload, record.links, dict(record.blobs).get, written_as=1)
 
 
 @pytest.mark.parametrize("written_as", [0, records.FORMAT + 1])

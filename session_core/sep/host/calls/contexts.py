@@ -74,8 +74,8 @@ class Contexts:
     """All tokens of a host.
 
     Attributes:
-        open_ones: The tokens of open dispatches.
-        done: The actions carried out within those.
+        open_dispatches: The tokens of open dispatches.
+        done_actions: The actions carried out within those.
     """
 
     def __init__(self) -> None:

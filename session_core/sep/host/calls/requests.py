@@ -208,7 +208,7 @@ class InboundRequests:
         dispatch_notification(self._host, extension, generation, notification.method, notification.params)
 
     async def _note_request(self, extension: ExtensionSender, generation: int, request: Request) -> dict[str, Any]:
-        """Handle a request that came as a notification, so that its author learns what is wrong with it."""
+        """Answer a notification that was sent as a request, so that its author learns what is wrong with it."""
         if request.method == "bus/publish":
             dispatch_notification(self._host, extension, generation, request.method, request.params)
             return {}

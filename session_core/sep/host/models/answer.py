@@ -41,7 +41,7 @@ _STOP_REASONS: Final[dict[str, StopReason]] = {
 
 @attrs.define(eq=False)
 class _StreamedCall:
-    """A tool call; `again` is set once the result has repeated it."""
+    """A tool call; `is_repeated` is set once the result has repeated it."""
 
     number: int
     id: str

@@ -34,7 +34,7 @@ def _now() -> int:
 
 @attrs.frozen(kw_only=True)
 class ExtensionLogLine:
-    """One line; `at` is in milliseconds."""
+    """One line; `time_ms` is in milliseconds."""
 
     time_ms: int
     source: LogSource

@@ -20,7 +20,7 @@ import msgspec
 from session_core import limits
 from session_core.ids import SessionId
 from session_core.storage import executor_state
-from session_core.storage.records import DamagedRecord, checksum, decompress_payload, digest_of
+from session_core.storage.records import PARTIAL_FORMAT, DamagedRecord, checksum, decompress_payload, digest_of
 
 Page = Callable[[int], bytes | None]
 """Returns a page by its number, counted from 1; None if there is none."""
@@ -108,7 +108,7 @@ def verify_event_row(n: Any, written_as: Any, crc: Any, payload: Any, links: Any
 def verify_passing_row(about: Any, crc: Any, payload: Any) -> PassingRow | None:
     """Return the row made of these columns if it is as it was written, for the session it names."""
     owner = parse_owner(payload)
-    if owner is None or not isinstance(about, str) or checksum(owner, 0, payload) != crc:
+    if owner is None or not isinstance(about, str) or checksum(owner, 0, payload, written_as=PARTIAL_FORMAT) != crc:
         return None
     return PassingRow(session_id=owner, about=about, payload=payload)
 

@@ -25,7 +25,7 @@ from tests.frontends._hostile import _PAYLOADS
 from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, draw, foreign, live
 
 ID, CALL = sc.MessageId("m"), sc.CallId("c")
-TOOLS = ("shell", "read", "grep", "edit", "task", "plan", "cell", "job_output", "mcp__x")
+TOOLS = ("bash", "shell", "read", "grep", "edit", "task", "plan", "cell", "job_output", "mcp__x")
 
 
 def blocks_with(text: str) -> Iterator[Block]:

@@ -22,7 +22,7 @@ from session_core.storage.maintenance.forensics.salvage import (
     Row,
     carve_records,
 )
-from session_core.storage.records import checksum, digest_of
+from session_core.storage.records import PARTIAL_FORMAT, checksum, digest_of
 from session_core.storage.schema import TABLES
 
 PAGE_SIZES = (512, 4096)
@@ -51,7 +51,7 @@ def insert(db: sqlite3.Connection, row: Row, session: int = 1) -> None:
                 "INSERT INTO event (session, n, format, checksum, payload, links) VALUES (?, ?, ?, ?, ?, ?)", values
             )
         case PassingRow():
-            crc = checksum(row.session_id, 0, row.payload)
+            crc = checksum(row.session_id, 0, row.payload, written_as=PARTIAL_FORMAT)
             db.execute("INSERT INTO passing VALUES (NULL, ?, ?, ?, ?)", (session, row.about, crc, row.payload))
         case BlobRow():
             db.execute("INSERT INTO blob VALUES (?, ?)", (row.digest, row.data))
