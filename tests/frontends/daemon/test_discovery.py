@@ -110,7 +110,7 @@ async def test_a_home_in_other_hands_is_told(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(discovery, "PATIENCE", 0.0)
     lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
-        with pytest.raises(sc.StoreInUse, match=rf"in use by process {os.getpid()} .* no service"):
+        with pytest.raises(sc.StoreInUse, match=rf"in use by process {os.getpid()} .* not a service"):
             await find_or_start(home)
     finally:
         lock.release()
@@ -137,7 +137,7 @@ async def test_one_that_ends_is_waited_for(home: Path, monkeypatch: pytest.Monke
 async def test_one_that_hangs_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that lets nobody in is named after a while, instead of being waited for for ever."""
     monkeypatch.setattr(discovery, "ANSWER_S", 0.0)
-    with being_the_service(home), pytest.raises(sc.Disconnected, match=rf"process {os.getpid()} .* does not let"):
+    with being_the_service(home), pytest.raises(sc.Disconnected, match=rf"process {os.getpid()} .* does not accept"):
         await find_service(home)
 
 

@@ -58,7 +58,7 @@ async def test_nothing_before_hello() -> None:
 @pytest.mark.parametrize(
     ("hello", "error", "field"),
     [
-        ({"contract": 2}, "protocol_error", "$.contract"),
+        ({"contract": sc.wire.CONTRACT + 1}, "protocol_error", "$.contract"),
         ({"client_id": 7}, "protocol_error", "$.client_id"),
         ({"client_id": "a\nb"}, "invalid_input", "client_id"),
         ({"client_id": "local"}, "conflict", "client_id"),
