@@ -118,8 +118,6 @@ class BlockingMethods(_BlockingCaller):
     apply_extension = _blocking(sc.SessionMethods.apply_extension)
 
 
-# --- sync -------------------------------------------------------------------------------------------------------------
-
 # --- an event loop in its own thread, and calls into it from synchronous code -----------------------------------------
 T = TypeVar("T")
 

@@ -146,8 +146,6 @@ class BeforeCallHook:
         return attrs.evolve(wanted, messages=messages, tools=tools, cache_key=request.cache_key)
 
 
-# --- turn -------------------------------------------------------------------------------------------------------------
-
 # --- automatic compaction in the middle of a turn ---------------------------------------------------------------------
 log = logging.getLogger(__name__)
 
@@ -198,8 +196,6 @@ class AutoCompaction:
     def _is_full(self) -> bool:
         return self._summarising.is_full(self._desk)
 
-
-# --- turn -------------------------------------------------------------------------------------------------------------
 
 # --- the tools that a session's model sees, when an extension has narrowed them ---------------------------------------
 _MOST_SESSIONS = 4_096  # the longest unchanged are dropped first, and get all their tools again

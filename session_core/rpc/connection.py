@@ -114,9 +114,6 @@ class ReadLoop(Generic[W]):
             await trio.lowlevel.checkpoint()
 
 
-# --- connection -------------------------------------------------------------------------------------------------------
-
-
 # --- a caller that waits for its reply --------------------------------------------------------------------------------
 @attrs.define(eq=False)
 class Waiter:

@@ -79,9 +79,6 @@ def _unlink_quietly(name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-# --- workspace --------------------------------------------------------------------------------------------------------
-
-
 # Which places inside its roots a workspace keeps closed, and which it changes only with approval.
 @attrs.define(kw_only=True, slots=False)
 class Bounds:

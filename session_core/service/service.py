@@ -93,9 +93,6 @@ class AttachedClient(SessionMethods):
         return self._service.follow(session_id, after=after, max_bytes=max_bytes)
 
 
-# --- service ----------------------------------------------------------------------------------------------------------
-
-
 # --- counts of a service, for people and tests ------------------------------------------------------------------------
 @attrs.frozen(kw_only=True)
 class ServiceStatistics:

@@ -112,9 +112,6 @@ PROTOCOL_APPLIERS: dict[type, Callable[..., Any]] = {
 }
 
 
-# --- appliers ---------------------------------------------------------------------------------------------------------
-
-
 # Events of extensions.
 def apply_extension_displayed(state: "SessionState", event: ev.ExtensionDisplayed, _: SessionEvent) -> None:
     """Update what the extension displays, in the same position; remove a display that is empty."""
@@ -220,7 +217,7 @@ def _apply_model_switched(state: "SessionState", event: ev.ModelSwitched, _: Ses
 
 
 @_register_applier(ev.PermissionModeChanged)
-def _mode_changed(state: "SessionState", event: ev.PermissionModeChanged, _: SessionEvent) -> None:
+def _apply_permission_mode_changed(state: "SessionState", event: ev.PermissionModeChanged, _: SessionEvent) -> None:
     state.settings = attrs.evolve(state.settings, permission_mode=event.mode)
     state.grants = ()  # a new mode starts without grants, so changing it revokes an "always"
 

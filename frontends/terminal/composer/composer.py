@@ -125,9 +125,6 @@ def _describe_outside_files(names: list[str]) -> str:
     )
 
 
-# --- composer ---------------------------------------------------------------------------------------------------------
-
-
 # Earlier prompts in the input: recorded when sent, and walked by keys. File access runs in the background.
 class HistoryNavigator:
     """Keeps the history of an input, and the position in it."""

@@ -88,8 +88,6 @@ class CurrentRequest:
         return True
 
 
-# --- panel ------------------------------------------------------------------------------------------------------------
-
 # The line for the answer: no foreign text gets into it unseen, and no stray key does.
 _ANSWERING: Final = frozenset({"enter", "up", "down", "backspace", "delete", "ctrl+g"})
 

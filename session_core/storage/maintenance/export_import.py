@@ -149,9 +149,6 @@ def _parse_line(content: bytes) -> tuple[str, bytes]:
     return digest, data
 
 
-# --- export import ----------------------------------------------------------------------------------------------------
-
-
 # --- new ids for parts of an imported session that is to exist next to its original -----------------------------------
 class WakeupIdRenamer:
     """Gives new ids to objects that a service knows by id alone, or a copy would take them from its original."""
