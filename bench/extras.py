@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bench.material import DELTA, new_ledger, streaming_session
+from bench.material import DELTA, new_recorder, streaming_session
 from bench.measure import best_calls
 from session_core.session.state import SessionState
 from session_core.stream.coalesce import coalesce
@@ -14,7 +14,7 @@ PENDING = 64
 
 def measure_extras() -> Mapping[str, float]:
     """Return times in µs by what they are of."""
-    session = streaming_session(new_ledger())
+    session = streaming_session(new_recorder())
     state = SessionState.from_snapshot(session.snapshot())
     deltas = [session.record(DELTA) for _ in range(PENDING)]
     delta = deltas[0]

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from bench.limits_of_trio import Audience
-from bench.material import DELTA, new_ledger, streaming_session
+from bench.material import DELTA, new_recorder, streaming_session
 from bench.measure import Result, best_times
 from session_core.ids import SessionId
 from session_core.stream.event_stream import EventStream
@@ -53,9 +53,9 @@ async def _work(nursery: trio.Nursery, count: int, *, whole: bool) -> Callable[[
     """
     stream, audience = EventStream(), Audience(1)
     await nursery.start(stream.run)
-    ledger = new_ledger(stream)
+    recorder = new_recorder(stream)
     ids = [SessionId(f"ses_{number}") for number in range(count)]
-    sessions = {each: streaming_session(ledger, each) for each in ids} if whole else {}
+    sessions = {each: streaming_session(recorder, each) for each in ids} if whole else {}
     for each in ids:
         nursery.start_soon(_read, stream.subscribe(each), audience)
     targets = random.Random(count).choices(ids, k=EVENTS)

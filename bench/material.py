@@ -16,21 +16,21 @@ DELTA = ev.PartDelta(message_id=ANSWER, text="token")
 """What is published most: a word of an answer."""
 
 
-def new_ledger(stream: EventStream | None = None) -> EventRecorder:
-    """Make a ledger that keeps its events in memory."""
+def new_recorder(stream: EventStream | None = None) -> EventRecorder:
+    """Make a recorder that keeps its events in memory."""
     return EventRecorder(stream or EventStream(), MemoryStore(), now_ms)
 
 
-def new_session(ledger: EventRecorder, session_id: SessionId | None = None) -> Session:
+def new_session(recorder: EventRecorder, session_id: SessionId | None = None) -> Session:
     """Make a session at rest."""
-    session = Session(SessionState(session_id=session_id or new_session_id()), ledger)
+    session = Session(SessionState(session_id=session_id or new_session_id()), recorder)
     session.record(ev.SessionCreated(name="measured", settings=Settings(model="m", cwd="/")))
     return session
 
 
-def streaming_session(ledger: EventRecorder, session_id: SessionId | None = None) -> Session:
+def streaming_session(recorder: EventRecorder, session_id: SessionId | None = None) -> Session:
     """Make a session whose model is in the middle of its answer; it is ready for `DELTA`."""
-    session = new_session(ledger, session_id)
+    session = new_session(recorder, session_id)
     session.record(ev.TurnStarted(turn_id=TURN))
     session.record(ev.MessageStarted(message_id=ANSWER, parent_id=None, turn_id=TURN, model="m"))
     session.record(ev.PartStarted(message_id=ANSWER, kind="text"))
@@ -39,7 +39,7 @@ def streaming_session(ledger: EventRecorder, session_id: SessionId | None = None
 
 def session_with_messages(count: int) -> Session:
     """Make a session at rest with a long conversation."""
-    session = new_session(new_ledger())
+    session = new_session(new_recorder())
     parent: MessageId | None = None
     for number in range(count):
         message = Message(
@@ -56,7 +56,7 @@ def session_with_messages(count: int) -> Session:
 
 def session_with_deltas(count: int) -> Session:
     """Make a session whose unfinished answer has come in many pieces so far."""
-    session = streaming_session(new_ledger())
+    session = streaming_session(new_recorder())
     for _ in range(count):
         session.record(DELTA)
     return session

@@ -51,7 +51,7 @@ async def _tools_of_an_agent() -> tuple[sc.Tool, ...]:
     with tempfile.TemporaryDirectory() as folder:
         # With a key nobody is asked whether a model runs on this machine, and the demo's own tools are left out.
         place = sc.setup.AgentEnvironment(
-            home=Path(folder, "home"), folder=folder, environ={"ANTHROPIC_API_KEY": "not-a-key"}, keeps=False
+            home=Path(folder, "home"), folder=folder, environ={"ANTHROPIC_API_KEY": "not-a-key"}, is_persistent=False
         )
         async with sc.setup.open_setup(place) as setup:
             return setup.service.tools

@@ -48,7 +48,7 @@ def parser() -> Parser:
         "demo",
         "show what the service can do, live and offline",
         "A guided tour of about 20 seconds. Needs no network and no configuration and writes no files.",
-        keeps=False,
+        has_home=False,
     )
     demo.add_argument("--fast", action="store_true", help="as quick as it can, for tests")
     return whole
@@ -243,7 +243,7 @@ def _add_store(commands: Commands) -> None:
         "look after the store: verify, back up, repair and more",
         "Look after the file that all sessions are kept in.",
         help_texts.STORE,
-        keeps=False,
+        has_home=False,
     )
     tasks = store.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
     add_command(tasks, "verify", "check that everything is as it was written", "Check every record; changes nothing.")
@@ -283,7 +283,7 @@ def _add_settings(commands: Commands) -> None:
         "what is set, where it came from, and what is wrong with it",
         "Look at the configuration: your own file, the project's, variables. Keys are never shown.",
         help_texts.CONFIG,
-        keeps=False,
+        has_home=False,
     )
     tasks = config.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
     show = add_command(tasks, "show", "every setting, its value and where it came from", "Show what is in force.")
@@ -344,7 +344,7 @@ _NAMED = {
 
 
 def _add_extensions(commands: Commands) -> None:
-    ext = add_command(commands, "ext", help_texts.EXT_LINE, help_texts.EXT_ABOUT, help_texts.EXT, keeps=False)
+    ext = add_command(commands, "ext", help_texts.EXT_LINE, help_texts.EXT_ABOUT, help_texts.EXT, has_home=False)
     tasks = ext.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
     for name, (help_line, about) in help_texts.EXT_TASKS.items():
         task = add_command(tasks, name, help_line, about)
@@ -359,7 +359,7 @@ def _add_extensions(commands: Commands) -> None:
         if name == "logs":
             task.add_argument("--lines", metavar="N", type=count, default=100, help="at most so many (default: 100)")
     check = add_command(
-        tasks, "check", help_texts.EXT_CHECK_LINE, help_texts.EXT_CHECK_ABOUT, help_texts.EXT_CHECK, keeps=False
+        tasks, "check", help_texts.EXT_CHECK_LINE, help_texts.EXT_CHECK_ABOUT, help_texts.EXT_CHECK, has_home=False
     )
     check.usage = f"{check.prog} [-h] [--json] [--timeout S] NAME | PATH | [--] COMMAND ..."
     assert isinstance(check, Parser)

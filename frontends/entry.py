@@ -97,7 +97,7 @@ def _run(chosen: argparse.Namespace) -> int:
             typed=said.typed,
             cwd=cwd,
             home=_home(chosen),
-            keeps=not chosen.no_save,
+            is_persistent=not chosen.no_save,
             session=chosen.session,
             go_on=chosen.go_on,
             model=chosen.model,
@@ -110,7 +110,7 @@ def _run(chosen: argparse.Namespace) -> int:
             extensions=not chosen.no_extensions,
             flags=tuple(chosen.flags),
             embedded=chosen.embedded,
-            manners=InteractionOptions(
+            interaction=InteractionOptions(
                 json=chosen.json,
                 quiet=chosen.quiet,
                 yes=chosen.yes,

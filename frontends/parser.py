@@ -85,7 +85,13 @@ Commands: TypeAlias = Any  # argparse does not export the class that `add_subpar
 
 
 def add_command(
-    commands: Commands, name: str, help_line: str, description: str, epilog: str | None = None, *, keeps: bool = True
+    commands: Commands,
+    name: str,
+    help_line: str,
+    description: str,
+    epilog: str | None = None,
+    *,
+    has_home: bool = True,
 ) -> argparse.ArgumentParser:
     """Add a command or a subcommand; `keeps` marks one that deals with stored sessions."""
     command: argparse.ArgumentParser = commands.add_parser(
@@ -96,7 +102,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    if keeps:
+    if has_home:
         command.add_argument("--home", metavar="DIR", help="where the sessions are kept")
     return command
 

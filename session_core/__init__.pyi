@@ -8,6 +8,9 @@ from session_core._version import __version__ as __version__
 from session_core.agent.hooks import Blocked as Blocked
 from session_core.agent.hooks import Hooks as Hooks
 from session_core.errors import (
+    AccessDenied as AccessDenied,
+)
+from session_core.errors import (
     Conflict as Conflict,
 )
 from session_core.errors import (
@@ -36,9 +39,6 @@ from session_core.errors import (
 )
 from session_core.errors import (
     NoStore as NoStore,
-)
-from session_core.errors import (
-    NotAllowed as NotAllowed,
 )
 from session_core.errors import (
     NotFound as NotFound,
@@ -149,7 +149,7 @@ from session_core.service.service import (
 from session_core.service.service import (
     open_session_service as open_session_service,
 )
-from session_core.session.session_list import FleetState as FleetState
+from session_core.session.session_list import SessionListState as SessionListState
 from session_core.session.state import SessionState as SessionState
 from session_core.session.state import apply as apply
 from session_core.session.state import fold as fold

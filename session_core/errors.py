@@ -119,10 +119,10 @@ class Disconnected(SessionCoreError):
     code = "disconnected"
 
 
-class NotAllowed(SessionCoreError):
+class AccessDenied(SessionCoreError):
     """The server does not let this client in, or not to this session."""
 
-    code = "not_allowed"
+    code = "access_denied"
 
 
 class InternalError(SessionCoreError):

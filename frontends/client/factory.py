@@ -55,7 +55,7 @@ async def open_client(
 
     Raises:
         Disconnected: No server answers.
-        NotAllowed, Conflict, InvalidInput, ProtocolError: The server does not accept this client.
+        AccessDenied, Conflict, InvalidInput, ProtocolError: The server does not accept this client.
 
     Cancellation: the connection ends at once; the server and its work go on.
     """

@@ -221,7 +221,7 @@ def connect(*args: Any, **kwargs: Any) -> "SyncClient":
 
     Raises:
         Disconnected: No server answers.
-        NotAllowed, Conflict, InvalidInput, ProtocolError: The server does not accept this client.
+        AccessDenied, Conflict, InvalidInput, ProtocolError: The server does not accept this client.
     """
     return SyncClient(LoopThread(lambda: open_client(*args, **kwargs)))
 

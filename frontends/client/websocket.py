@@ -91,7 +91,7 @@ def _build_refusal(status: int) -> TransportLost:
             f"the server does not let this client in (HTTP {status}); check the address and the token, which "
             "`session-core serve --token` prints on its machine"
         )
-        return TransportLost(sc.NotAllowed(why), final=True)
+        return TransportLost(sc.AccessDenied(why), final=True)
     return TransportLost(sc.Disconnected(f"the server answers with HTTP {status} instead of a WebSocket"))
 
 

@@ -69,15 +69,15 @@ async def request_report(home: Path) -> ServiceReport | None:
         try:
             async with open_talk(home, role="observer", name="status") as talk:
                 service_status = await talk.status()
-                fleet = await talk.load_service()
+                session_list = await talk.load_service()
                 ours = talk.welcome.client_id
         except (ConnectionRefusedError, ClientNotAdmitted):
             continue  # it has ended just now
         except sc.ProtocolError as error:
             raise build_release_conflict(home, error) from error
-        others = tuple(each for each in fleet.clients if each.client_id != ours)
+        others = tuple(each for each in session_list.clients if each.client_id != ours)
         service_status = attrs.evolve(service_status, clients=len(others))  # without the one that asks, as in the list
-        return ServiceReport(status=service_status, sessions=fleet.sessions, clients=others)
+        return ServiceReport(status=service_status, sessions=session_list.sessions, clients=others)
     return None
 
 

@@ -39,14 +39,14 @@ class Access:
         """Refuse a command that reaches beyond these rights.
 
         Raises:
-            NotAllowed: It concerns another session or all of them, changes the session's restrictions, deletes it, or
+            AccessDenied: It concerns another session or all of them, changes the session's restrictions, deletes it, or
                 looks outside the session's folder.
             Forbidden: It changes something, and this client may only watch.
         """
         if self.role == "observer" and not command.reads_only:
             raise sc.Forbidden("this client is an observer: it may watch but not act")
         if self.role == "observer" and _looks_elsewhere(command):
-            raise sc.NotAllowed("this client may only look where a session works: name a session", field="session_id")
+            raise sc.AccessDenied("this client may only look where a session works: name a session", field="session_id")
         if self.sessions is not None:
             session_id = getattr(command, "session_id", None)
             if session_id is None:
@@ -58,31 +58,31 @@ class Access:
         """Refuse reading a session, or the list of all, that this client may not see.
 
         Raises:
-            NotAllowed: The client may not see it.
+            AccessDenied: The client may not see it.
         """
         if self.sessions is None or session_id in self.sessions:
             return
         what = "the list of all sessions" if session_id is None else "this session"
-        raise _not_allowed(f"see {what}", field="session_id")
+        raise _access_denied(f"see {what}", field="session_id")
 
     def check_service(self) -> None:
         """Refuse access to the whole service for a client that may see only some sessions.
 
         Raises:
-            NotAllowed: The client may see only some sessions.
+            AccessDenied: The client may see only some sessions.
         """
         if self.sessions is not None:
-            raise _not_allowed("see the whole service")
+            raise _access_denied("see the whole service")
 
 
-def _not_allowed(what: str, *, field: str | None = None) -> sc.NotAllowed:
-    return sc.NotAllowed(f"this client may not {what}", field=field)
+def _access_denied(what: str, *, field: str | None = None) -> sc.AccessDenied:
+    return sc.AccessDenied(f"this client may not {what}", field=field)
 
 
-def _about_no_session(command: "sc.Command[object]") -> sc.NotAllowed:
+def _about_no_session(command: "sc.Command[object]") -> sc.AccessDenied:
     if hasattr(command, "session_id"):
-        return _not_allowed("ask this about all sessions: name one of its own", field="session_id")
-    return _not_allowed(_REFUSED.get(type(command), "do what is not about one of its sessions"), field="type")
+        return _access_denied("ask this about all sessions: name one of its own", field="session_id")
+    return _access_denied(_REFUSED.get(type(command), "do what is not about one of its sessions"), field="type")
 
 
 def _looks_elsewhere(command: "sc.Command[object]") -> bool:
@@ -95,12 +95,12 @@ def _looks_elsewhere(command: "sc.Command[object]") -> bool:
 def _check_reach(command: "sc.Command[object]") -> None:
     """Refuse commands with which a client of some sessions could reach the others, or the home itself."""
     if isinstance(command, _LOOSENING):
-        raise sc.NotAllowed("this client may not change the bounds of a session; who shares it can", field="type")
+        raise sc.AccessDenied("this client may not change the bounds of a session; who shares it can", field="type")
     if isinstance(command, _c.DeleteSession):
-        raise sc.NotAllowed("this client may not delete a session; who shares it can", field="type")
+        raise sc.AccessDenied("this client may not delete a session; who shares it can", field="type")
     always = isinstance(command, _c.AnswerApproval) and command.decision == "allow_always"
     if always or isinstance(command, _REACHING_OUT):
-        raise sc.NotAllowed("this client may do nothing that reaches beyond this session", field="type")
+        raise sc.AccessDenied("this client may do nothing that reaches beyond this session", field="type")
 
 
 EVERYTHING = Access()

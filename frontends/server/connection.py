@@ -218,7 +218,7 @@ class ClientConnection:
     def _shut_down(self, *, force: bool) -> None:
         self._refuse_observer()
         if self._access != EVERYTHING:
-            raise sc.NotAllowed("this client may not shut the service down")
+            raise sc.AccessDenied("this client may not shut the service down")
         self._server.shut_down(force=force)
 
     def _login_link(self) -> str:
@@ -228,7 +228,7 @@ class ClientConnection:
         """
         self._refuse_observer()
         if self._access != EVERYTHING or self._door != "socket":
-            raise sc.NotAllowed("this client may not let others in")
+            raise sc.AccessDenied("this client may not let others in")
         if self._server.login_link is None:
             raise sc.Unavailable("this service has no door for browsers; it has to be started with --http")
         return self._server.login_link()

@@ -71,8 +71,8 @@ class Feeds:
         number = self._last
         opened = self._open[number] = _OpenFeed(feed)
         self._nursery.start_soon(self._pump, number, opened, epoch, name=f"feed {number}")
-        if feed.needs is not None:
-            return sc.wire.Followed(feed=number, answer="snapshot", reason=feed.needs.reason)
+        if feed.needed_resync is not None:
+            return sc.wire.Followed(feed=number, answer="snapshot", reason=feed.needed_resync.reason)
         return sc.wire.Followed(feed=number, answer="replaying", after=asked.after)
 
     def close(self, number: int) -> None:

@@ -28,7 +28,7 @@ from frontends.terminal.composer.composer import Composer
 from frontends.terminal.composer.prompt_history import FILE_NAME
 from frontends.terminal.feeds import Topic
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.harmless_text import THE_WALL
+from frontends.terminal.look.harmless_text import INERT_FILTER
 from frontends.terminal.look.themes import DEFAULT, THEMES
 from frontends.terminal.options import TerminalOptions
 from frontends.terminal.panels.extension_widgets import WidgetPanel
@@ -127,9 +127,9 @@ class TerminalApp(TerminalHandlers, HistoryActions):
     def get_line_filters(self) -> list[LineFilter]:
         """Add the last line of defence: nothing that a widget draws can control the terminal."""
         if self.no_color:
-            return [self.colourless, THE_WALL]
+            return [self.colourless, INERT_FILTER]
         theirs = [each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor)]
-        return [*theirs, THE_WALL]
+        return [*theirs, INERT_FILTER]
 
     def on_mount(self) -> None:
         """Start the app."""
@@ -142,7 +142,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         self.composer.focus()
         self.prepare_composer()
         self.set_interval(1.0, self._tick)
-        self.schedule_draw("connection", "fleet", "session")
+        self.schedule_draw("connection", "session_list", "session")
         self.run_worker(self._stay_connected(), group="service", exit_on_error=False)
         self.call_after_refresh(self._read_typed_ahead)
 
@@ -204,19 +204,19 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         now = now_ms()
         if "connection" in dirty:
             self._check_connection()
-        if "fleet" in dirty and self.terminal_state.fleet is not None:
+        if "session_list" in dirty and self.terminal_state.session_list is not None:
             self._draw_sessions(now)
             self.forget_deleted()
-            self.service_actions.fleet_changed()
+            self.service_actions.session_list_changed()
         if "session" in dirty:
             self._draw_session()
         self._draw_status(now)
 
     def _draw_sessions(self, now: int) -> None:
-        if self.terminal_state.fleet is not None:
+        if self.terminal_state.session_list is not None:
             viewed = self.terminal_state.viewed.session_id if self.terminal_state.viewed is not None else None
             side = self.screen_stack[0].query_one(Sidebar)
-            side.show(self.terminal_state.fleet, viewed, here=self.options.cwd, now_ms=now)
+            side.show(self.terminal_state.session_list, viewed, here=self.options.cwd, now_ms=now)
 
     def _draw_session(self) -> None:
         main = self.screen_stack[0]
@@ -295,7 +295,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         main.query_one(StatusLine).show(
             connection=self.terminal_state.connection,
             state=viewed.state if viewed is not None else None,
-            fleet=self.terminal_state.fleet,
+            session_list=self.terminal_state.session_list,
             lag=viewed.recent_lag(now) if viewed is not None else None,
             now_ms=now,
             failure=self.failure,

@@ -111,7 +111,7 @@ class TerminalBase(App[None]):
 
     def redraw(self) -> None:
         """Redraw everything."""
-        self.schedule_draw("connection", "fleet", "session")
+        self.schedule_draw("connection", "session_list", "session")
 
     def _draw_now(self) -> None:
         self._frame = None
@@ -268,7 +268,9 @@ class TerminalBase(App[None]):
 
     def forget_deleted(self) -> None:
         """Drop the drafts of deleted sessions; sessions the list has not shown yet do not count as deleted."""
-        known = set(self.terminal_state.fleet.sessions) if self.terminal_state.fleet is not None else set()
+        known = (
+            set(self.terminal_state.session_list.sessions) if self.terminal_state.session_list is not None else set()
+        )
         for session_id in self._known_session_ids - known:
             self._drafts.pop(session_id, None)
         self._known_session_ids = known

@@ -36,7 +36,7 @@ def open_terminal(options: TerminalOptions) -> int:
             f"the terminal has failed and was closed: {one_line(app.fault, 300)} (SESSION_CORE_DEBUG=1 shows where)"
         )
     with suppress(OSError):  # the terminal may be closed already
-        for line in closing_lines(app.terminal_state.fleet, options):
+        for line in closing_lines(app.terminal_state.session_list, options):
             print(line, flush=True)
     return leaving.exit_code or app.return_code or 0
 
@@ -56,11 +56,11 @@ class TerminalFailed(sc.SessionCoreError):
     code = "internal"
 
 
-def closing_lines(fleet: sc.FleetState | None, options: TerminalOptions) -> list[str]:
+def closing_lines(session_list: sc.SessionListState | None, options: TerminalOptions) -> list[str]:
     """Describe what keeps running without the terminal, and how to come back to it."""
-    if fleet is None or options.embedded:
+    if session_list is None or options.embedded:
         return []
-    busy = [each for each in fleet.sessions.values() if not each.activity.is_at_rest and each.parent_id is None]
+    busy = [each for each in session_list.sessions.values() if not each.activity.is_at_rest and each.parent_id is None]
     if not busy:
         return []
     from frontends.commands.sessions.home import format_command

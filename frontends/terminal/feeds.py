@@ -27,7 +27,7 @@ from frontends.terminal.transcript.older_messages import OlderMessages
 if TYPE_CHECKING:
     from frontends.client import ConnectionState, RemoteFeed, SessionClient
 
-Topic = Literal["connection", "fleet", "session"]
+Topic = Literal["connection", "session_list", "session"]
 
 NAME: Final = "terminal"
 UI: Final[tuple[sc.extensions.UiKind, ...]] = (
@@ -107,7 +107,7 @@ class TerminalState:
 
     Attributes:
         client: None until the first connection.
-        fleet: None until the list has loaded.
+        session_list: None until the list has loaded.
         viewed: None while nothing is viewed, as before the first message of a new session.
     """
 
@@ -116,7 +116,7 @@ class TerminalState:
     ) -> None:
         self.client: SessionClient | None = None
         self.connection: ConnectionState | None = None
-        self.fleet: sc.FleetState | None = None
+        self.session_list: sc.SessionListState | None = None
         self.viewed: ViewedSession | None = None
         self._changed = changed
         self._handle_event = handle_event
@@ -154,7 +154,7 @@ class TerminalState:
             self.client, self._tasks = client, tasks
             self._client_ready.set()
             try:
-                tasks.start_soon(self._follow_fleet, client)
+                tasks.start_soon(self._follow_session_list, client)
                 self._begin_following()
                 while (known := client.state).phase != "ended":
                     await client.state_change(known)
@@ -210,7 +210,7 @@ class TerminalState:
         self.connection = state
         self._changed("connection")
 
-    async def _follow_fleet(self, client: SessionClient) -> None:
+    async def _follow_session_list(self, client: SessionClient) -> None:
         async with client.follow(None) as feed:
             while True:
                 try:
@@ -220,15 +220,15 @@ class TerminalState:
                 except sc.SessionCoreError:
                     await anyio.sleep(_PAUSE_S)
                     continue
-                self._fold_fleet(batch)
-                self._changed("fleet")
+                self._fold_session_list(batch)
+                self._changed("session_list")
 
-    def _fold_fleet(self, batch: list[sc.FeedItem]) -> None:
+    def _fold_session_list(self, batch: list[sc.FeedItem]) -> None:
         for item in batch:
             if isinstance(item, sc.ServiceSnapshot):
-                self.fleet = sc.FleetState.from_snapshot(item)
-            elif isinstance(item, sc.SessionEvent) and self.fleet is not None:
-                self.fleet.apply(item)
+                self.session_list = sc.SessionListState.from_snapshot(item)
+            elif isinstance(item, sc.SessionEvent) and self.session_list is not None:
+                self.session_list.apply(item)
 
     async def _follow(self, client: SessionClient, viewed: ViewedSession, following: anyio.CancelScope) -> None:
         with following:

@@ -8,7 +8,7 @@
 - `streamed_answer`: builds a message from the model's answer as it streams in
 - `context`: what a model sees of a long conversation
 - `compaction`: a summary that replaces a conversation; `compaction_policy`: when to compact
-- `budget`: tokens and money that a turn and its subagents share; `bounds`: how many model calls it may make
+- `budget`: tokens and money that a turn and its subagents share, and how many model calls it may make
 - `tool_runner`: prepares, approves and runs a tool call; `tool_results`: its output, checked and cut
 - `tool_calls`: what a call would do and whether it may run, for all kinds of callers
 - `permissions`: which calls run and which need approval, as a table; `standing_grants`: those that are always allowed

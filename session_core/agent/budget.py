@@ -1,4 +1,4 @@
-"""The budget that a turn and its subagents share: tokens and money.
+"""The budget of a turn: tokens and money, shared with its subagents, and its number of model calls.
 
 Rules:
 1. The limits of the topmost session apply to everything that works for its turn, whoever makes the call.
@@ -17,11 +17,12 @@ from typing import Final
 import attrs
 import trio
 
-from session_core.agent.bounds import format_dollars
+from session_core import limits
 from session_core.agent.context import CHARS_PER_TOKEN, message_cost, request_chars
 from session_core.providers.base import ModelRequest
 from session_core.providers.catalogue import PER_MILLION, ModelInfo, cost_micros
 from session_core.session.session import Session, Work
+from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary.messages import Usage
 
@@ -230,3 +231,17 @@ def _least(amounts: list[int | None]) -> int | None:
 
 def _cost(info: ModelInfo | None, usage: Usage) -> int:
     return cost_micros(info, usage) if info is not None else 0
+
+
+def step_limit_reason(state: SessionState) -> str | None:
+    """Return why the running turn may make no further model call; None if it may."""
+    turn, bounds = state.turn, state.settings.limits
+    steps = limits.MAX_STEPS_PER_TURN if bounds.steps is None else bounds.steps
+    if turn is None or turn.steps < steps:
+        return None
+    return f"stopped after {steps} model call{'s' if steps != 1 else ''}"
+
+
+def format_dollars(micros: int) -> str:
+    """Format an amount of money, with as many digits as it needs to be visible."""
+    return f"${micros / 1_000_000:,.2f}" if micros >= 10_000 else f"${micros / 1_000_000:,.6f}"

@@ -20,8 +20,7 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.bounds import step_limit_reason
-from session_core.agent.budget import LimitReached, budget_limit_reason
+from session_core.agent.budget import LimitReached, budget_limit_reason, step_limit_reason
 from session_core.agent.compaction import SummaryFailed, build_summary_message
 from session_core.agent.compaction_policy import COMPACT_AT as COMPACT_AT
 from session_core.agent.compaction_policy import CompactionPolicy
@@ -70,7 +69,7 @@ from session_core.protocols.driver import (
     SwitchFrame,
     Tell,
 )
-from session_core.protocols.faults import ExtensionRejected, ProtocolFault
+from session_core.protocols.faults import InputRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.structured import fit_output
 from session_core.providers.base import ModelRequest
@@ -333,7 +332,7 @@ class _Turn:
                 decided: CheckedActions | None = self._start()
                 while decided is not None:
                     decided = await self._perform(*decided)
-            except (ProtocolFault, ExtensionRejected) as fault:
+            except (ProtocolFault, InputRejected) as fault:
                 await self._work.save_unfinished()
                 self._desk.finish_unless_more("failed", error=clean_error(str(fault)))
             except FolderUnusable as problem:

@@ -105,7 +105,7 @@ def _host(
         trusted=trusted,
         mode=mode,
         flags=flags_of(config.extension_flags),
-        logs=place.home / LOGS if place.keeps else None,
+        logs=place.home / LOGS if place.is_persistent else None,
         serves=serves,
     )
     return ExtensionHost(
@@ -113,7 +113,7 @@ def _host(
         setting,
         prepare=partial(_prepare, place),
         enable=partial(_set_enabled, partial(look, frozenset()), consents),
-        credentials=CredentialFile(place.home / CREDENTIALS_FILE if place.keeps else None),
+        credentials=CredentialFile(place.home / CREDENTIALS_FILE if place.is_persistent else None),
         reserved=[each.name for each in config.providers],
         takes_part=takes_part,
     )

@@ -164,7 +164,7 @@ async def open_home_setup(
     flags: Mapping[str, object] | None = None,
     store: SessionStore | None = None,
     mode: Mode = "headless",
-    keeps: bool = True,
+    is_persistent: bool = True,
 ) -> AsyncGenerator[Setup]:
     """Set up an agent whose sessions work in any number of folders, within the block.
 
@@ -178,7 +178,7 @@ async def open_home_setup(
         flags: Settings that override those of any file.
         store: Where sessions are kept.
         mode: The kind of frontend, as reported to extensions.
-        keeps: Whether anything is written to the home.
+        is_persistent: Whether anything is written to the home.
 
     Raises:
         ConfigInvalid: Something in the user's configuration is wrong.
@@ -188,7 +188,7 @@ async def open_home_setup(
 
     known = dict(os.environ if environ is None else environ)
     folder = folder or known.get("HOME") or str(Path.home())
-    place = AgentEnvironment(home=home, folder=folder, environ=known, keeps=keeps, whole_home=True)
+    place = AgentEnvironment(home=home, folder=folder, environ=known, is_persistent=is_persistent, whole_home=True)
     said = dict(flags or {})
     _, config = await trio.to_thread.run_sync(read_settings_of, place, said)
     servers = await trio.to_thread.run_sync(read_servers_of, place, config, None)
@@ -380,7 +380,7 @@ class _HomeStorage:
 
 def _prepare_home_storage(place: AgentEnvironment) -> _HomeStorage:
     """Prepare what the home stores besides the sessions."""
-    if not place.keeps:
+    if not place.is_persistent:
         return _HomeStorage()
     prepare_home(place.home)
     outputs = place.home / OUTPUTS

@@ -17,14 +17,14 @@ class AgentEnvironment:
         home: The user's home of sessions, settings and keys.
         folder: The working folder of sessions that name none.
         environ: The environment variables.
-        keeps: Whether anything is written to the home.
+        is_persistent: Whether anything is written to the home.
         whole_home: Whether sessions of any folder are served: then the files of `folder` count only there.
     """
 
     home: Path
     folder: str
     environ: Mapping[str, str] = attrs.field(repr=False)  # it contains keys
-    keeps: bool = True
+    is_persistent: bool = True
     whole_home: bool = False
 
     def with_folder(self, folder: str) -> "AgentEnvironment":
@@ -32,9 +32,9 @@ class AgentEnvironment:
         return attrs.evolve(self, folder=folder, whole_home=False)
 
 
-def current_environment(home: Path, folder: str, *, keeps: bool = True) -> AgentEnvironment:
+def current_environment(home: Path, folder: str, *, is_persistent: bool = True) -> AgentEnvironment:
     """Return the environment of this process at a place."""
-    return AgentEnvironment(home=home, folder=folder, environ=dict(os.environ), keeps=keeps)
+    return AgentEnvironment(home=home, folder=folder, environ=dict(os.environ), is_persistent=is_persistent)
 
 
 def project_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:

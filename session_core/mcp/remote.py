@@ -11,7 +11,8 @@ bodies of any size, and fails completely when one request fails. Here:
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 import trio
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCMessage, RequestId
-
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    import httpx2
-    from mcp_types import JSONRPCMessage
 
 
 # --- reading HTTP bodies: bounded, and without leaving a generator behind ---------------------------------------------

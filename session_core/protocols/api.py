@@ -12,7 +12,7 @@ import attrs
 from session_core.protocols.contexts import BeforeCall, BeforeCallContext, BuildContext, SessionContext
 from session_core.protocols.driver import Driver
 from session_core.protocols.execution import CodeExecutor
-from session_core.protocols.faults import ExtensionRejected
+from session_core.protocols.faults import InputRejected
 from session_core.protocols.options import NoOptions
 from session_core.protocols.prose import ProseProjector
 from session_core.providers.base import ModelRequest
@@ -45,15 +45,15 @@ class ProtocolSession:
         """Accept input that a caller sends to the protocol itself, outside the conversation.
 
         Raises:
-            ExtensionRejected: It does not accept this input, which is the default.
+            InputRejected: It does not accept this input, which is the default.
         """
-        raise ExtensionRejected("this protocol takes nothing beside the conversation")
+        raise InputRejected("this protocol takes nothing beside the conversation")
 
     async def check_turn_extension(self, context: SessionContext, extension: JsonObject) -> TurnAdditions:
         """Check the extension that a caller sends with a message, before any model call; accepted by default.
 
         Raises:
-            ExtensionRejected: The turn must not start with it.
+            InputRejected: The turn must not start with it.
         """
         return TurnAdditions()
 

@@ -47,7 +47,7 @@ class CallbackContextExpired(Exception):
     """A plugin has used a context after the end of its callback."""
 
 
-class ExtensionRejected(Exception):
+class InputRejected(Exception):
     """A protocol does not accept input outside the conversation; the message is for people."""
 
 

@@ -36,7 +36,7 @@ from session_core.protocols.contexts import (
 )
 from session_core.protocols.driver import CheckedActions, DriverCallback, DriverFault, DriverView, check_actions
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
-from session_core.protocols.faults import Callback, ExtensionRejected, ProtocolFault, StateNotKeepable, StateRejected
+from session_core.protocols.faults import Callback, InputRejected, ProtocolFault, StateNotKeepable, StateRejected
 from session_core.protocols.options import Materialization
 from session_core.protocols.prose import ProseProjector, ProseStream, Span
 from session_core.protocols.result_checks import (
@@ -226,23 +226,23 @@ class SessionProtocol:
                 self._known_head = messages[-1].message_id if messages else self._known_head
 
     async def apply_extension(self, frame: Frame, extension: JsonObject) -> None:
-        """Pass on input that is not part of the conversation; raises `ExtensionRejected`."""
+        """Pass on input that is not part of the conversation; raises `InputRejected`."""
         session = self.bundle.session
         async with self._lock:
             await self._call(
                 "apply_extension",
                 lambda lease: session.apply_extension(self._context(frame, lease), extension),
-                expected=ExtensionRejected,
+                expected=InputRejected,
             )
 
     async def check_turn_extension(self, frame: Frame, extension: JsonObject) -> TurnAdditions:
-        """Ask what a message's extension adds to its turn; raises `ExtensionRejected`."""
+        """Ask what a message's extension adds to its turn; raises `InputRejected`."""
         session = self.bundle.session
         async with self._lock:
             found: object = await self._call(
                 "check_turn_extension",
                 lambda lease: session.check_turn_extension(self._context(frame, lease), extension),
-                expected=ExtensionRejected,
+                expected=InputRejected,
             )
         if not isinstance(found, TurnAdditions):
             raise self._mark_broken("check_turn_extension", "it gave back no TurnAdditions")

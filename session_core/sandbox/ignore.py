@@ -32,7 +32,7 @@ class _Rule:
     """One line: `parts` are the names of a path; None stands for any number of folders."""
 
     parts: tuple[tuple[_Token, ...] | None, ...]
-    keeps: bool
+    is_negated: bool
     folders_only: bool
 
 
@@ -97,7 +97,7 @@ class IgnoreRules:
             names = path[len(layer.folder) :].lstrip("/").split("/")
             for rule in reversed(layer.rules):
                 if (is_folder or not rule.folders_only) and _path_matches(rule.parts, names):
-                    return not rule.keeps
+                    return not rule.is_negated
         return False
 
 
@@ -115,8 +115,8 @@ def _parse(line: str) -> _Rule | None:
     line = _without_trailing_blanks(line.removesuffix("\r"))
     if not line or line.startswith("#"):
         return None
-    keeps = line.startswith("!")
-    line = line[1:] if keeps else line
+    is_negated = line.startswith("!")
+    line = line[1:] if is_negated else line
     folders_only = line.endswith("/")
     line = line.removesuffix("/") if folders_only else line
     anchored = "/" in line
@@ -134,7 +134,7 @@ def _parse(line: str) -> _Rule | None:
             parts.append(None)
     if parts[-1] is None:  # "a/**" is everything inside a, but not a itself
         parts.append((_ANY_NUMBER,))
-    return _Rule(parts=tuple(parts), keeps=keeps, folders_only=folders_only)
+    return _Rule(parts=tuple(parts), is_negated=is_negated, folders_only=folders_only)
 
 
 def _without_trailing_blanks(line: str) -> str:

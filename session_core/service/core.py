@@ -121,19 +121,19 @@ class ServiceCore:
         self.config = config
         self.nursery = nursery
         self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
-        self.ledger = EventRecorder(self.stream, config.store, config.now)
+        self.recorder = EventRecorder(self.stream, config.store, config.now)
         self.store = config.store
         self.protocols = SessionProtocols(
             ProtocolRegistry(config.protocols), config.protocol, config.protocol_options, nursery
         )
         self.loaded_sessions = LoadedSessions(
-            self.ledger,
+            self.recorder,
             stay_ms=config.session_stay_ms,
             is_wanted=self._is_wanted,
             on_leave=self.protocols.forget,
         )
         self.sessions = self.loaded_sessions.sessions
-        self.tree = SessionTree(self.ledger.fleet, self.sessions)
+        self.tree = SessionTree(self.recorder.session_list, self.sessions)
         self.side_tasks = SideTasks(nursery)
         self.files = FileFinder(config.hidden)
         models = Models(providers=config.models, infos=config.model_infos, folders=config.folders)
@@ -187,8 +187,8 @@ class ServiceCore:
 
     async def recover(self, opened: OpenedStore) -> None:
         """Load the list of all sessions, and the sessions that a crash or a wake-up affects, from the store."""
-        fleet = self.ledger.fleet
-        fleet.sessions = {summary.session_id: summary for summary in opened.summaries}
+        session_list = self.recorder.session_list
+        session_list.sessions = {summary.session_id: summary for summary in opened.summaries}
         for summary in filter(needs_memory, opened.summaries):
             try:
                 await self.loaded_sessions.load_session(summary.session_id)
@@ -207,7 +207,7 @@ class ServiceCore:
 
     def summary_of(self, session_id: SessionId) -> SessionSummary | None:
         """Return a session's line in the list."""
-        return self.ledger.fleet.sessions.get(session_id)
+        return self.recorder.session_list.sessions.get(session_id)
 
     def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
         """Return a session's state, for a store to keep."""
@@ -223,7 +223,7 @@ class ServiceCore:
     def storage_failed(self, failure: StorageFailed) -> None:
         """Interrupt all work, as none of it can be saved, and notify all clients."""
         if not self.stream.closed:
-            self.ledger.record_event(None, ev.StorageStopped(reason=failure.message))
+            self.recorder.record_event(None, ev.StorageStopped(reason=failure.message))
         for session in self.sessions.values():
             session.interrupt("the store has failed")
 
@@ -256,7 +256,7 @@ class ServiceCore:
 
     def add_session(self, protocol: SessionProtocol, created: ev.SessionCreated, by: ClientId | None) -> Session:
         """Create a session with the protocol that was decided for it."""
-        session = Session(SessionState(session_id=protocol.session_id), self.ledger)
+        session = Session(SessionState(session_id=protocol.session_id), self.recorder)
         self.loaded_sessions.add(session)
         session.record(attrs.evolve(created, protocol=protocol.record), by)
         self.protocols.adopt(protocol)

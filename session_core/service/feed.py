@@ -63,7 +63,7 @@ class Feed:
         return self._follower.last_resync
 
     @property
-    def needs(self) -> Resync | None:
+    def needed_resync(self) -> Resync | None:
         """Why the next item is a snapshot; None if it is not."""
         return None if self._buffer else self._follower.needed_resync
 

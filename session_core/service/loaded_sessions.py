@@ -25,14 +25,14 @@ class LoadedSessions:
 
     def __init__(
         self,
-        ledger: EventRecorder,
+        recorder: EventRecorder,
         *,
         stay_ms: int,
         is_wanted: Callable[[SessionId], bool],
         on_leave: Callable[[SessionId], None] = lambda _session_id: None,
     ) -> None:
         self.sessions: dict[SessionId, Session] = {}
-        self._ledger = ledger
+        self._recorder = recorder
         self._stay_ms = stay_ms
         self._is_wanted = is_wanted
         self._on_leave = on_leave
@@ -44,7 +44,7 @@ class LoadedSessions:
         Raises:
             StoreDamaged: It cannot be read; with `even_damaged` an empty one takes its place and can be deleted.
         """
-        while session_id not in self.sessions and session_id in self._ledger.fleet.sessions:
+        while session_id not in self.sessions and session_id in self._recorder.session_list.sessions:
             loading = self._loading.get(session_id)
             if loading is not None:
                 await loading.wait()
@@ -58,7 +58,7 @@ class LoadedSessions:
     async def _load_session(self, session_id: SessionId, *, even_damaged: bool) -> None:
         damage: StoreDamaged | None = None
         try:
-            stored = await self._ledger.store.load(session_id)
+            stored = await self._recorder.store.load(session_id)
             if stored is None:
                 damage = StoreDamaged(
                     f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
@@ -66,15 +66,15 @@ class LoadedSessions:
                 )
         except StoreDamaged as found:
             stored, damage = None, found
-        if session_id not in self._ledger.fleet.sessions:
+        if session_id not in self._recorder.session_list.sessions:
             return  # deleted meanwhile
         if damage is not None and not even_damaged:
             raise damage
         state = restore(session_id, stored) if stored is not None else SessionState(session_id=session_id)
-        session = Session(state, self._ledger)
+        session = Session(state, self._recorder)
         session.damage = damage
         session.last_alive_at = stored.events[-1].at if stored is not None and stored.events else 0
-        self._ledger.stream.open_session(session_id, sseq=state.sseq)
+        self._recorder.stream.open_session(session_id, sseq=state.sseq)
         self.add(session)
         for display in state.displays:  # its owner is gone, or the session would not have been unloaded
             session.record(ev.ExtensionDisplayed(extension=display.extension))
@@ -94,7 +94,7 @@ class LoadedSessions:
         """Remove a session and its ring from memory."""
         del self.sessions[session_id]
         self._on_leave(session_id)
-        self._ledger.stream.close_session(session_id)
+        self._recorder.stream.close_session(session_id)
 
     def find(self, session_id: SessionId, *, even_damaged: bool = False) -> Session | None:
         """Return a session loaded by `load_session`, and mark it as used; None for one being deleted.
@@ -121,7 +121,7 @@ class LoadedSessions:
 
     def _may_leave(self, session: Session) -> bool:
         session_id = session.state.session_id
-        summary = self._ledger.fleet.sessions.get(session_id)
+        summary = self._recorder.session_list.sessions.get(session_id)
         return (
             session.used_at + self._stay_ms <= session.now()
             and session.work is None
@@ -129,7 +129,7 @@ class LoadedSessions:
             and not session.closing
             and summary is not None
             and not needs_memory(summary)
-            and self._ledger.store.failure is None
-            and not self._ledger.stream.has_readers(session_id)
+            and self._recorder.store.failure is None
+            and not self._recorder.stream.has_readers(session_id)
             and not self._is_wanted(session_id)
         )

@@ -109,13 +109,13 @@ class ServiceStatistics:
 
 def statistics_of(core: ServiceCore, mailbox: Mailbox) -> ServiceStatistics:
     """Return the current counts."""
-    fleet = core.ledger.fleet
+    session_list = core.recorder.session_list
     return ServiceStatistics(
-        sessions=len(fleet.sessions),
+        sessions=len(session_list.sessions),
         in_memory=len(core.sessions),
-        read_only=fleet.read_only,
+        read_only=session_list.read_only,
         running=sum(1 for session in core.sessions.values() if session.work is not None),
-        clients=len(fleet.clients),
+        clients=len(session_list.clients),
         mailbox=mailbox.statistics(),
         stream=core.stream.statistics(),
     )
@@ -324,7 +324,7 @@ class SessionService(SessionMethods):
             return Feed(
                 core.stream,
                 None,
-                lambda: core.ledger.fleet.snapshot(core.stream.cursor),
+                lambda: core.recorder.session_list.snapshot(core.stream.cursor),
                 _nothing_to_do,
                 after=after,
                 max_bytes=max_bytes,
@@ -345,7 +345,7 @@ class SessionService(SessionMethods):
             if not build_check(str)(session_id):
                 msg = f"session_id must be text, not {session_id!r}"
                 raise InvalidInput(msg, field="session_id")
-            if session_id not in self._core.ledger.fleet.sessions or session_id in self._core.sessions:
+            if session_id not in self._core.recorder.session_list.sessions or session_id in self._core.sessions:
                 self._core.session(session_id)
             summary, folders = self._core.summary_of(session_id), self._core.config.folders
             if summary is not None and folders is not None:
@@ -364,7 +364,7 @@ class SessionService(SessionMethods):
     def tell(self, event: ev.ConfigurationChanged | ev.ExtensionChanged | ev.ExtensionRemoved) -> None:
         """Tell all followers of the session list that settings or extensions have changed."""
         if not self._core.stream.closed:
-            self._core.ledger.record_event(None, event)
+            self._core.recorder.record_event(None, event)
 
     def statistics(self) -> ServiceStatistics:
         """Return the current counts."""
@@ -375,7 +375,11 @@ class SessionService(SessionMethods):
         core = self._core
         busy = any(session.work is not None for session in core.sessions.values())
         jobs = core.config.jobs is not None and core.config.jobs.running_count > 0
-        return busy or jobs or any(each.wakeups or each.open_requests for each in core.ledger.fleet.sessions.values())
+        return (
+            busy
+            or jobs
+            or any(each.wakeups or each.open_requests for each in core.recorder.session_list.sessions.values())
+        )
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
@@ -395,16 +399,16 @@ class SessionService(SessionMethods):
         """
         came = build_client_attached(client_id, self._clients, role=role, ui=ui, name=name, kind=kind)
         self._refuse_if_closed()
-        self._core.ledger.record_event(None, came)
+        self._core.recorder.record_event(None, came)
         try:
             yield AttachedClient(self, came.client_id)
         finally:
             if not self._core.stream.closed:
-                self._core.ledger.record_event(None, ev.ClientDetached(client_id=came.client_id))
+                self._core.recorder.record_event(None, ev.ClientDetached(client_id=came.client_id))
 
     @property
     def _clients(self) -> dict[ClientId, ClientPresence]:
-        return self._core.ledger.fleet.clients
+        return self._core.recorder.session_list.clients
 
     def _refuse_observer(self, request: CommandRequest) -> None:
         presence = self._clients.get(request.client_id)

@@ -5,7 +5,7 @@ from typing import Final, get_args
 
 from session_core.ids import ClientId, SessionId
 from session_core.session.session import Session
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.sessions import Approval, PermissionMode, SandboxPolicy, TurnLimits
 
@@ -15,14 +15,14 @@ _STRICTEST_FIRST: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
 class SessionTree:
     """Looks up sessions by their relations; `sessions` are those in memory."""
 
-    def __init__(self, fleet: FleetState, sessions: Mapping[SessionId, Session]) -> None:
-        self._fleet = fleet
+    def __init__(self, session_list: SessionListState, sessions: Mapping[SessionId, Session]) -> None:
+        self._session_list = session_list
         self._sessions = sessions
 
     def subtree(self, session_id: SessionId) -> Iterator[Session]:
         """Return the child sessions of a session, their children, and so on, if anything can happen in them."""
         children: dict[SessionId | None, list[SessionId]] = {}
-        for summary in self._fleet.sessions.values():
+        for summary in self._session_list.sessions.values():
             children.setdefault(summary.parent_id, []).append(summary.session_id)
         found = children.pop(session_id, [])
         while found:
@@ -70,11 +70,11 @@ class SessionTree:
 
     def _ancestors(self, session_id: SessionId) -> Iterator[SessionId]:
         """Return the parent of a session, its parent, and so on; stops at a cycle, which only a damaged store has."""
-        seen, summary = {session_id}, self._fleet.sessions.get(session_id)
+        seen, summary = {session_id}, self._session_list.sessions.get(session_id)
         while summary is not None and summary.parent_id is not None and summary.parent_id not in seen:
             seen.add(summary.parent_id)
             yield summary.parent_id
-            summary = self._fleet.sessions.get(summary.parent_id)
+            summary = self._session_list.sessions.get(summary.parent_id)
 
     def change_mode(self, session: Session, mode: PermissionMode, by: ClientId | None) -> None:
         """Change the permission mode of a session and its subagents: a stricter mode restricts them too.

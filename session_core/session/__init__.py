@@ -8,7 +8,7 @@
 - `message_window`: how much of a long conversation a state holds
 - `finish_work`: which events close unfinished work truthfully after a stop, a failure or a crash
 - `cells`: code that a protocol has run, as part of the conversation; `executor_points`: the state it left behind
-- `new_messages`: adding messages to a state; `prompts`: which messages people have written themselves
+- `prompts`: which messages people have written themselves
 - `shell_lines`: a command that a person typed, as part of the conversation
 - `restore`: restores a state from a store, and closes what a crash left running
 - `recorder`: the step in which an event becomes true; `deferred`: a value that arrives later

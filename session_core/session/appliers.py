@@ -3,46 +3,49 @@
 Every function must be total (see `state`): it looks things up, and does nothing when they are missing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from session_core import limits
-from session_core.ids import CallId, WakeupId
-from session_core.session.new_messages import add_messages
+from session_core.ids import CallId, MessageId, WakeupId
+from session_core.session.executor_points import apply_executor_state_saved, follow_executor
+from session_core.session.message_window import count_total_chars, trim
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.added_messages import collect_added_messages
 from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.extensions import ExtensionDisplay
 from session_core.vocabulary.frozen import JsonObject, Rope
 from session_core.vocabulary.messages import (
     LiveTool,
+    Message,
     PartialMessage,
     PartialPart,
+    ToolProgress,
+    ToolResultPart,
     Usage,
+    count_message_chars,
 )
-from session_core.vocabulary.sessions import RunningTurn, StopRequest, UsageLine, UsageSource
-
-if TYPE_CHECKING:
-    from session_core.session.state import SessionState
-
-from typing import TYPE_CHECKING
-
-from session_core.vocabulary.extensions import ExtensionDisplay
-from session_core.vocabulary.messages import ToolProgress
-
-if TYPE_CHECKING:
-    from session_core.session.state import SessionState
-
-from typing import TYPE_CHECKING
-
-from session_core.ids import MessageId
-from session_core.session.executor_points import apply_executor_state_saved, follow_executor
-from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import Frame
+from session_core.vocabulary.sessions import RunningTurn, StopRequest, UsageLine, UsageSource
 from session_core.vocabulary.snapshots import path_to
 
 if TYPE_CHECKING:
     from session_core.session.state import SessionState
+
+
+def _add_messages(
+    state: "SessionState", envelope: SessionEvent, results: Mapping[CallId, ToolResultPart] | None = None
+) -> None:
+    """Add the event's messages one by one and trim the oldest from the window; the last becomes the head."""
+    for message in collect_added_messages(envelope.event, results or {}, envelope.at):
+        before = count_total_chars(state.messages) if state.window_chars is None else state.window_chars
+        state.messages, dropped, state.window_chars = trim(
+            state.messages.append(message), before + count_message_chars(message)
+        )
+        state.earlier += dropped
+        state.head = message.message_id
 
 
 # Events of protocols.
@@ -68,7 +71,7 @@ def _enter(state: "SessionState", frame_id: str, envelope: SessionEvent) -> None
     state.frame_id = frame_id
     state.executor, state.executor_points, state.executor_lost = None, (), False
     state.context_tokens = 0  # not known before the next answer
-    add_messages(state, envelope)
+    _add_messages(state, envelope)
 
 
 def follow_head(state: "SessionState", left_at: MessageId | None) -> None:
@@ -251,7 +254,7 @@ def _apply_message_added(state: "SessionState", event: ev.MessageAdded, envelope
         ended = {event.ended_call_id, *event.ended_calls}
         state.tools = tuple(tool for tool in state.tools if tool.call_id not in ended)
     before = state.head
-    add_messages(state, envelope)
+    _add_messages(state, envelope)
     if event.message.parent_id != before:
         follow_head(state, before)
 
@@ -259,7 +262,7 @@ def _apply_message_added(state: "SessionState", event: ev.MessageAdded, envelope
 @_register_applier(ev.MessagesImported)
 def _apply_messages_imported(state: "SessionState", event: ev.MessagesImported, envelope: SessionEvent) -> None:
     before = state.head
-    add_messages(state, envelope)
+    _add_messages(state, envelope)
     state.head = event.head
     state.context_tokens = 0  # not known before the next answer
     follow_head(state, before)
@@ -312,7 +315,7 @@ def _apply_part_delta(state: "SessionState", event: ev.PartDelta, _: SessionEven
 @_register_applier(ev.MessageCompleted)
 def _apply_message_completed(state: "SessionState", event: ev.MessageCompleted, envelope: SessionEvent) -> None:
     state.partial = state.growing = None
-    add_messages(state, envelope)
+    _add_messages(state, envelope)
     used = event.message.usage
     if used is not None:
         state.context_tokens = used.tokens
@@ -400,7 +403,7 @@ def _apply_tool_finished(state: "SessionState", event: ev.ToolCallFinished, enve
 
 @_register_applier(ev.ToolResultsCommitted)
 def _apply_results_committed(state: "SessionState", event: ev.ToolResultsCommitted, envelope: SessionEvent) -> None:
-    add_messages(state, envelope, {tool.call_id: tool.result for tool in state.tools if tool.result})
+    _add_messages(state, envelope, {tool.call_id: tool.result for tool in state.tools if tool.result})
     state.tools = tuple(tool for tool in state.tools if tool.call_id not in event.call_ids)
 
 
@@ -438,7 +441,7 @@ def _apply_compaction_finished(state: "SessionState", event: ev.CompactionFinish
     state.stop = None
     if event.summary is not None:
         state.context_tokens = 0  # not known before the next answer
-    add_messages(state, envelope)
+    _add_messages(state, envelope)
 
 
 # --- queue, requests, wake-ups ----------------------------------------------------------------------------------------

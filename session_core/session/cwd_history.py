@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Final
 
 from session_core.ids import SessionId
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.vocabulary import events as ev
 
 MOVE_EVENTS: Final = frozenset[type[ev.Event]]({ev.WorkingDirectoryChanged, ev.SessionDeleted})
@@ -16,8 +16,8 @@ _MOST_MOVES: Final = 16
 class CwdHistory:
     """Remembers the folders that sessions have left recently; older moves are forgotten."""
 
-    def __init__(self, fleet: FleetState) -> None:
-        self._fleet = fleet
+    def __init__(self, session_list: SessionListState) -> None:
+        self._session_list = session_list
         self._moves: OrderedDict[SessionId, tuple[tuple[int, str], ...]] = OrderedDict()
         self._forgotten: dict[SessionId, int] = {}
         """The newest forgotten move of each session that is still remembered."""
@@ -26,7 +26,7 @@ class CwdHistory:
 
     def record_move(self, session_id: SessionId, seq: int) -> None:
         """Record that a session leaves its current folder with event number `seq`."""
-        summary = self._fleet.sessions.get(session_id)
+        summary = self._session_list.sessions.get(session_id)
         if summary is None:
             return
         moves = (*self._moves.pop(session_id, ()), (seq, summary.cwd))
@@ -46,5 +46,5 @@ class CwdHistory:
         for move_seq, cwd in self._moves.get(session_id, ()):
             if seq <= move_seq:
                 return cwd
-        summary = self._fleet.sessions.get(session_id)
+        summary = self._session_list.sessions.get(session_id)
         return summary.cwd if summary is not None else None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from session_core.ids import ClientId
 from session_core.session.cwd_history import MOVE_EVENTS, CwdHistory
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.base import SessionStore
 from session_core.stream.event_stream import EventStream
@@ -12,13 +12,13 @@ from session_core.vocabulary.events import Event, SessionEvent
 
 
 class EventRecorder:
-    """Shared by all sessions of a service; nobody else writes to the stream, the store or the fleet."""
+    """Shared by all sessions of a service; nobody else writes to the stream, the store or the list of sessions."""
 
     def __init__(self, stream: EventStream, store: SessionStore, now: Callable[[], int]) -> None:
         self.stream = stream
         self.store = store
-        self.fleet = FleetState()
-        self.cwd_history = CwdHistory(self.fleet)
+        self.session_list = SessionListState()
+        self.cwd_history = CwdHistory(self.session_list)
         self.now = now
 
     def record_event(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
@@ -33,5 +33,5 @@ class EventRecorder:
             state.apply(envelope)
             if type(event) in MOVE_EVENTS:
                 self.cwd_history.record_move(state.session_id, envelope.seq)
-        self.fleet.apply(envelope)
+        self.session_list.apply(envelope)
         return self.stream.push(envelope)

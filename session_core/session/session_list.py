@@ -11,7 +11,7 @@ from session_core.vocabulary.sessions import IDLE, ClientPresence
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 
 
-class FleetState:
+class SessionListState:
     """The working form of a `ServiceSnapshot`."""
 
     __slots__ = ("clients", "earlier", "extensions", "read_only", "sessions")
@@ -65,7 +65,7 @@ class FleetState:
         )
 
     @classmethod
-    def from_snapshot(cls, snapshot: ServiceSnapshot) -> "FleetState":
+    def from_snapshot(cls, snapshot: ServiceSnapshot) -> "SessionListState":
         """Make a working list that continues from a snapshot."""
         state = cls()
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}

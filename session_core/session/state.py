@@ -20,7 +20,7 @@ from session_core.errors import ProtocolError
 from session_core.ids import Cursor, MessageId, SessionId
 from session_core.session.activity import next_activity
 from session_core.session.appliers import APPLIERS
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.vocabulary.events import DELTA_EVENTS, TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
 from session_core.vocabulary.frozen import Rope, Vector
@@ -195,13 +195,13 @@ def fold(
         ProtocolError: A merged event holds text from before and after the snapshot, which cannot be separated.
     """
     seq = snapshot.cursor.seq
-    state: SessionState | FleetState
+    state: SessionState | SessionListState
     if isinstance(snapshot, SessionSnapshot):
         state = SessionState.from_snapshot(snapshot)
         mine = snapshot.session_id
         events = (event for event in events if event.session_id == mine)
     else:
-        state = FleetState.from_snapshot(snapshot)
+        state = SessionListState.from_snapshot(snapshot)
     for event in events:
         if event.seq > seq:
             if event.merged > 1 and isinstance(state, SessionState) and event.sseq - event.merged < state.sseq:

@@ -124,7 +124,7 @@ async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | Non
     async with _open_runners(subject, 2) as (first, second):
         assert not first.is_dirty(), "an executor that has run nothing has nothing to keep"
         nothing = await second.run(samples.shows)
-        await first.run_well(samples.keeps)
+        await first.run_well(samples.defines)
         output = (await first.run_well(samples.shows)).output
         assert nothing.error is not None or output not in nothing.output, "executors of two sessions share nothing"
         assert first.is_dirty(), "an executor is dirty when a cell has left something behind"
@@ -146,7 +146,7 @@ async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str |
         return samples
     async with _open_runners(subject) as (runner,):
         executor = runner.executor
-        await runner.run_well(samples.keeps)
+        await runner.run_well(samples.defines)
         capture = await executor.capture()
         executor.abort(capture)
         assert runner.is_dirty(), "an executor is dirty when the store did not take what it offered"
@@ -171,7 +171,7 @@ async def a_wrong_state_is_rejected(subject: ProtocolSubject) -> str | None:
     if isinstance(samples := _samples(subject), str):
         return samples
     async with _open_runners(subject) as (runner,):
-        await runner.run_well(samples.keeps)
+        await runner.run_well(samples.defines)
         output = (await runner.run_well(samples.shows)).output
         saved = await runner.capture_state()
         foreign = attrs.evolve(saved, state=attrs.evolve(saved.state, engine="another engine"))
@@ -198,7 +198,7 @@ async def a_cancelled_cell_leaves_the_executor_usable(subject: ProtocolSubject) 
     if samples.endless is None:
         return "there is no sample of code that does not end"
     async with _open_runners(subject) as (runner,):
-        await runner.run_well(samples.keeps)
+        await runner.run_well(samples.defines)
         output = (await runner.run_well(samples.shows)).output
         with trio.move_on_after(_LET_IT_RUN_SECONDS) as scope:
             await runner.run(samples.endless)

@@ -40,16 +40,18 @@ class CellSamples:
 
     Attributes:
         keeps: Leaves something behind.
-        shows: Prints what `keeps` has left behind; if that is missing, it fails or prints something else.
+        shows: Prints what `defines` has left behind; if that is missing, it fails or prints something else.
         endless: Does not end on its own, and changes nothing; None skips the checks that need it.
     """
 
-    keeps: str
+    defines: str
     shows: str
     endless: str | None = None
 
 
-PYTHON_CELLS = CellSamples(keeps="kept = list(range(1000))", shows="print(sum(kept))", endless="while True:\n    pass")
+PYTHON_CELLS = CellSamples(
+    defines="kept = list(range(1000))", shows="print(sum(kept))", endless="while True:\n    pass"
+)
 
 
 @attrs.frozen(kw_only=True)

@@ -183,7 +183,7 @@ async def the_list_is_right(harness: StoreHarness) -> None:
         ):
             live.record(busy, event)
         await live.wait_durable()
-        wanted = tuple(live.fleet.sessions.values())
+        wanted = tuple(live.session_list.sessions.values())
         expect(list_ids(wanted), [plain, busy, child], "the check's own list is oldest first")
         expect(await live.store.list_sessions(), wanted, "the list shows every session as it is, oldest first")
         survivor = await live.crash(harness)
@@ -192,7 +192,11 @@ async def the_list_is_right(harness: StoreHarness) -> None:
         await again.load_session(plain)
         again.record(plain, ev.SessionRenamed(name="plainer"))
         await again.wait_durable()
-        expect(await again.store.list_sessions(), tuple(again.fleet.sessions.values()), "one line changes, others stay")
+        expect(
+            await again.store.list_sessions(),
+            tuple(again.session_list.sessions.values()),
+            "one line changes, others stay",
+        )
 
 
 async def a_reader_sees_whole_steps_of_a_writer(harness: StoreHarness) -> None:

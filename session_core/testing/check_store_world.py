@@ -14,7 +14,7 @@ import trio
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, Cursor, Epoch, MessageId, SessionId, TurnId, new_id, new_session_id
 from session_core.session.restore import restore
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoredSession, StoreReader
 from session_core.vocabulary import events as ev
@@ -67,7 +67,7 @@ async def open_live_sessions(store: SessionStore) -> AsyncGenerator["LiveSession
     try:
         async with store.open() as opened:
             live.opened = opened
-            live.fleet.sessions = {summary.session_id: summary for summary in opened.summaries}
+            live.session_list.sessions = {summary.session_id: summary for summary in opened.summaries}
             async with trio.open_nursery() as nursery:
                 await nursery.start(store.run, live)
                 try:
@@ -93,7 +93,7 @@ class LiveSessions:
         self.store = store
         self.opened = OpenedStore()
         self.seq = 0
-        self.fleet = FleetState()
+        self.session_list = SessionListState()
         self.states: dict[SessionId, SessionState] = {}
         self.recorded: dict[SessionId, list[SessionEvent]] = {}
         self.messages: dict[SessionId, list[Message]] = {}
@@ -104,7 +104,7 @@ class LiveSessions:
 
     def summary_of(self, session_id: SessionId) -> SessionSummary | None:
         """Return a session's summary for the list."""
-        return self.fleet.sessions.get(session_id)
+        return self.session_list.sessions.get(session_id)
 
     def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
         """Return a session's state."""
@@ -128,7 +128,7 @@ class LiveSessions:
         if state is not None and session_id is not None:
             state.apply(envelope)
             self.recorded[session_id].append(envelope)
-        self.fleet.apply(envelope)
+        self.session_list.apply(envelope)
         if state is not None and state.activity is not before:
             self.record(session_id, ev.ActivityChanged(activity=state.activity))
         return envelope

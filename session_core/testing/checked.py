@@ -9,7 +9,7 @@ from session_core.ids import Cursor, SessionId
 from session_core.service.config import ServiceConfig
 from session_core.service.core import ServiceCore
 from session_core.service.service import SessionService, open_session_service
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore
 from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
@@ -25,7 +25,7 @@ class WitnessStore(MemoryStore):
         super().__init__()
         self.seen: list[SessionEvent] = []
         self.snapshots: list[SessionSnapshot] = []
-        self.fleets: list[ServiceSnapshot] = []
+        self.session_lists: list[ServiceSnapshot] = []
         self.core: ServiceCore | None = None
 
     def append(self, event: SessionEvent) -> None:
@@ -35,7 +35,7 @@ class WitnessStore(MemoryStore):
         if self.core is None or event.seq % SNAPSHOT_EVERY:
             return
         cursor = Cursor(epoch=self.core.stream.epoch, seq=event.seq - 1)
-        self.fleets.append(self.core.ledger.fleet.snapshot(cursor))
+        self.session_lists.append(self.core.recorder.session_list.snapshot(cursor))
         session = self.core.sessions.get(event.session_id) if event.session_id is not None else None
         if session is not None:
             self.snapshots.append(session.state.snapshot(cursor))
@@ -69,7 +69,7 @@ def check_laws(witness: WitnessStore) -> None:
         for snapshot in witness.snapshots:
             if snapshot.session_id == session_id:
                 _check_snapshot(snapshot, events, final, cursor)
-    _check_fleet(witness, core, cursor)
+    _check_session_list(witness, core, cursor)
 
 
 def _check_snapshot(
@@ -81,11 +81,13 @@ def _check_snapshot(
     assert _replay(snapshot.session_id, before, snapshot.cursor) == snapshot, "a snapshot never changes"
 
 
-def _check_fleet(witness: WitnessStore, core: ServiceCore, cursor: Cursor) -> None:
-    final = core.ledger.fleet.snapshot(cursor)
-    for fleet in witness.fleets:
-        assert attrs.evolve(fold(fleet, witness.seen), cursor=cursor) == final, "the list of sessions is a fold too"
-    replayed = FleetState()
+def _check_session_list(witness: WitnessStore, core: ServiceCore, cursor: Cursor) -> None:
+    final = core.recorder.session_list.snapshot(cursor)
+    for session_list in witness.session_lists:
+        assert attrs.evolve(fold(session_list, witness.seen), cursor=cursor) == final, (
+            "the list of sessions is a fold too"
+        )
+    replayed = SessionListState()
     for event in witness.seen:
         replayed.apply(event)
     assert replayed.snapshot(cursor) == final

@@ -1,32 +1,28 @@
 """The tool that fetches a web page as text; it reaches public addresses only."""
 
+import base64
+import codecs
 import re
 import ssl
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+import attrs
 import trio
 
 from session_core.http_body import hold_body
-from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
+from session_core.limits import MAX_IMAGE_BYTES, MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.html_text import html_to_text
 from session_core.tools.web_address import public_addresses
 from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import ImagePart
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 if TYPE_CHECKING:
     import httpx2
 
-import base64
-import codecs
-from typing import Literal
-
-import attrs
-
-from session_core.limits import MAX_IMAGE_BYTES
-from session_core.tools.html_text import html_to_text
-from session_core.vocabulary.messages import ImagePart
 
 # Renders a server's answer for a model: text as text, pictures as pictures, nothing else.
 _ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]

@@ -28,7 +28,7 @@ class Watcher:
     session_id: sc.SessionId | None
     random: Random
     longest_life_s: float = 6.0
-    state: sc.SessionState | sc.FleetState | None = None
+    state: sc.SessionState | sc.SessionListState | None = None
     cursor: sc.Cursor | None = None
     calm: trio.Event = attrs.field(factory=trio.Event)
     programs: int = 0
@@ -71,7 +71,7 @@ class Watcher:
                 self.state = sc.SessionState.from_snapshot(item)
             case sc.ServiceSnapshot():
                 assert self.session_id is None, "a snapshot of the list in the feed of a session"
-                self.state = sc.FleetState.from_snapshot(item)
+                self.state = sc.SessionListState.from_snapshot(item)
             case sc.SessionEvent():
                 assert self.session_id in {None, item.session_id}, "an event of another session"
                 assert self.state is not None, "an event before any snapshot"

@@ -102,9 +102,9 @@ class Scenario:
     @staticmethod
     async def _check_reading(service: SessionService) -> None:
         """Everything can be read, also when nothing can be written any more."""
-        fleet = await service.load_service()
+        session_list = await service.load_service()
         listed = (await service.list_sessions()).sessions
-        assert {each.session_id for each in listed} == {each.session_id for each in fleet.sessions}
+        assert {each.session_id for each in listed} == {each.session_id for each in session_list.sessions}
         async with service.follow() as feed:
             assert isinstance((await feed.receive_batch())[0], ServiceSnapshot)
         for summary in listed:

@@ -63,7 +63,7 @@ async def _in_memory(world: World) -> list[str]:
     places = {
         "the events": repr(world.seen) + repr([encode_event(event) for event in world.seen]),
         "the snapshot": repr(await world.snapshot()) + repr(encode(await world.snapshot())),
-        "the fleet": repr(await world.service.load_service()),
+        "the session_list": repr(await world.service.load_service()),
         "the set-up": repr(world.setup),
         "the models": repr([vars(each) for each in world.setup.service.models.values()]),
         "the tools": repr([getattr(each, "__dict__", each) for each in world.setup.service.tools]),

@@ -96,7 +96,7 @@ async def test_nothing_runs_for_a_turn_that_has_ended(
         await service.send_user_message(root, "go")
         for (what, which, choice), delay, quiet in moves:
             await checkpoints(delay)
-            ids = sorted(service._core.ledger.fleet.sessions)
+            ids = sorted(service._core.recorder.session_list.sessions)
             if ids:
                 nursery.start_soon(act, service, what, ids[which % len(ids)], choice)
             if quiet:

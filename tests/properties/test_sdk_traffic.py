@@ -130,12 +130,12 @@ class Tap(trio.abc.SendStream, trio.abc.ReceiveStream):
         return all(each.asked == each.answered for each in (self.of_host, self.of_extension))
 
 
-def _count_in(line: bytes, ledger: Ledger) -> None:
+def _count_in(line: bytes, recorder: Ledger) -> None:
     """Count a request of ours that must be answered, though perhaps not well."""
     with suppress(ValueError):
         message = json.loads(line)
         if isinstance(message, dict) and isinstance(message.get("id"), str) and "method" in message:
-            ledger.asked[message["id"]] += 1
+            recorder.asked[message["id"]] += 1
 
 
 class TappedHost(TestHost):

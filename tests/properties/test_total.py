@@ -10,7 +10,7 @@ from session_core.ids import CallId, Cursor, Epoch, MessageId, QueueItemId, Requ
 from session_core.session.activity import AFTER_TURN, RULES
 from session_core.session.recorder import EventRecorder
 from session_core.session.session import Session
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
@@ -57,12 +57,12 @@ def numbered(events: list[tuple[Event, SessionId | None]]) -> list[SessionEvent]
 def test_any_events_can_be_folded(events: list[tuple[Event, SessionId | None]], cut: int) -> None:
     """Any events in any order fold without an error, and folding in two parts gives the same as in one."""
     run = numbered(events)
-    session, fleet = SessionState(session_id=A).snapshot(START), FleetState().snapshot(START)
+    session, session_list = SessionState(session_id=A).snapshot(START), SessionListState().snapshot(START)
 
     assert isinstance(fold(session, run), SessionSnapshot)
-    assert isinstance(fold(fleet, run), ServiceSnapshot)
+    assert isinstance(fold(session_list, run), ServiceSnapshot)
     assert fold(fold(session, run[:cut]), run[cut:]) == fold(session, run)
-    assert fold(fold(fleet, run[:cut]), run[cut:]) == fold(fleet, run)
+    assert fold(fold(session_list, run[:cut]), run[cut:]) == fold(session_list, run)
 
 
 @given(events=envelopes)

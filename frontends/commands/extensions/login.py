@@ -42,7 +42,7 @@ def login(home: Path, cwd: Path, word: str) -> int:
 
 async def _login(home: Path, cwd: Path, name: str, provider: str, streams: StandardStreams) -> int:
     codes: list[int] = []
-    place = sc.setup.current_environment(home, str(cwd), keeps=True)
+    place = sc.setup.current_environment(home, str(cwd), is_persistent=True)
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             async with (

@@ -40,7 +40,7 @@ class Conversation:
     """One turn: reading, showing, approvals, stopping.
 
     Attributes:
-        manners: How the turn is shown.
+        interaction: How the turn is shown.
         own_turn: Which of the events are ours.
         is_done: Whether our request is done, if it is not a turn.
         line: The call that runs a shell line; `line_result` is its result.
@@ -50,17 +50,17 @@ class Conversation:
         self,
         service: Client,
         feed: sc.Feed | ServiceFeed,
-        manners: InteractionOptions,
+        interaction: InteractionOptions,
         streams: StandardStreams,
         nursery: trio.Nursery,
     ) -> None:
         self._service = service
         self._feed = feed
-        self.manners = manners
+        self.interaction = interaction
         self._streams = streams
         self._outputs: dict[Target, Output] = {"out": streams.out, "err": streams.err}
         self._shared = streams.out.same_place(streams.err)
-        self._answer: Target = "err" if manners.structured else "out"  # stdout is then for the final JSON
+        self._answer: Target = "err" if interaction.structured else "out"  # stdout is then for the final JSON
         self._view = View(
             streams.out.style,
             streams.err.style,
@@ -80,8 +80,8 @@ class Conversation:
             nursery,
             self._flush,
             own=self.own_turn,
-            yes=manners.yes,
-            approve=manners.approve,
+            yes=interaction.yes,
+            approve=interaction.approve,
         )
         self._stopping = Stopping(service, self.own_turn, nursery, self.say)
         self._denied: set[sc.CallId] = set()
@@ -140,7 +140,7 @@ class Conversation:
                 return EXIT_DENIED if self._has_unrefused_denial else EXIT_OK
             case "limit_reached":
                 return EXIT_LIMIT
-            case "failed" if self.manners.structured and (self.outcome.error or "").startswith(_WRONG_SHAPE):
+            case "failed" if self.interaction.structured and (self.outcome.error or "").startswith(_WRONG_SHAPE):
                 return EXIT_SHAPE
             case _:
                 return EXIT_FAILED
@@ -167,7 +167,7 @@ class Conversation:
         await introduce()
         if isinstance(first, sc.SessionSnapshot):
             self._requests.record_open_requests(first)
-            if first.turn is not None and self.manners.is_narrated:
+            if first.turn is not None and self.interaction.is_narrated:
                 self._view.join(first)
         for item in rest:
             await self._apply_item(item)
@@ -251,7 +251,7 @@ class Conversation:
         await self._stopping.handle_signals(signals, session_id)
 
     async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
-        if self.manners.json:
+        if self.interaction.json:
             await self._streams.out.write(b"".join(_json_line(item) for item in items))
         await self._requests.answer_new_requests(self.state)
         await self._flush()
@@ -267,9 +267,9 @@ class Conversation:
             case sc.SessionEvent() if self._state is not None:
                 self._state.apply(item)
                 self._apply_to_own_turn(item.event)
-                if self.manners.is_narrated:
+                if self.interaction.is_narrated:
                     self._view.event(item)
-                elif self.manners.quiet:
+                elif self.interaction.quiet:
                     self._view.warning(item)
             case _:
                 pass
@@ -285,7 +285,7 @@ class Conversation:
         self._state = sc.SessionState.from_snapshot(snapshot)
         ours = self.own_turn.catch_up(snapshot, messages)
         self._note_missed(snapshot, [each for each in messages if each.message_id in ours])
-        if self.manners.is_narrated:
+        if self.interaction.is_narrated:
             resync = self._feed.last_resync
             gone = [each for each in messages[: -len(snapshot.messages) or None] if each.message_id in ours]
             everything = self.own_turn.only_follows
@@ -320,7 +320,7 @@ class Conversation:
         return self.own_turn.owns_turn(self.turn) or not self.own_turn.has_message
 
     def _aside(self, sentence: str) -> None:
-        if self.manners.is_narrated:
+        if self.interaction.is_narrated:
             self._view.line(self._streams.err.style.dim(sentence))
 
     def _note_missed(self, snapshot: sc.SessionSnapshot, ours: Sequence[sc.Message]) -> None:
@@ -348,17 +348,17 @@ class Conversation:
         answer = self.own_turn.final_answer(outcome) or self.state.find_message(outcome.final_message_id)
         self._view.finish()
         await self._flush()  # flush first: on a terminal both streams are in one place
-        if self.manners.structured:  # a rejected output is no answer
-            if outcome.status == "completed" and not self.manners.json:
+        if self.interaction.structured:  # a rejected output is no answer
+            if outcome.status == "completed" and not self.interaction.json:
                 await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
-        elif self.manners.quiet and answer is not None and answer.text:
+        elif self.interaction.quiet and answer is not None and answer.text:
             await self._streams.out.write(sanitise(answer.text).rstrip("\n") + "\n")
         await self.end_with(outcome, answer)
 
     async def end_with(self, outcome: sc.TurnOutcome, answer: sc.Message | None) -> None:
         """End the output with a line about the outcome."""
         self._view.finish()
-        if not self.manners.quiet or outcome.status != "completed":
+        if not self.interaction.quiet or outcome.status != "completed":
             self._view.line(work_lines.outcome_line(self._streams.err.style, outcome, answer))
         await self._flush()
 

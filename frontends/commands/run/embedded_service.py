@@ -40,7 +40,7 @@ class AgentRequest:
 
     home: Path
     folder: str
-    keeps: bool = True
+    is_persistent: bool = True
     model: str | None = None
     continued: sc.SessionSummary | None = None
     limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)
@@ -100,8 +100,8 @@ async def open_agent(wanted: AgentRequest, *, progress: bool) -> AsyncGenerator[
     """
     model = wanted.model or (wanted.continued.model if wanted.continued is not None else None)
     refusal = await trio.to_thread.run_sync(_refusal, wanted, model)
-    place = sc.setup.current_environment(wanted.home, wanted.folder, keeps=wanted.keeps)
-    store = PatientStore(wanted.home) if wanted.keeps else None
+    place = sc.setup.current_environment(wanted.home, wanted.folder, is_persistent=wanted.is_persistent)
+    store = PatientStore(wanted.home) if wanted.is_persistent else None
     flags = await trio.to_thread.run_sync(_flags, wanted, model)
     async with sc.setup.open_setup(place, flags=flags, store=store, mode="cli") as setup:
         await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)

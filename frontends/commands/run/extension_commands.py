@@ -49,7 +49,7 @@ async def run_extension_command(
         await talk.conclude(talk.outcome)
     elif talk.is_stop_requested:
         await talk.say(f"{name} was stopped before it was done.")
-    elif talk.manners.is_narrated and not done.said:
+    elif talk.interaction.is_narrated and not done.said:
         await talk.remark(f"{name} is done; it had nothing to say.")
 
 
@@ -71,7 +71,7 @@ async def _run_command_task(
 
 async def _show_content(done: _CommandRun, talk: Conversation) -> None:
     if done.content:
-        await talk.show(done.content, "err" if talk.manners.json else "out")  # with --json, stdout is for events
+        await talk.show(done.content, "err" if talk.interaction.json else "out")  # with --json, stdout is for events
         done.content, done.said = "", True
 
 
@@ -89,7 +89,7 @@ async def run_line(line: str, service: Client, talk: Conversation) -> None:
     await talk.send(send)
     await talk.wait_until_ended()
     outcome, result = talk.outcome, talk.line_result
-    if result is not None and result.status != "denied" and not talk.manners.json:
+    if result is not None and result.status != "denied" and not talk.interaction.json:
         await talk.show(result.text, "out")
     if outcome is not None:
         await talk.end_with(outcome, None)

@@ -29,14 +29,14 @@ class RunOptions:
         extensions: Whether extensions may be started.
         flags: Flags for extensions, as `name` or `name=value`.
         embedded: Whether to bypass a service that runs for the home.
-        manners: How to show the turn.
+        interaction: How to show the turn.
     """
 
     prompt: str | None
     typed: bool = True
     cwd: str | None = None
     home: Path | None = None
-    keeps: bool = True
+    is_persistent: bool = True
     session: str | None = None
     go_on: bool = False
     model: str | None = None
@@ -49,7 +49,7 @@ class RunOptions:
     extensions: bool = True
     flags: tuple[str, ...] = ()
     embedded: bool = False
-    manners: InteractionOptions = attrs.field(factory=InteractionOptions)
+    interaction: InteractionOptions = attrs.field(factory=InteractionOptions)
 
 
 @attrs.frozen(kw_only=True)

@@ -87,7 +87,7 @@ async def _run_embedded(
     start: StartupWatch,
 ) -> int:
     """Run the turn in a service of this process."""
-    async with open_agent(build_agent_request(options, known), progress=options.manners.is_narrated) as agent:
+    async with open_agent(build_agent_request(options, known), progress=options.interaction.is_narrated) as agent:
         chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
         await _introduce(agent, options, streams)
         async with sc.open_session_service(agent.service) as service:
@@ -108,14 +108,14 @@ async def _run_attached(
     start: StartupWatch,
 ) -> list[int]:
     """Run the turn in the home's running service; returns no code if none is running, or none is to be used."""
-    if options.home is None or not options.keeps or options.embedded:
+    if options.home is None or not options.is_persistent or options.embedded:
         return []
     folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
     async with open_service(options.home, ui_kinds(streams)) as service:
         if service is None:
             return []
         EmbeddedOnlyOptions(no_extensions=not options.extensions, flags=options.flags).check(options.home)
-        if options.manners.is_narrated:
+        if options.interaction.is_narrated:
             remarks = await about_folder(options.home, folder)
             await streams.err.write(remark_lines(streams.err.style, remarks))
         try:
@@ -147,7 +147,7 @@ async def _announce_demo_model(
     service: ServiceClient, options: RunOptions, streams: StandardStreams, state: sc.SessionState
 ) -> None:
     """Report that no real model answers, if the service has none for this session, and the likely reason."""
-    if state.settings.model == DEMO and _is_model_asked(options) and not options.manners.quiet:
+    if state.settings.model == DEMO and _is_model_asked(options) and not options.interaction.quiet:
         await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
         if options.model is None and options.home is not None:
             lacking = await describe_lacking_keys(service, options.home, Path(state.settings.cwd))
@@ -161,16 +161,16 @@ def _is_model_asked(options: RunOptions) -> bool:
 
 async def _introduce(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
     """Report which model answers, if one is asked, and what people should know before."""
-    style, manners = streams.err.style, options.manners
+    style, interaction = streams.err.style, options.interaction
     asks = _is_model_asked(options)
-    if asks and agent.is_demo and not manners.quiet and not (manners.is_narrated and agent.told_of_demo):
+    if asks and agent.is_demo and not interaction.quiet and not (interaction.is_narrated and agent.told_of_demo):
         await streams.err.write(work_lines.demo_notice(style, agent.model) + "\n")
-    if manners.is_narrated:
+    if interaction.is_narrated:
         await streams.err.write(remark_lines(style, agent.remarks if asks else agent.others))
 
 
 async def _wait_for_extensions(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
-    narrated = options.manners.is_narrated
+    narrated = options.interaction.is_narrated
     await wait_until_started(agent.extensions, progress=narrated)
     agent.check_model()
     if narrated:
@@ -186,7 +186,7 @@ def build_agent_request(options: RunOptions, known: ContinuedSession | None) -> 
     return AgentRequest(
         home=options.home,
         folder=folder,
-        keeps=options.keeps,
+        is_persistent=options.is_persistent,
         model=options.model,
         continued=known.summary if known is not None else None,
         limits=options.limits,
@@ -235,16 +235,16 @@ async def converse(
     session_id = await _begin(service, options, known)
     is_left = is_broken_off = True
     async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
-        talk = Conversation(service, feed, options.manners, streams, nursery)
+        talk = Conversation(service, feed, options.interaction, streams, nursery)
 
         async def introduce() -> None:
             if meet is not None:
                 await meet(talk.state)
-            if known is not None and options.manners.is_narrated:
+            if known is not None and options.interaction.is_narrated:
                 await _announce_session(known, talk, options, streams)
-            if options.manners.approve == "rules":
+            if options.interaction.approve == "rules":
                 await _restrict_to_rules(service, talk, options)
-            if typed is None and not talk.at_rest and options.manners.is_narrated:
+            if typed is None and not talk.at_rest and options.interaction.is_narrated:
                 await talk.remark("It is at work already; this follows it to its end.")
 
         # From now on a Ctrl-C is about our message, although it is not sent yet.
@@ -269,7 +269,7 @@ async def converse(
             raise
         if known is None and not talk.own_turn.was_sent:
             is_left = not await _delete_empty_session(service, talk)
-        if is_left and options.home is not None and options.keeps and options.manners.is_narrated:
+        if is_left and options.home is not None and options.is_persistent and options.interaction.is_narrated:
             short = short_id(session_id, (await service.load_service()).sessions)
             await talk.remark(format_resume_hint(short, options.home))
         is_broken_off = False
@@ -294,10 +294,10 @@ async def _say_what_stays(talk: Conversation, options: RunOptions, streams: Stan
 
 async def _say_interrupted(service: Client, talk: Conversation, options: RunOptions) -> None:
     """Report that our turn ends with this program, and how to resume it."""
-    home = options.home if options.keeps and talk.own_turn.was_sent else None
+    home = options.home if options.is_persistent and talk.own_turn.was_sent else None
     saved_note = "; what was said is kept" if home is not None else ""
     await talk.abort_with(f"interrupted: this program was asked to end{saved_note}")
-    if home is not None and options.manners.is_narrated:
+    if home is not None and options.interaction.is_narrated:
         session_id = talk.state.session_id
         short = short_id(session_id, (await service.load_service()).sessions)
         await talk.remark(format_resume_hint(short, home))
@@ -358,7 +358,7 @@ async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOp
     mode = talk.state.settings.permission_mode
     if mode in _LENIENT:
         await service.change_permission_mode(talk.state.session_id, "ask_writes")
-        if options.manners.is_narrated:
+        if options.interaction.is_narrated:
             said = mode.replace("_", "-")
             await talk.remark(f"--approve rules: the session has ask-writes now, not {said}; only rules allow changes.")
 

@@ -22,9 +22,9 @@ async def run_turn(
         return
     talk.own_turn.has_message = True
     await _say(service, talk, text, options, is_new=known is None)
-    if known is not None and known.summary.archived and options.manners.is_narrated:
+    if known is not None and known.summary.archived and options.interaction.is_narrated:
         await talk.remark(f"{known.short} was archived; it is back in the list.")
-    if talk.own_turn.item_id is not None and not talk.is_stop_requested and not options.manners.quiet:
+    if talk.own_turn.item_id is not None and not talk.is_stop_requested and not options.interaction.quiet:
         await talk.remark("The session is at work already; your message waits until that is done.")
     while talk.own_turn.was_sent and not await talk.wait_until_ended():
         if not await talk.take_back():

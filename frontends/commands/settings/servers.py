@@ -91,7 +91,7 @@ async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - 
 
 async def probe_servers(home: Path, cwd: Path, *, progress: bool) -> McpServerOverview:
     """Start the servers, give them a moment, and see what they offer."""
-    surroundings = sc.setup.current_environment(home, str(cwd), keeps=False)
+    surroundings = sc.setup.current_environment(home, str(cwd), is_persistent=False)
     # No model is called here, so no key is needed.
     async with sc.setup.open_setup(surroundings, flags={"model": "demo"}) as setup:
         wrong, known_remarks = await trio.to_thread.run_sync(find_mistakes, home, cwd, setup.settings.mcp_file)

@@ -14,38 +14,38 @@ _NAME_CHARS = 60
 _WHY_CHARS = 200
 
 
-class FleetView:
+class SessionListView:
     """Turns the list of all sessions and its events into lines; `home` is for commands in advice."""
 
     def __init__(self, style: Style, home: Path | None = None) -> None:
         self._style = style
         self._home = home
-        self._fleet: sc.FleetState | None = None
+        self._session_list: sc.SessionListState | None = None
         self._short: dict[sc.SessionId, str] = {}
 
     @property
     def at_rest(self) -> bool:
         """Whether nothing is running in any session, and nothing waits to."""
-        if self._fleet is None:
+        if self._session_list is None:
             return False
-        return all(each.activity.is_at_rest and not each.queued for each in self._fleet.sessions.values())
+        return all(each.activity.is_at_rest and not each.queued for each in self._session_list.sessions.values())
 
     def apply_item(self, item: sc.FeedItem, missed: int | None) -> list[str]:
         """Apply a snapshot or an event, and return the lines about it."""
         match item:
             case sc.ServiceSnapshot():
                 return self._snapshot(item, missed)
-            case sc.SessionEvent() if self._fleet is not None:
-                before = None if item.session_id is None else self._fleet.sessions.get(item.session_id)
+            case sc.SessionEvent() if self._session_list is not None:
+                before = None if item.session_id is None else self._session_list.sessions.get(item.session_id)
                 said = self._client(item.event) or self._describe_event(item.event, before)
-                self._fleet.apply(item)
+                self._session_list.apply(item)
                 return [] if said is None else [self._line(item, before, said)]
             case _:
                 return []
 
     def _snapshot(self, snapshot: sc.ServiceSnapshot, missed: int | None) -> list[str]:
-        first, before = self._fleet is None, self._fleet
-        self._fleet = sc.FleetState.from_snapshot(snapshot)
+        first, before = self._session_list is None, self._session_list
+        self._session_list = sc.SessionListState.from_snapshot(snapshot)
         self._name_all()
         if first:
             busy = [each for each in snapshot.sessions if not each.activity.is_at_rest]
@@ -60,17 +60,17 @@ class FleetView:
         return [*lines, *(self._now(each) for each in changed)]
 
     def _name_all(self) -> None:
-        assert self._fleet is not None
-        self._short = dict(short_ids(tuple(self._fleet.sessions.values())))
+        assert self._session_list is not None
+        self._short = dict(short_ids(tuple(self._session_list.sessions.values())))
 
     def _line(self, event: sc.SessionEvent, before: sc.SessionSummary | None, said: str) -> str:
-        assert self._fleet is not None
+        assert self._session_list is not None
         time_text = self._style.dim(f"{local_time(event.at):%H:%M:%S}")
         if event.session_id is None:
             return f"{time_text} {said}"
         if event.session_id not in self._short:
             self._name_all()
-        summary = self._fleet.sessions.get(event.session_id) or before
+        summary = self._session_list.sessions.get(event.session_id) or before
         name = "" if summary is None else f' "{one_line(summary.name, _NAME_CHARS)}"'
         short = self._short.get(event.session_id, one_line(event.session_id))
         if isinstance(event.event, sc.events.ApprovalRequested):
@@ -83,10 +83,12 @@ class FleetView:
 
     def _client(self, event: sc.Event) -> str | None:
         """Describe a client that comes or goes; nameless clients are programs that ask one thing and leave."""
-        assert self._fleet is not None
+        assert self._session_list is not None
         if isinstance(event, sc.events.ClientAttached) and event.name:
             return self._style.dim(f"{one_line(event.name, _NAME_CHARS)} ({event.kind}) has come")
-        client = self._fleet.clients.get(event.client_id) if isinstance(event, sc.events.ClientDetached) else None
+        client = (
+            self._session_list.clients.get(event.client_id) if isinstance(event, sc.events.ClientDetached) else None
+        )
         if client is None or not client.name:
             return None
         return self._style.dim(f"{one_line(client.name, _NAME_CHARS)} ({client.kind}) has left")

@@ -17,7 +17,7 @@ from frontends.arguments import UsageError
 from frontends.commands.run.view import ends_line
 from frontends.commands.sessions.session_lookup import find_all, last_used, short_ids
 from frontends.commands.watch.screen import WatchScreen
-from frontends.commands.watch.session_lines import FleetView
+from frontends.commands.watch.session_lines import SessionListView
 from frontends.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.daemon.presence import Presence
 from frontends.shared.sanitise import one_line
@@ -161,12 +161,12 @@ class _Watching:
             self._over.set()
 
     async def _follow_all(self, client: "SessionClient") -> None:
-        fleet = FleetView(self._streams.out.style, self._options.home)
+        session_list = SessionListView(self._streams.out.style, self._options.home)
         async with self._open_feed(client, None) as feed:
             while (items := await _receive_next(feed)) is not None:
-                said = "".join(f"{line}\n" for item in items for line in fleet.apply_item(item, _missed(feed)))
+                said = "".join(f"{line}\n" for item in items for line in session_list.apply_item(item, _missed(feed)))
                 await self._write(items, partial(str, said))
-                if self._options.until_idle and fleet.at_rest:
+                if self._options.until_idle and session_list.at_rest:
                     break
         self._over.set()
 

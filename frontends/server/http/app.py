@@ -141,7 +141,7 @@ class HttpApp:
                 scope["state"]["guest"] = guest
                 await self._answer(scope, receive, send)
             if guest.scope.cancelled_caught and "begun" not in scope:
-                ended = sc.NotAllowed("the token or the login has ended meanwhile", field="Authorization")
+                ended = sc.AccessDenied("the token or the login has ended meanwhile", field="Authorization")
                 await command_endpoint.refuse(sc.wire.error_info(ended), 401)(scope, receive, send)
         finally:
             self._server.leave()

@@ -18,7 +18,7 @@ STATUS: Final = {
     "protocol_error": 400,
     "invalid_input": 400,
     "forbidden": 403,
-    "not_allowed": 403,
+    "access_denied": 403,
     "not_found": 404,
     "unavailable": 404,
     "conflict": 409,

@@ -67,8 +67,8 @@ class EventsAnswer:
             nursery.cancel_scope.cancel(reason="the feed has ended")
 
     async def _send_all(self, feed: sc.Feed, guest: Guest, send: Any) -> None:
-        if feed.needs is not None:
-            followed = sc.wire.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needs.reason)
+        if feed.needed_resync is not None:
+            followed = sc.wire.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needed_resync.reason)
         else:
             followed = sc.wire.Followed(feed=_NUMBER, answer="replaying", after=self._after)
         await _send(send, b"retry: %d\n" % _RETRY_MS + format_server_sent_event("followed", sc.wire.encode(followed)))

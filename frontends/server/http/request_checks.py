@@ -101,18 +101,18 @@ def check(head: RequestHead, rules: AdmissionRules) -> Credential | Refusal | No
     host = (head.header_value("host") or "").lower()
     if host not in rules.hosts and host not in _own_names(head, rules):
         return _refusal(
-            421, "not_allowed", "this server is not called that; use its address as it was given out", "Host"
+            421, "access_denied", "this server is not called that; use its address as it was given out", "Host"
         )
     origin = head.header_value("origin")
     if origin is not None and origin != f"{rules.scheme}://{host}" and origin not in rules.origins:
-        return _refusal(403, "not_allowed", "pages of other sites may not talk to this server", "Origin")
+        return _refusal(403, "access_denied", "pages of other sites may not talk to this server", "Origin")
     if head.header_value("sec-fetch-site") not in {None, "same-origin", "none"}:
-        return _refusal(403, "not_allowed", "pages of other sites may not talk to this server", "Sec-Fetch-Site")
+        return _refusal(403, "access_denied", "pages of other sites may not talk to this server", "Sec-Fetch-Site")
     if head.path in OPEN_PATHS and head.kind == "http":
         return None
     credential = _credential(head, rules)
     if credential is None:
-        return _refusal(401, "not_allowed", _STRANGER, "Authorization")
+        return _refusal(401, "access_denied", _STRANGER, "Authorization")
     if credential.kind == "cookie" and (refusal := _check_cookie_use(head, origin)):
         return refusal
     if head.kind == "http" and head.method not in _READING:
@@ -165,10 +165,12 @@ def _credential(head: RequestHead, rules: AdmissionRules) -> Credential | None:
 def _check_cookie_use(head: RequestHead, origin: str | None) -> Refusal | None:
     if head.kind == "websocket":
         if origin is None:
-            return _refusal(403, "not_allowed", "a WebSocket by cookie needs an Origin, as browsers send it", "Origin")
+            return _refusal(
+                403, "access_denied", "a WebSocket by cookie needs an Origin, as browsers send it", "Origin"
+            )
     elif head.method not in _READING and head.header_value(OUR_HEADER) != "1":
         return _refusal(
-            403, "not_allowed", "whatever changes something needs the header X-Session-Core: 1 too", OUR_HEADER
+            403, "access_denied", "whatever changes something needs the header X-Session-Core: 1 too", OUR_HEADER
         )
     return None
 

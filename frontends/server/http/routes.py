@@ -107,7 +107,7 @@ class Routes:
             raise HTTPException(405, headers={"allow": "GET"})
         secret = self._logins.redeem(request.query_params.get("code", ""))
         if secret is None:
-            info = sc.wire.ErrorInfo(code="not_allowed", message=_USED_LINK, field="code")
+            info = sc.wire.ErrorInfo(code="access_denied", message=_USED_LINK, field="code")
             return command_endpoint.refuse(
                 info, 403, for_reading=command_endpoint.wants_page(request.headers.get("accept"))
             )

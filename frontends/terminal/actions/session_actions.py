@@ -35,9 +35,9 @@ class ServiceActions(ServiceQueries):
 
     def placeholder(self) -> str:
         """Return the text of the empty composer."""
-        state, fleet = self.state, self._app.terminal_state.fleet
-        if fleet is not None and fleet.read_only is not None:
-            return f"nothing can be changed any more: {fleet.read_only}"
+        state, session_list = self.state, self._app.terminal_state.session_list
+        if session_list is not None and session_list.read_only is not None:
+            return f"nothing can be changed any more: {session_list.read_only}"
         if self._app.composer.editing is not None:
             return "say it differently; Esc leaves it as it was"
         if state is not None and not state.activity.is_at_rest:
@@ -55,19 +55,19 @@ class ServiceActions(ServiceQueries):
     @property
     def work_would_end(self) -> bool:
         """Whether something is running that ends with the terminal."""
-        fleet = self._app.terminal_state.fleet
-        busy = fleet is not None and any(not each.activity.is_at_rest for each in fleet.sessions.values())
+        session_list = self._app.terminal_state.session_list
+        busy = session_list is not None and any(not each.activity.is_at_rest for each in session_list.sessions.values())
         return busy and self._app.options.embedded
 
     # --- the first session --------------------------------------------------------------------------------------------
 
-    def fleet_changed(self) -> None:
+    def session_list_changed(self) -> None:
         """Once the list of sessions has loaded, view the requested one and decide the target that messages wait for."""
-        fleet = self._app.terminal_state.fleet
-        if fleet is None or self._begun:
+        session_list = self._app.terminal_state.session_list
+        if session_list is None or self._begun:
             return
         self._begun = True
-        found, refused = self._find_first_session(tuple(fleet.sessions.values()))
+        found, refused = self._find_first_session(tuple(session_list.sessions.values()))
         first, is_viewed, start = self._first, self.target is self._first, self._first.new
         first.decide(found, refused)
         if self._new is first and (found is not None or refused is not None):

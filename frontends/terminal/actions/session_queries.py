@@ -90,8 +90,8 @@ class ServiceQueries:
 
     def target_of(self, session_id: sc.SessionId) -> MessageTarget:
         """Return the target for an existing session."""
-        fleet = self._app.terminal_state.fleet
-        known = None if fleet is None else fleet.sessions.get(session_id)
+        session_list = self._app.terminal_state.session_list
+        known = None if session_list is None else session_list.sessions.get(session_id)
         if self.state is not None and session_id == self.session_id:
             new_session = NewSession(cwd=self.state.settings.cwd, model=self.state.settings.model)
         elif known is not None:
@@ -126,17 +126,21 @@ class ServiceQueries:
 
     def subagent_names(self) -> Mapping[sc.SessionId, str]:
         """Return the names of child sessions."""
-        fleet = self._app.terminal_state.fleet
-        if fleet is None:
+        session_list = self._app.terminal_state.session_list
+        if session_list is None:
             return {}
-        return {each.session_id: each.name for each in fleet.sessions.values() if each.parent_id is not None}
+        return {each.session_id: each.name for each in session_list.sessions.values() if each.parent_id is not None}
 
     @property
     def extensions(self) -> list[sc.extensions.ExtensionInfo]:
         """The extensions of the viewed session, or of a session that would begin here."""
-        fleet = self._app.terminal_state.fleet
+        session_list = self._app.terminal_state.session_list
         folder = self.state.settings.cwd if self.state is not None else self.draft.cwd
-        return [] if fleet is None else [each for each in fleet.extensions.values() if _is_active_in(each, folder)]
+        return (
+            []
+            if session_list is None
+            else [each for each in session_list.extensions.values() if _is_active_in(each, folder)]
+        )
 
     # --- queries -----------------------------------------------------------------------------------------------------
 

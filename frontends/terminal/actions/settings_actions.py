@@ -66,30 +66,30 @@ class ChoiceActions(TerminalBase):
     def action_sessions(self) -> None:
         """Choose a session."""
         choices = picker_choices.session_choices(
-            self._fleet(), here=self.options.cwd, viewed=self.service_actions.session_id, now_ms=now_ms()
+            self._session_list(), here=self.options.cwd, viewed=self.service_actions.session_id, now_ms=now_ms()
         )
         self.ask(Picker("Sessions", choices), self._open)
 
-    def _fleet(self) -> sc.FleetState:
+    def _session_list(self) -> sc.SessionListState:
         """Return the list of sessions.
 
         Raises:
             Disconnected: It has not loaded yet.
         """
-        if self.terminal_state.fleet is None:
+        if self.terminal_state.session_list is None:
             raise sc.Disconnected(NOT_YET)
-        return self.terminal_state.fleet
+        return self.terminal_state.session_list
 
     def _open(self, session_id: sc.SessionId) -> None:
         """View a session, unarchiving it if necessary."""
-        summary = self._fleet().sessions.get(session_id)
+        summary = self._session_list().sessions.get(session_id)
         if summary is not None and summary.archived:
             self.run_in_background(self.service_actions.client.restore_session(session_id))
         self.view(session_id)
         self.composer.focus()
 
     def _name_of(self, session_id: sc.SessionId) -> str:
-        summary = self._fleet().sessions.get(session_id)
+        summary = self._session_list().sessions.get(session_id)
         return summary.name if summary is not None else ""
 
     def action_rename(self, name: str = "") -> None:
@@ -215,7 +215,7 @@ class ChoiceActions(TerminalBase):
 
     def action_extensions(self) -> None:
         """Show the extensions, and act on one."""
-        choices = picker_choices.extension_choices(self._fleet().extensions.values())
+        choices = picker_choices.extension_choices(self._session_list().extensions.values())
         if choices:
             self.ask(Picker("Extensions", choices), self._ask_about_extension)
         else:
@@ -239,7 +239,7 @@ class ChoiceActions(TerminalBase):
         if provider:
             self.run_in_background(self.service_actions.login(provider, target))
             return
-        providers = [name for each in self._fleet().extensions.values() for name in each.providers]
+        providers = [name for each in self._session_list().extensions.values() for name in each.providers]
         if providers:
             picker = Picker("Log in to", [PickerChoice(value=name, label=name) for name in providers])
             self.ask(picker, lambda name: self.run_in_background(self.service_actions.login(name, target)))

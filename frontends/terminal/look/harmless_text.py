@@ -107,7 +107,7 @@ class InertFilter(LineFilter):
         return [segment if _is_harmless(segment) else _make_harmless(segment) for segment in segments]
 
 
-THE_WALL: Final = InertFilter()
+INERT_FILTER: Final = InertFilter()
 """The only instance: Textual caches a filter's results per filter object."""
 
 

@@ -156,9 +156,9 @@ class Sidebar(Vertical):
 
     # --- showing ------------------------------------------------------------------------------------------------------
 
-    def show(self, fleet: sc.FleetState, viewed: sc.SessionId | None, *, here: str, now_ms: int) -> None:
+    def show(self, session_list: sc.SessionListState, viewed: sc.SessionId | None, *, here: str, now_ms: int) -> None:
         """Show the current sessions; nearly free while they are unchanged within the same second."""
-        summaries = tuple(fleet.sessions.values())
+        summaries = tuple(session_list.sessions.values())
         asked = (viewed, here, now_ms // 1_000)
         if asked == self._asked and self._summaries is not None and _are_same(summaries, self._summaries):
             return

@@ -50,7 +50,7 @@ class StatusLine(Static):
         *,
         connection: ConnectionState | None,
         state: sc.SessionState | None,
-        fleet: sc.FleetState | None,
+        session_list: sc.SessionListState | None,
         lag: Lag | None,
         now_ms: int,
         failure: str | None = None,
@@ -62,7 +62,7 @@ class StatusLine(Static):
             *connection_items(connection, failure),
             *session_items(state, now_ms),
             *setting_items(state, draft),
-            *other_items(state, fleet, lag, following=following),
+            *other_items(state, session_list, lag, following=following),
         ]
         visible_items = fit_items(items, max(20, self.size.width - 2))
         if (self.app.theme, visible_items) == self._drawn:  # called with every frame
@@ -149,15 +149,15 @@ def thousands(count: int) -> str:
 
 
 def other_items(
-    state: sc.SessionState | None, fleet: sc.FleetState | None, lag: Lag | None, *, following: bool
+    state: sc.SessionState | None, session_list: sc.SessionListState | None, lag: Lag | None, *, following: bool
 ) -> list[StatusItem]:
     """Describe what happens in other sessions, and whether the view is up to date."""
     items: list[StatusItem] = []
-    if fleet is not None:
-        if fleet.read_only is not None:
-            items.append(StatusItem(text=f"nothing can be changed: {fleet.read_only}", colour="error"))
+    if session_list is not None:
+        if session_list.read_only is not None:
+            items.append(StatusItem(text=f"nothing can be changed: {session_list.read_only}", colour="error"))
         mine = None if state is None else state.session_id
-        others = [each for each in fleet.sessions.values() if each.session_id != mine and each.parent_id is None]
+        others = [each for each in session_list.sessions.values() if each.session_id != mine and each.parent_id is None]
         asking = sum(each.activity.name == "awaiting_permission" for each in others)
         busy = sum(not each.activity.is_at_rest for each in others) - asking
         if asking:
@@ -166,7 +166,7 @@ def other_items(
             )
         if busy > 0:
             items.append(StatusItem(text=f"{busy} other{'s' if busy > 1 else ''} at work", rank=5))
-        watching = sum(1 for each in fleet.clients.values() if each.name)
+        watching = sum(1 for each in session_list.clients.values() if each.name)
         if watching > 1:
             items.append(StatusItem(text=f"{watching} watching", rank=8))
     if lag is not None:

@@ -81,13 +81,15 @@ def theme_choices(names: Iterable[str], current: str) -> list[PickerChoice[str]]
 
 
 def session_choices(
-    fleet: sc.FleetState, *, here: str, viewed: sc.SessionId | None, now_ms: int
+    session_list: sc.SessionListState, *, here: str, viewed: sc.SessionId | None, now_ms: int
 ) -> list[PickerChoice[sc.SessionId]]:
     """Return the sessions as in the sidebar, then the archived ones, last used first."""
     rows = [
-        (row.summary, row.depth) for each in group_by_folder(fleet.sessions.values(), here=here) for row in each.rows
+        (row.summary, row.depth)
+        for each in group_by_folder(session_list.sessions.values(), here=here)
+        for row in each.rows
     ]
-    away = [each for each in fleet.sessions.values() if each.archived]
+    away = [each for each in session_list.sessions.values() if each.archived]
     away.sort(key=lambda each: each.updated_at, reverse=True)
     return [
         PickerChoice(

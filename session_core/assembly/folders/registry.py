@@ -14,8 +14,9 @@ Rules:
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,27 +27,21 @@ from session_core.assembly.folders.files import FolderFiles, rules_of, states_an
 from session_core.assembly.folders.folder import OpenFolder as OpenFolder
 from session_core.assembly.folders.mcp_servers import ServerPool
 from session_core.assembly.surroundings import AgentEnvironment
+from session_core.config.problems import MAX_PROBLEMS, ConfigProblem
+from session_core.config.rules import PermissionRule
+from session_core.config.settings import RULES
 from session_core.config.toml_files import CONFIG_FILE
 from session_core.config.values import Config
-from session_core.config.watch import LOOK_EVERY_S, ConfigWatcher
+from session_core.config.watch import LOOK_EVERY_S, ConfigWatcher, changed_settings
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
-from session_core.limits import MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
+from session_core.limits import MAX_ERROR_CHARS, MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
 from session_core.own_errors import ErrorCapture
 from session_core.vocabulary.events import ConfigurationChanged
 
 if TYPE_CHECKING:
     from session_core.assembly.folders.extension_hosts import FolderHosts
     from session_core.service.service import SessionService
-
-from collections.abc import Iterable, Sequence
-from itertools import islice
-
-from session_core.config.problems import MAX_PROBLEMS, ConfigProblem
-from session_core.config.rules import PermissionRule
-from session_core.config.settings import RULES
-from session_core.config.watch import changed_settings
-from session_core.limits import MAX_ERROR_CHARS
 
 
 # Reports about one folder among many: changes of its own files, not of the user's files, which concern all folders.
@@ -356,7 +351,7 @@ class Folders:
         await trio.to_thread.run_sync(files.prepare)
         watcher = ConfigWatcher(files, files.watched, files.settings.last or self._base, every_s=self._every_s)
         change = await watcher.look()
-        if change is not None and change.config is None and not files.settings.keeps:
+        if change is not None and change.config is None and not files.settings.is_persistent:
             raise FolderUnusable(change.problems)
         folder.watcher = watcher
         folder.rules = tuple(rules_of(folder.config))

@@ -102,7 +102,7 @@ def _is_in_own_folder(
     session_id = event.session_id
     if session_id is None:
         return False
-    cwd, folders = service.core.ledger.cwd_history.find_cwd(session_id, event.seq), service.core.config.folders
+    cwd, folders = service.core.recorder.cwd_history.find_cwd(session_id, event.seq), service.core.config.folders
     folder = folders.get_known(cwd) if folders is not None and cwd is not None else None
     if folder is not None and folder.path == host.setting.serves:
         heard[session_id] = None
@@ -159,7 +159,7 @@ class ServiceDelegate:
 
     def ui_kinds(self) -> frozenset[UiKind]:
         """Return the kinds that some attached client which may act can handle."""
-        clients = self._core.ledger.fleet.clients.values()
+        clients = self._core.recorder.session_list.clients.values()
         return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
 
     async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:

@@ -8,7 +8,7 @@ from session_core import limits
 from session_core.agent.protocol_work import current_frame
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import MessageId, SessionId
-from session_core.protocols.faults import ExtensionRejected, ProtocolFault
+from session_core.protocols.faults import InputRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
 from session_core.service.protocols import ProtocolUnusable
@@ -191,7 +191,7 @@ def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> 
         try:
             await protocol.prepare(current_frame(session.state), session.conversation)
             await protocol.apply_extension(current_frame(session.state), command.extension)
-        except ExtensionRejected as rejected:
+        except InputRejected as rejected:
             raise InvalidInput(str(rejected) or "the protocol does not take this", field="extension") from rejected
         except ProtocolFault as fault:
             raise ProtocolUnusable(str(fault), field="session_id") from fault

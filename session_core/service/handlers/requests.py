@@ -77,7 +77,7 @@ def _addressee(core: ServiceCore, client_id: ClientId | None) -> ClientId | None
     """Check that the addressed client is attached and may answer; it may leave and reconnect meanwhile."""
     if client_id is None:
         return None
-    presence = core.ledger.fleet.clients.get(client_id)
+    presence = core.recorder.session_list.clients.get(client_id)
     if presence is None or presence.role == "observer":
         why = "is not attached" if presence is None else "only watches"
         raise NotFound(f"the client {client_id!r} {why}, so it cannot be asked", field="to")

@@ -60,7 +60,7 @@ async def load_code_state(origin: Session, way: tuple[Message, ...]) -> ForkedCo
 
 def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply | PendingReply:
     parent_id = command.parent_id
-    if parent_id is None or parent_id in core.sessions or parent_id not in core.ledger.fleet.sessions:
+    if parent_id is None or parent_id in core.sessions or parent_id not in core.recorder.session_list.sessions:
         return _create_now(core, command, caller)
 
     async def beside_its_parent() -> r.CreateSessionReply:
@@ -153,7 +153,7 @@ def list_sessions(core: ServiceCore, command: c.ListSessions, _: Caller) -> r.Li
 def _matching(core: ServiceCore, command: c.ListSessions) -> Iterator[SessionSummary]:
     """Return matching summaries, newest first; ids sort by age, which keeps pages stable while sessions change."""
     wanted = (command.search or "").casefold()
-    for summary in reversed(core.ledger.fleet.sessions.values()):
+    for summary in reversed(core.recorder.session_list.sessions.values()):
         if command.archived is not None and summary.archived != command.archived:
             continue
         if command.running is not None and summary.activity.is_at_rest == command.running:
@@ -167,7 +167,7 @@ def load(core: ServiceCore, command: c.LoadSession, _: Caller) -> SessionSnapsho
 
 
 def load_service(core: ServiceCore, _command: c.LoadService, _: Caller) -> ServiceSnapshot:
-    return core.ledger.fleet.snapshot(core.stream.cursor)
+    return core.recorder.session_list.snapshot(core.stream.cursor)
 
 
 def rename(core: ServiceCore, command: c.RenameSession, caller: Caller) -> r.Acknowledged:

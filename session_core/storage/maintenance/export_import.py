@@ -50,7 +50,7 @@ from session_core.ids import (
     new_session_id,
     now_ms,
 )
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoreReader
 from session_core.storage.executor_state import all_leaf_digests, digest_of, retained_digests
@@ -330,7 +330,7 @@ class _ImportedState:
     def __init__(self, intake: "_ImportReader", opened: OpenedStore, *, seq: int) -> None:
         self.seq = seq
         self._state = intake.state
-        self._summaries = {summary.session_id: summary for summary in opened.summaries} | intake.fleet.sessions
+        self._summaries = {summary.session_id: summary for summary in opened.summaries} | intake.session_list.sessions
         self._epoch = new_epoch()
 
     def summary_of(self, session_id: SessionId) -> SessionSummary | None:
@@ -354,7 +354,7 @@ class _ImportReader:
         self.events: list[SessionEvent] = []
         self.unfinished: list[SessionEvent] = []
         """Text of an unfinished answer."""
-        self.fleet = FleetState()
+        self.session_list = SessionListState()
         self.state = SessionState(session_id=SessionId(""))
         self._renamed = WakeupIdRenamer() if as_new else None
         self._leaves = LeafImporter()
@@ -439,7 +439,7 @@ class _ImportReader:
         self._count(size)
         (self.unfinished if isinstance(event.event, TRANSIENT_EVENTS) else self.events).append(event)
         self.state.apply(event)
-        self.fleet.apply(event)
+        self.session_list.apply(event)
 
     def _count(self, size: int) -> None:
         self._size += size

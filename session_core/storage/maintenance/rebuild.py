@@ -17,7 +17,7 @@ import attrs
 from session_core import limits
 from session_core.errors import StoreDamaged, StoreUnusable
 from session_core.ids import Cursor, Epoch, SessionId
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.executor_state import LeafBatch, all_leaf_digests
 from session_core.storage.files import Connect, connect, open_for_writing, require_store, store_file
@@ -173,7 +173,7 @@ class _Rebuild:
     def _write_session(
         self, writer: Writer, harvest: Harvest, session_id: SessionId, expected: int, aside: SetAsideFile
     ) -> int:
-        state, fleet = SessionState(session_id=session_id), FleetState()
+        state, session_list = SessionState(session_id=session_id), SessionListState()
         pending: list[WriteStep] = []
         n, why = 0, ""
         for row in harvest.events(session_id):
@@ -184,10 +184,10 @@ class _Rebuild:
                 continue
             n += 1
             state.apply(event)
-            fleet.apply(event)
+            session_list.apply(event)
             pending.append(event)
             if len(pending) >= EVENTS_AT_ONCE:
-                writer.write(Batch(steps=pending, summaries=fleet.sessions))
+                writer.write(Batch(steps=pending, summaries=session_list.sessions))
                 pending = []
         if n:
             self.names[session_id] = state.name  # the records decide
@@ -197,7 +197,7 @@ class _Rebuild:
             self.lost.append(_format_loss(self._session_label(session_id), n, expected, why, certain=certain))
         if not n:
             return 0
-        batch = Batch(steps=[*pending, *self._leaves_of(state, harvest)], summaries=fleet.sessions)
+        batch = Batch(steps=[*pending, *self._leaves_of(state, harvest)], summaries=session_list.sessions)
         if session_id not in self.damaged_sessions or not certain:
             batch.partial_texts = _unfinished(harvest, session_id)
         if n >= limits.STATE_EVERY_EVENTS and not batch.partial_texts:

@@ -14,7 +14,7 @@ import msgspec
 from session_core.errors import SessionCoreError
 from session_core.ids import CallId, Cursor, Epoch, SessionId
 from session_core.session.restore import restore
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.executor_state import all_leaf_digests, has_leaves
 from session_core.storage.maintenance.findings import LEAVES_MISSING, REBUILD_DERIVED, StoreFindings
@@ -53,7 +53,7 @@ class SessionCheck:
     session: int
     session_id: SessionId
     state: SessionState = attrs.field(init=False)
-    fleet: FleetState = attrs.field(factory=FleetState)
+    session_list: SessionListState = attrs.field(factory=SessionListState)
     results: dict[CallId, ToolResultPart] = attrs.field(factory=dict)
     digests: set[bytes] = attrs.field(factory=set)
     n: int = 0
@@ -180,7 +180,7 @@ class SessionCheck:
 
     def _fold(self, event: SessionEvent) -> None:
         self.state.apply(event)
-        self.fleet.apply(event)
+        self.session_list.apply(event)
         for message in collect_added_messages(event.event, self.results, event.at):
             self._check_message(message)
             self.messages += 1
@@ -223,7 +223,7 @@ class SessionCheck:
         if row is not None and isinstance(row[0], int) and row[0] > self.n:
             self._error(f"it has {self.n} records, but should have {row[0]}")
             raise _SessionDamaged
-        summary = self.fleet.sessions.get(self.session_id)
+        summary = self.session_list.sessions.get(self.session_id)
         if row is None or summary is None:
             self._add_derived_error("it is not in the list of sessions")
             return

@@ -173,7 +173,7 @@ def test_waiting_for_a_server(backend: str, server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [sc.Conflict("there is one already", field="client_id"), sc.NotAllowed("no"), sc.InvalidInput("what?")]
+    "error", [sc.Conflict("there is one already", field="client_id"), sc.AccessDenied("no"), sc.InvalidInput("what?")]
 )
 def test_a_refused_greeting(backend: str, server: ScriptedServer, error: sc.SessionCoreError) -> None:
     """A server that does not take a client says why, and the client does not try again."""

@@ -27,15 +27,15 @@ def test_a_turn_is_followed(backend: str, tmp_path: Path) -> None:
             async with open_client(tmp_path, name="me", kind="script", client_id="ann") as client:
                 session_id = (await client.create_session(name="x")).session_id
                 mirror = Mirror()
-                async with client.follow(session_id) as feed, client.follow(None) as fleet:
+                async with client.follow(session_id) as feed, client.follow(None) as session_list:
                     await client.send_user_message(session_id, "hello")
                     await client.wait_for_turn(session_id)
                     truth = await client.load_session(session_id)
                     await mirror.follow(feed, lambda state: state.sseq >= truth.sseq)
-                    first = await anext(fleet)
+                    first = await anext(session_list)
                     assert isinstance(first, sc.ServiceSnapshot)
                     while first.cursor != truth.cursor:
-                        event = await anext(fleet)
+                        event = await anext(session_list)
                         assert isinstance(event, sc.SessionEvent)
                         first = sc.apply(first, event)
                     assert await client.load_service() == first

@@ -38,7 +38,7 @@ def test_a_turn_over_a_websocket(backend: str, tmp_path: Path) -> None:
                 await until_phase(client, "ended")
 
         async def refused() -> None:
-            with pytest.raises(sc.NotAllowed, match="HTTP 401"):
+            with pytest.raises(sc.AccessDenied, match="HTTP 401"):
                 async with open_client(address=server.url, token="wrong", wait_s=20):
                     pass
 

@@ -90,10 +90,10 @@ async def test_a_question_of_others_is_left_to_them(service: Service, tmp_path: 
     async def join() -> None:
         codes.append((await typing(service, again, None))[0])
 
-    async with open_client(service.home) as client, client.follow() as fleet, trio.open_nursery() as nursery:
-        await fleet.receive_batch()
+    async with open_client(service.home) as client, client.follow() as session_list, trio.open_nursery() as nursery:
+        await session_list.receive_batch()
         nursery.start_soon(join)
-        while not any(_has_come(each) for each in await fleet.receive_batch()):
+        while not any(_has_come(each) for each in await session_list.receive_batch()):
             pass
         (approval,) = (await client.load_session(before.session_id)).approvals
         await client.answer_approval(

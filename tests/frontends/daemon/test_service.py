@@ -317,7 +317,7 @@ def test_watching_all_as_json(service: Service, capfd: Said) -> None:
             break
         number *= 10  # a slow machine has begun to watch when it was over
 
-    state = sc.FleetState.from_snapshot(snapshot)
+    state = sc.SessionListState.from_snapshot(snapshot)
     for line in rest:
         state.apply(sc.wire.decode(line, sc.SessionEvent))
     doing = {each.name: each.activity for each in state.sessions.values()}

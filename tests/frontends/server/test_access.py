@@ -21,7 +21,7 @@ OURS, THEIRS = sc.SessionId("ses_ours"), sc.SessionId("ses_theirs")
 )
 def test_models_and_files_of_elsewhere_are_not_for_guests(command: "sc.Command[object]") -> None:
     """Who may see one session gets no models or files of another session or of a folder; who may do all does."""
-    with pytest.raises(sc.NotAllowed):
+    with pytest.raises(sc.AccessDenied):
         Access(sessions=frozenset({OURS})).check_command(command)
     EVERYTHING.check_command(command)
 
@@ -44,7 +44,7 @@ def test_models_and_files_of_its_own_session_are_for_a_guest() -> None:
 def test_who_may_only_watch_looks_into_folders_of_sessions_only(command: "sc.Command[object]") -> None:
     """A token to watch all sessions does not show the names of files elsewhere on the machine."""
     watcher = Access(role="observer")
-    with pytest.raises(sc.NotAllowed):
+    with pytest.raises(sc.AccessDenied):
         watcher.check_command(command)
     watcher.check_command(sc.commands.FindFiles(session_id=OURS, query="x"))
     watcher.check_command(sc.commands.ListModels())

@@ -32,11 +32,11 @@ async def test_a_client_greets_and_works() -> None:
 
 async def test_presence_ends_with_the_connection() -> None:
     """Everybody is told that a client came and that it went."""
-    async with open_world() as world, world.service.follow(None) as fleet:
-        await fleet.receive_batch()
+    async with open_world() as world, world.service.follow(None) as session_list:
+        await session_list.receive_batch()
         async with world.client(client_id="ann", role="observer"):
-            (came,) = await fleet.receive_batch()
-        (went,) = await fleet.receive_batch()
+            (came,) = await session_list.receive_batch()
+        (went,) = await session_list.receive_batch()
         assert isinstance(came, sc.SessionEvent)
         assert isinstance(went, sc.SessionEvent)
         assert sc.events.ClientAttached(client_id=sc.ClientId("ann"), role="observer") == came.event
@@ -138,7 +138,7 @@ async def test_an_observer_cannot_act() -> None:
     async with open_world() as world, world.client(Access(role="observer"), role="controller") as client:
         with pytest.raises(sc.Forbidden):
             await client.run(c.CreateSession())
-        with pytest.raises(sc.NotAllowed):
+        with pytest.raises(sc.AccessDenied):
             await client.ask("shutdown", force=True)
         assert () == (await client.run(c.LoadService())).sessions
 
@@ -152,10 +152,10 @@ async def test_access_to_one_session_shows_no_other() -> None:
         async with world.client(access) as client:
             assert "mine" == (await client.run(c.LoadSession(session_id=mine.session_id))).name
             await client.follow(mine.session_id, other.cursor)
-            with pytest.raises(sc.NotAllowed):
+            with pytest.raises(sc.AccessDenied):
                 await client.ask("status")
             for session_id in (other.session_id, None):
-                with pytest.raises(sc.NotAllowed):
+                with pytest.raises(sc.AccessDenied):
                     await client.follow(session_id, mine.cursor)
             for command in (
                 c.LoadSession(session_id=other.session_id),
@@ -165,7 +165,7 @@ async def test_access_to_one_session_shows_no_other() -> None:
                 c.CreateSession(),
                 c.DeleteSession(session_id=other.session_id),
             ):
-                with pytest.raises(sc.NotAllowed):
+                with pytest.raises(sc.AccessDenied):
                     await client.run(command)
         assert 2 == len((await world.service.load_service()).sessions)
 
@@ -184,7 +184,7 @@ async def test_access_to_one_session_does_not_change_what_binds_it() -> None:
                 c.ForkSession(session_id=mine),
                 c.AnswerApproval(session_id=mine, request_id=sc.RequestId("req_x"), decision="allow_always"),
             ):
-                with pytest.raises(sc.NotAllowed, match=r"beyond this session|bounds of a session"):
+                with pytest.raises(sc.AccessDenied, match=r"beyond this session|bounds of a session"):
                     await client.run(command)
             await client.run(c.RenameSession(session_id=mine, name="still mine"))
         assert 1 == len((await world.service.load_service()).sessions)
@@ -204,7 +204,7 @@ async def test_only_the_home_own_socket_lets_browsers_in() -> None:
     """A client by HTTP gets no login link: it would be good for longer than what the client came in by."""
     async with open_world() as world, world.client(door="WebSocket") as client:
         world.server.login_link = lambda: "http://127.0.0.1/login?code=x"
-        with pytest.raises(sc.NotAllowed, match="let others in"):
+        with pytest.raises(sc.AccessDenied, match="let others in"):
             await client.ask("login_link")
 
 

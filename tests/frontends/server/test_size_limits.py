@@ -244,7 +244,7 @@ def test_sessions_at_work_that_are_too_many_are_counted() -> None:
 
 def test_a_session_that_was_left_out_is_counted_until_it_is_deleted() -> None:
     """What happens in a session that was left out changes nothing but the count, when it is deleted."""
-    state = sc.FleetState.from_snapshot(sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=(), earlier=2))
+    state = sc.SessionListState.from_snapshot(sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=(), earlier=2))
     for event in (sc.events.SessionRenamed(name="x"), sc.events.SessionDeleted()):
         state.apply(sc.SessionEvent(seq=2, sseq=9, session_id=sc.SessionId("ses_x"), at=1, event=event))
     assert sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=(), earlier=1) == state.snapshot(_EMPTY.cursor)

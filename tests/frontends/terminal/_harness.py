@@ -125,5 +125,5 @@ async def attach_terminal(
     async with app.run_test(size=size, notifications=True) as pilot:
         terminal = Terminal(app, pilot, server, provider, place)
         if not slow:
-            await terminal.until(lambda: app.terminal_state.fleet is not None, "the list of sessions")
+            await terminal.until(lambda: app.terminal_state.session_list is not None, "the list of sessions")
         yield terminal

@@ -98,14 +98,14 @@ class Stage:
 
     async def show(self, state: sc.SessionState | None, *others: sc.SessionSummary) -> None:
         """Show a session beside others, as if the service had told of them."""
-        fleet = sc.FleetState()
+        session_list = sc.SessionListState()
         own = [] if state is None else [summary_of(state)]
-        fleet.sessions = {each.session_id: each for each in (*own, *others)}
+        session_list.sessions = {each.session_id: each for each in (*own, *others)}
         desk = self.app.terminal_state
-        desk.fleet = fleet
+        desk.session_list = session_list
         desk.connection = ConnectionState(phase="connected")
         desk.viewed = None if state is None else ViewedSession(state.session_id, state=state)
-        self.app.draw({"connection", "fleet", "session"})
+        self.app.draw({"connection", "session_list", "session"})
         await self.settle()
 
     async def settle(self) -> None:

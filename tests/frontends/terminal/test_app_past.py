@@ -139,8 +139,8 @@ def test_nothing_can_be_changed(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
-            assert terminal.app.terminal_state.fleet is not None
-            terminal.app.terminal_state.fleet.read_only = "the disk is full"
+            assert terminal.app.terminal_state.session_list is not None
+            terminal.app.terminal_state.session_list.read_only = "the disk is full"
             terminal.app.redraw()
             await terminal.until_shown("nothing can be changed any more: the disk is full")
             await terminal.type("/help", "escape", "enter")

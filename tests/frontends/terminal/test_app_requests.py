@@ -145,13 +145,13 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
             async def run_command(name: str, arguments: str, target: MessageTarget) -> None:
                 ran.append(f"{name} {arguments}".strip())
 
-            fleet = terminal.app.terminal_state.fleet
-            assert fleet is not None
+            session_list = terminal.app.terminal_state.session_list
+            assert session_list is not None
             keys = (
                 sc.extensions.Shortcut(key="ctrl+t", command="tidy"),
                 sc.extensions.Shortcut(key="f2", command="never"),
             )
-            fleet.extensions["keeper", None] = sc.extensions.ExtensionInfo(
+            session_list.extensions["keeper", None] = sc.extensions.ExtensionInfo(
                 name="keeper", version="1", scope="user", state="ready", shortcuts=keys
             )
             terminal.app.service_actions.run_command = run_command  # type: ignore[method-assign]

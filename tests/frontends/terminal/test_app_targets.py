@@ -363,8 +363,8 @@ def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
         async with open_terminal(tmp_path, session="nobody", prompt="from the shell") as terminal:
             await terminal.until_shown("there is no session 'nobody'")
             await terminal.until(lambda: terminal.app.composer.text == "from the shell", "the prompt")
-            assert terminal.app.terminal_state.fleet is not None
-            assert not terminal.app.terminal_state.fleet.sessions
+            assert terminal.app.terminal_state.session_list is not None
+            assert not terminal.app.terminal_state.session_list.sessions
 
     with monkeypatch.context() as impatient:
         impatient.setattr(feeds, "PATIENCE_S", 0.2)

@@ -46,7 +46,7 @@ def at_the_desk(server: RealServer, test: Callable[[TerminalState, Told], Awaita
         desk = TerminalState(told)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(desk.run, socket_path_of_home(server.home))
-            await told.until(lambda: desk.fleet is not None)
+            await told.until(lambda: desk.session_list is not None)
             await test(desk, told)
             tasks.cancel_scope.cancel()
 
@@ -67,9 +67,9 @@ def test_it_knows_what_the_service_knows(tmp_path: Path) -> None:
         assert desk.viewed.state is not None
         await told.until(lambda: desk.viewed and desk.viewed.state and desk.viewed.state.sseq == truth.sseq)
         assert desk.viewed.state.snapshot(truth.cursor) == truth
-        assert desk.fleet is not None
-        assert list(desk.fleet.sessions) == [created.session_id]
-        assert {"connection", "fleet", "session"} == set(told.topics)
+        assert desk.session_list is not None
+        assert list(desk.session_list.sessions) == [created.session_id]
+        assert {"connection", "session_list", "session"} == set(told.topics)
 
     with real_server(tmp_path) as server:
         at_the_desk(server, scene)
@@ -89,9 +89,9 @@ def test_viewing_another_session_leaves_the_first(tmp_path: Path) -> None:
         desk.view(second)
         await told.until(lambda: desk.viewed and desk.viewed.state)
         await desk.client.send_user_message(first, "go")
-        await told.until(lambda: desk.fleet and desk.fleet.sessions[first].activity.name == "streaming")
+        await told.until(lambda: desk.session_list and desk.session_list.sessions[first].activity.name == "streaming")
         server.call(provider.release, "on")
-        await told.until(lambda: desk.fleet and desk.fleet.sessions[first].activity.name == "idle")
+        await told.until(lambda: desk.session_list and desk.session_list.sessions[first].activity.name == "idle")
         assert left.state is not None
         assert not left.state.messages
         assert desk.viewed is not None
@@ -141,7 +141,7 @@ def test_a_service_that_is_shut_down_ends_it(tmp_path: Path) -> None:
         desk = TerminalState(told)
 
         async def end() -> None:
-            await told.until(lambda: desk.fleet is not None)
+            await told.until(lambda: desk.session_list is not None)
             assert desk.client is not None
             await desk.client.shutdown()
 
@@ -168,7 +168,7 @@ def test_a_fault_while_folding_leaves_a_desk_that_can_be_used(tmp_path: Path) ->
         desk = TerminalState(told, happened)
 
         async def work() -> None:
-            await told.until(lambda: desk.fleet is not None)
+            await told.until(lambda: desk.session_list is not None)
             assert desk.client is not None
             created.append((await desk.client.create_session(cwd="/")).session_id)
             desk.view(created[0])
@@ -201,7 +201,7 @@ def test_what_is_viewed_is_followed_at_the_next_service_too(tmp_path: Path) -> N
         store = sc.MemoryStore()
 
         async def end_it() -> None:
-            await told.until(lambda: desk.fleet is not None)
+            await told.until(lambda: desk.session_list is not None)
             assert desk.client is not None
             desk.view((await desk.client.create_session(cwd="/")).session_id)
             await told.until(lambda: desk.viewed and desk.viewed.state)

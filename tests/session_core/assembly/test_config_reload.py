@@ -76,7 +76,7 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
         (tmp_path / each).mkdir(exist_ok=True)
     model = ScriptedProvider(*answers)  # type: ignore[arg-type]
     place = AgentEnvironment(
-        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
+        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, is_persistent=False
     )
     send, receive = trio.open_memory_channel[ConfigChange](8)
     with trio.fail_after(60):
@@ -113,7 +113,7 @@ async def test_whoever_opens_a_setup_has_it(tmp_path: Path) -> None:
     write_user(tmp_path / "home", 'permission_mode = "ask_all"\n')
     write_project(tmp_path / "project", "")
     place = AgentEnvironment(
-        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
+        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, is_persistent=False
     )
     with trio.fail_after(60):
         async with (
@@ -246,7 +246,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytes
     """What a trusted project forbids stays when its file is changed between the look at the trust and its reading."""
     path = write_project(tmp_path / "project", '[[permissions]]\ntool = "list"\ndecision = "deny"\n')
     trust(tmp_path)
-    place = AgentEnvironment(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={}, keeps=False)
+    place = AgentEnvironment(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={}, is_persistent=False)
     read = SettingsReader(place, {})
     before = read()
 

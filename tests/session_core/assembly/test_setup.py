@@ -191,8 +191,8 @@ async def test_a_home_whose_folders_are_not_known_yet(place: AgentEnvironment, t
 
 
 async def test_what_is_not_to_be_kept_is_not_written(place: AgentEnvironment) -> None:
-    """With `keeps=False` a whole turn leaves no trace in the home, not even a folder."""
-    place = attrs.evolve(with_keys(place), keeps=False)
+    """With `is_persistent=False` a whole turn leaves no trace in the home, not even a folder."""
+    place = attrs.evolve(with_keys(place), is_persistent=False)
     before = everything_in(place.home)
     async with open_setup(place, flags={"model": "demo"}) as setup:
         assert setup.service.checkpoints is None
@@ -202,8 +202,8 @@ async def test_what_is_not_to_be_kept_is_not_written(place: AgentEnvironment) ->
 
 
 async def test_a_home_that_is_not_there_is_not_made(place: AgentEnvironment) -> None:
-    """With `keeps=False` a missing home stays missing."""
-    place = attrs.evolve(place, home=place.home / "none", keeps=False)
+    """With `is_persistent=False` a missing home stays missing."""
+    place = attrs.evolve(place, home=place.home / "none", is_persistent=False)
     async with open_setup(place, flags={"model": "demo"}):
         pass
     assert not place.home.exists()

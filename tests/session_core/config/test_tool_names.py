@@ -63,7 +63,7 @@ async def test_all_built_in_tools_are_known(tmp_path: Path) -> None:
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
     place = AgentEnvironment(
-        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
+        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, is_persistent=False
     )
     async with open_setup(place, flags={"model": "demo"}) as setup:
         offered = {tool.spec.name for tool in setup.service.tools}

@@ -17,7 +17,7 @@ from pathlib import Path
 from session_core.assembly.setup import AgentEnvironment, open_setup
 
 async def main():
-    place = AgentEnvironment(home=Path(sys.argv[1]), folder=sys.argv[1], environ={"HOME": sys.argv[1]}, keeps=False)
+    place = AgentEnvironment(home=Path(sys.argv[1]), folder=sys.argv[1], environ={}, is_persistent=False)
     async with open_setup(place, flags={"model": "demo"}) as setup:
         await setup.mcp.wait_until_settled()
     print(sorted(each for each in sys.modules if each in ("mcp", "session_core.mcp.client")))

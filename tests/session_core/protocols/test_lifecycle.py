@@ -14,7 +14,7 @@ from session_core.protocols.api import ProtocolBundle, TurnAdditions
 from session_core.protocols.contexts import SessionContext
 from session_core.protocols.driver import Actions, DriverView, check_actions
 from session_core.protocols.execution import Cell, CellResult, Execution
-from session_core.protocols.faults import CallbackContextExpired, ExtensionRejected, ProtocolFault, StateNotKeepable
+from session_core.protocols.faults import CallbackContextExpired, InputRejected, ProtocolFault, StateNotKeepable
 from session_core.protocols.prose import Span, project_text
 from session_core.protocols.standard import NativeToolDriver
 from session_core.vocabulary.frozen import JsonObject
@@ -104,7 +104,7 @@ async def test_what_a_callback_gives_back(callback: str, given: Callable[..., An
         await call(protocol, callback)
 
 
-@pytest.mark.parametrize("error", [ExtensionRejected("no"), StateNotKeepable("no"), ProtocolFault("x", "driver", "y")])
+@pytest.mark.parametrize("error", [InputRejected("no"), StateNotKeepable("no"), ProtocolFault("x", "driver", "y")])
 @pytest.mark.parametrize("callback", ["initialize", "appended", "execute"])
 async def test_errors_that_mean_something_elsewhere(callback: str, error: Exception, quiet_log: None) -> None:
     """An error that means something in one callback is a fault in every other."""

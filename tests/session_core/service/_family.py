@@ -48,4 +48,4 @@ def hand_over(*prompts: str, **arguments: Any) -> tuple[ScriptItem, ...]:
 
 def by_name(service: SessionService) -> dict[str, SessionId]:
     """The ids of all sessions by their names."""
-    return {each.name: session_id for session_id, each in service._core.ledger.fleet.sessions.items()}
+    return {each.name: session_id for session_id, each in service._core.recorder.session_list.sessions.items()}

@@ -105,7 +105,9 @@ async def served(place: Place, *answers: ScriptedAnswer, store: SessionStore | N
     """Open a service for the home; without a store all laws are checked at the end."""
     model = ScriptedProvider(*answers)
     with trio.fail_after(PATIENCE):
-        async with open_home_setup(place.home.path, place.home.environ, flags={"model": "demo"}, keeps=False) as setup:
+        async with open_home_setup(
+            place.home.path, place.home.environ, flags={"model": "demo"}, is_persistent=False
+        ) as setup:
             assert setup.folders is not None
             models = setup.service.models
             config = attrs.evolve(setup.service, models={**dict(models), "demo": model}, model_infos={})

@@ -99,7 +99,7 @@ async def served(
     model = ScriptedProvider(*answers)
     with trio.fail_after(PATIENCE):
         async with open_home_setup(
-            top / "home", {"HOME": str(top)}, flags={"model": "demo"}, store=store, keeps=False
+            top / "home", {"HOME": str(top)}, flags={"model": "demo"}, store=store, is_persistent=False
         ) as setup:
             assert setup.folders is not None
             config = attrs.evolve(

@@ -12,7 +12,7 @@ from session_core.errors import Conflict, InvalidInput, NotFound
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.api import TurnAdditions
 from session_core.protocols.contexts import SessionContext
-from session_core.protocols.faults import CallbackContextExpired, ExtensionRejected
+from session_core.protocols.faults import CallbackContextExpired, InputRejected
 from session_core.service.protocols import ProtocolUnusable
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.sqlite import SqliteStore
@@ -336,7 +336,7 @@ async def test_an_extension_that_is_rejected() -> None:
     provider = ScriptedProvider(text("ok"))
 
     def reject(context: SessionContext, extension: JsonObject) -> None:
-        raise ExtensionRejected(f"no {extension['a']}")
+        raise InputRejected(f"no {extension['a']}")
 
     async with open_checked_service(scripted(provider, **Watched(check_turn_extension=reject).settings())) as service:
         session_id = await new_session(service)

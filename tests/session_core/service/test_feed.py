@@ -25,15 +25,15 @@ class World:
 
     def __init__(self, capacity: int) -> None:
         stream = EventStream(capacity=capacity, session_capacity=capacity)
-        self.ledger = EventRecorder(stream, MemoryStore(), lambda: 1)
+        self.recorder = EventRecorder(stream, MemoryStore(), lambda: 1)
         self.states = {name: SessionState(session_id=name) for name in (MINE, OTHER)}
         for name, state in self.states.items():
-            self.ledger.record_event(state, ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/")))
+            self.recorder.record_event(state, ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/")))
         self.feed = self._follow(None)
         self.known = 0  # the session's own number of the newest thing that was received
 
     def _follow(self, feed: Feed | None) -> Feed:
-        stream = self.ledger.stream
+        stream = self.recorder.stream
         return Feed(
             stream,
             MINE,
@@ -44,7 +44,7 @@ class World:
         )
 
     def rename(self, name: SessionId) -> None:
-        self.ledger.record_event(self.states[name], ev.SessionRenamed(name="n"))
+        self.recorder.record_event(self.states[name], ev.SessionRenamed(name="n"))
 
     def reconnect(self) -> None:
         """Leave, and come back with nothing but the cursor."""

@@ -126,7 +126,7 @@ async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path, monke
     (tmp_path / "left" / "mcp.json").write_text(json.dumps({"mcpServers": {"mute": server}}))
     folder(tmp_path, "left")
     place = AgentEnvironment(
-        home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True
+        home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, is_persistent=False, whole_home=True
     )
     _, base = read_settings_of(place, {})
     monkeypatch.setattr(mcp_servers, "FOLDER_SERVERS_WAIT_MS", 1)
@@ -148,7 +148,7 @@ async def test_whoever_gives_up_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "left" / "mcp.json").write_text(json.dumps(idle))
     folder(tmp_path, "left")
     place = AgentEnvironment(
-        home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True
+        home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, is_persistent=False, whole_home=True
     )
     _, base = read_settings_of(place, {})
 

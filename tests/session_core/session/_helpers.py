@@ -1,4 +1,4 @@
-"""A session without a service: its ledger in memory, its clock in the test's hand."""
+"""A session without a service: its recorder in memory, its clock in the test's hand."""
 
 from session_core.ids import CallId, MessageId, TurnId, new_session_id
 from session_core.session.recorder import EventRecorder

@@ -2,7 +2,7 @@
 
 from session_core import limits
 from session_core.ids import CallId, Cursor, Epoch, SessionId
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import Event, SessionEvent
@@ -88,15 +88,15 @@ def test_progress_of_a_tool() -> None:
 
 def test_extensions_in_the_list() -> None:
     """Whoever follows the list of sessions knows the extensions as they are now, in the order in which they came."""
-    fleet = FleetState()
+    session_list = SessionListState()
     git, todo = (ExtensionInfo(name=name, version="1", scope="user", state="starting") for name in ("git", "todo"))
     ready = ExtensionInfo(name="git", version="2", scope="user", state="ready")
     events: list[Event] = [ev.ExtensionChanged(extension=each) for each in (git, todo, ready)]
     for event in (*events, ev.ExtensionRemoved(name="nobody")):
-        fleet.apply(SessionEvent(1, 0, None, 1, event))
+        session_list.apply(SessionEvent(1, 0, None, 1, event))
     cursor = Cursor(epoch=Epoch("e"), seq=1)
 
-    assert (ready, todo) == fleet.snapshot(cursor).extensions
-    again = FleetState.from_snapshot(fleet.snapshot(cursor))
+    assert (ready, todo) == session_list.snapshot(cursor).extensions
+    again = SessionListState.from_snapshot(session_list.snapshot(cursor))
     again.apply(SessionEvent(2, 0, None, 2, ev.ExtensionRemoved(name="git")))
     assert (todo,) == again.snapshot(cursor).extensions

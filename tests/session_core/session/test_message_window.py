@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from session_core import limits
 from session_core.ids import CallId, Cursor, Epoch, MessageId, SessionId, TurnId
-from session_core.session import message_window, new_messages
+from session_core.session import appliers, message_window
 from session_core.session.finish_work import next_closing_event
 from session_core.session.state import SessionState, apply, fold
 from session_core.vocabulary import events as ev
@@ -233,7 +233,7 @@ def test_a_snapshot_is_measured_at_its_first_new_message(monkeypatch: pytest.Mon
         looked.append(len(messages))
         return sum(map(count_message_chars, messages))
 
-    monkeypatch.setattr(new_messages, "count_total_chars", counting)
+    monkeypatch.setattr(appliers, "count_total_chars", counting)
     state = SessionState.from_snapshot(snapshot)
     answer, turn = MessageId("answer"), TurnId("turn")
     others: list[Event] = [

@@ -1,7 +1,7 @@
 """The list of all sessions as a fold."""
 
 from session_core.ids import MessageId, QueueItemId, SessionId
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.sessions import Activity, QueueItem, Settings
@@ -9,7 +9,7 @@ from session_core.vocabulary.sessions import Activity, QueueItem, Settings
 
 def test_the_list_follows_events() -> None:
     """A summary follows what happens in its session; events of unknown sessions and passing ones change nothing."""
-    fleet = FleetState()
+    session_list = SessionListState()
     session_id = SessionId("ses_a")
     item = QueueItem(item_id=QueueItemId("item_1"), parts=(), deliver_as="steer", queued_at=0)
     happened: list[ev.Event] = [
@@ -25,9 +25,9 @@ def test_the_list_follows_events() -> None:
         ev.PartDelta(message_id=MessageId("msg_1"), text="x"),
     ]
     for seq, event in enumerate(happened, start=1):
-        fleet.apply(SessionEvent(seq, seq, session_id, seq * 10, event))
-        fleet.apply(SessionEvent(seq, seq, SessionId("ses_unknown"), 0, ev.SessionRenamed(name="x")))
-    (summary,) = fleet.sessions.values()
+        session_list.apply(SessionEvent(seq, seq, session_id, seq * 10, event))
+        session_list.apply(SessionEvent(seq, seq, SessionId("ses_unknown"), 0, ev.SessionRenamed(name="x")))
+    (summary,) = session_list.sessions.values()
     assert ("b", "n", "/tmp", 1, True, 10, 90, Activity(name="streaming")) == (
         summary.name,
         summary.model,
@@ -38,5 +38,5 @@ def test_the_list_follows_events() -> None:
         summary.updated_at,
         summary.activity,
     )
-    fleet.apply(SessionEvent(11, 11, session_id, 110, ev.SessionDeleted()))
-    assert {} == fleet.sessions
+    session_list.apply(SessionEvent(11, 11, session_id, 110, ev.SessionDeleted()))
+    assert {} == session_list.sessions

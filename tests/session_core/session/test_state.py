@@ -18,9 +18,9 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 MESSAGE, TURN = MessageId("msg_1"), TurnId("turn_1")
 
 
-def streaming(name: str, ledger: EventRecorder) -> Session:
+def streaming(name: str, recorder: EventRecorder) -> Session:
     """A session whose model is about to say something."""
-    session = Session(SessionState(session_id=SessionId(name)), ledger)
+    session = Session(SessionState(session_id=SessionId(name)), recorder)
     session.record(ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/")))
     session.record(ev.TurnStarted(turn_id=TURN))
     session.record(ev.MessageStarted(message_id=MESSAGE, parent_id=None, turn_id=TURN, model="m"))
@@ -54,9 +54,9 @@ def test_a_merged_event_around_a_snapshot(place: int) -> None:
 
 def test_merged_events_of_other_sessions_are_ignored() -> None:
     """A merged event of another session does not concern a snapshot, wherever it lies."""
-    ledger = EventRecorder(EventStream(), MemoryStore(), lambda: 1)
-    other = streaming("other", ledger)
-    mine = streaming("mine", ledger)
+    recorder = EventRecorder(EventStream(), MemoryStore(), lambda: 1)
+    other = streaming("other", recorder)
+    mine = streaming("mine", recorder)
     _, before = say(mine, "xyz")
     foreign, _ = say(other, "abcd")
     (merged,) = coalesce(foreign)

@@ -23,7 +23,7 @@ def event(number: int, *, seq: int | None = None) -> SessionEvent:
     return SessionEvent(number if seq is None else seq, number, A, 0, renamed(str(number)))
 
 
-def fleet_at(seq: int, epoch: Epoch = RUN) -> ServiceSnapshot:
+def session_list_at(seq: int, epoch: Epoch = RUN) -> ServiceSnapshot:
     return ServiceSnapshot(cursor=at(seq, epoch), sessions=())
 
 
@@ -60,7 +60,7 @@ async def test_every_cursor_of_a_small_stream(seq: int, epoch: Epoch, *, whole_s
     session_id = None if whole_service else A
     follower = Follower(session_id, after=at(seq, epoch))
     got: list[FeedItem] = []
-    snapshot = fleet_at(EVENTS) if whole_service else snapshot_at(EVENTS, EVENTS)
+    snapshot = session_list_at(EVENTS) if whole_service else snapshot_at(EVENTS, EVENTS)
 
     try:
         reader = stream.subscribe(session_id, after=at(seq, epoch))
@@ -266,7 +266,7 @@ def test_an_event_of_another_session_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("session_id", "snapshot"), [(A, snapshot_at(1, 1, B)), (A, fleet_at(1)), (None, snapshot_at(1, 1))]
+    ("session_id", "snapshot"), [(A, snapshot_at(1, 1, B)), (A, session_list_at(1)), (None, snapshot_at(1, 1))]
 )
 def test_a_snapshot_of_something_else_is_an_error(
     session_id: None, snapshot: SessionSnapshot | ServiceSnapshot
@@ -282,7 +282,7 @@ def test_a_snapshot_of_something_else_is_an_error(
 def test_the_whole_service_is_followed_by_the_global_number() -> None:
     """A follower of everything finds gaps by the numbers that all sessions share."""
     follower = Follower(None)
-    follower.on_snapshot(fleet_at(4))
+    follower.on_snapshot(session_list_at(4))
     mine, other = event(9, seq=5), attrs.evolve(event(1, seq=6), session_id=B)
     app_wide = SessionEvent(7, 0, None, 0, renamed())
 

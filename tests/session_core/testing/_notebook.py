@@ -24,7 +24,7 @@ from session_core.vocabulary.frozen import JsonObject, thaw_json
 from session_core.vocabulary.protocols import ExecutorState
 
 MARK = "run: "
-SAMPLES = CellSamples(keeps="set x 700", shows="show x", endless="wait")
+SAMPLES = CellSamples(defines="set x 700", shows="show x", endless="wait")
 
 
 class NoteExecutor(CodeExecutor):

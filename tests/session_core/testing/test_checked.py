@@ -51,7 +51,7 @@ async def test_a_sound_history_passes(autojump_clock: MockClock) -> None:
     check_laws(witness)
 
     assert len(witness.snapshots) >= 2
-    assert len(witness.fleets) >= 2
+    assert len(witness.session_lists) >= 2
 
 
 def a_hole(witness: WitnessStore) -> None:
@@ -88,14 +88,16 @@ def a_half_finished_message(witness: WitnessStore) -> None:
 
 
 def a_wrong_line_in_the_list(witness: WitnessStore) -> None:
-    fleet = core_of(witness).ledger.fleet
-    first = next(iter(fleet.sessions))
-    fleet.sessions[first] = attrs.evolve(fleet.sessions[first], queued=7)
+    session_list = core_of(witness).recorder.session_list
+    first = next(iter(session_list.sessions))
+    session_list.sessions[first] = attrs.evolve(session_list.sessions[first], queued=7)
 
 
 def an_older_list_that_was_wrong(witness: WitnessStore) -> None:
-    wrong = attrs.evolve(witness.fleets[0].sessions[0], parent_id=SessionId("nobody"))
-    witness.fleets[0] = attrs.evolve(witness.fleets[0], sessions=(wrong, *witness.fleets[0].sessions[1:]))
+    wrong = attrs.evolve(witness.session_lists[0].sessions[0], parent_id=SessionId("nobody"))
+    witness.session_lists[0] = attrs.evolve(
+        witness.session_lists[0], sessions=(wrong, *witness.session_lists[0].sessions[1:])
+    )
 
 
 DAMAGE: dict[Callable[[WitnessStore], None], str] = {

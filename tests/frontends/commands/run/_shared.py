@@ -46,7 +46,7 @@ class Shared:
     async def run(
         self,
         prompt: str | None,
-        manners: InteractionOptions,
+        interaction: InteractionOptions,
         signals: AsyncIterator[int] | None = None,
         *,
         before: Callable[[], Awaitable[object]] | None = None,
@@ -64,7 +64,7 @@ class Shared:
         with self.service.attach("cli") as attached:
             client = Meeting(self.service, attached.client_id)
             client.before, client.after, client.at = before, after, at
-            options = RunOptions(prompt=prompt, manners=manners)
+            options = RunOptions(prompt=prompt, interaction=interaction)
             self.code = await converse(client, options, self.streams, signals or NoSignals(), known, meet=meet)
 
     async def state(self) -> sc.SessionSnapshot:

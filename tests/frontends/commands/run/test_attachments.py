@@ -108,7 +108,9 @@ async def test_an_answer_of_a_shape(
     )
     streams = StandardStreams(out=Paper(), err=Paper())
     options = RunOptions(
-        prompt="count", output_schema=sc.JsonObject(SCHEMA), manners=InteractionOptions(quiet=quiet, structured=True)
+        prompt="count",
+        output_schema=sc.JsonObject(SCHEMA),
+        interaction=InteractionOptions(quiet=quiet, structured=True),
     )
     async with open_checked_service(config(provider, scripted.ScriptedTool("look"))) as service:
         code = await converse(service, options, streams, NoSignals())
@@ -123,7 +125,7 @@ async def test_an_answer_of_a_shape_has_lines_of_its_own(autojump_clock: trio.te
     paper = Paper()
     provider = scripted.ScriptedProvider(scripted.text('{"bugs": 2}'))
     options = RunOptions(
-        prompt="count", output_schema=sc.JsonObject(SCHEMA), manners=InteractionOptions(structured=True)
+        prompt="count", output_schema=sc.JsonObject(SCHEMA), interaction=InteractionOptions(structured=True)
     )
     async with open_checked_service(config(provider)) as service:
         await converse(service, options, StandardStreams(out=paper, err=paper), NoSignals())
@@ -144,7 +146,9 @@ async def test_rejected_tries_are_no_answer(
     tries = ("two bugs", '{"bugs": "two"}', last)
     streams = StandardStreams(out=Paper(), err=Paper())
     options = RunOptions(
-        prompt="count", output_schema=sc.JsonObject(SCHEMA), manners=InteractionOptions(quiet=quiet, structured=True)
+        prompt="count",
+        output_schema=sc.JsonObject(SCHEMA),
+        interaction=InteractionOptions(quiet=quiet, structured=True),
     )
     async with open_checked_service(config(scripted.ScriptedProvider(*map(scripted.text, tries)))) as service:
         ended = await converse(service, options, streams, NoSignals())
@@ -155,7 +159,7 @@ async def test_rejected_tries_are_no_answer(
 async def test_a_shape_that_makes_no_sense(autojump_clock: trio.testing.MockClock) -> None:
     """A schema that cannot be used is refused, and no empty session stays behind."""
     options = RunOptions(
-        prompt="count", output_schema=sc.JsonObject({"type": 7}), manners=InteractionOptions(structured=True)
+        prompt="count", output_schema=sc.JsonObject({"type": 7}), interaction=InteractionOptions(structured=True)
     )
     async with open_checked_service(config(scripted.ScriptedProvider())) as service:
         with pytest.RaisesGroup(sc.InvalidInput):

@@ -112,7 +112,7 @@ async def test_quiet_says_nothing_about_the_past(
         for prompt in ("one", "two"):
             sessions = (await service.list_sessions()).sessions
             which = await known(service) if sessions else None
-            await converse(service, RunOptions(prompt=prompt, manners=quiet), paper, NoSignals(), which)
+            await converse(service, RunOptions(prompt=prompt, interaction=quiet), paper, NoSignals(), which)
 
     assert ("First.\nSecond.\n", "") == written(paper)
 
@@ -170,7 +170,7 @@ async def test_settings_of_the_home(home: Path) -> None:
 
 async def test_wrong_settings_are_named(home: Path) -> None:
     """A mistake in the settings is told before anything runs; a home that is not there yet has none."""
-    asked = build_agent_request(RunOptions(prompt="x", home=home, cwd="/", keeps=False), None)
+    asked = build_agent_request(RunOptions(prompt="x", home=home, cwd="/", is_persistent=False), None)
     async with open_agent(asked, progress=False) as agent:
         assert sc.maintenance.Retention() == agent.service.retention
     configure(home, "[retention]\nfor_ever = 1\n")

@@ -93,7 +93,7 @@ async def ask(typed: bytes, *, keyboard: bool, yes: bool = False) -> tuple[sc.re
 
     async with open_checked_service(config(provider)) as service, trio.open_nursery() as nursery:
         nursery.start_soon(ask_first, service)
-        options = RunOptions(prompt="go", manners=InteractionOptions(yes=yes))
+        options = RunOptions(prompt="go", interaction=InteractionOptions(yes=yes))
         assert 0 == await converse(service, options, streams, NoSignals())
     os.close(read)
     os.close(hand)

@@ -20,7 +20,7 @@ from tests.frontends.commands.run._shared import Shared, share
 from tests.session_core.sep._service import Home, open_world
 
 Clock = trio.testing.MockClock
-BOTH = pytest.mark.parametrize("manners", [InteractionOptions(), InteractionOptions(yes=True)])
+BOTH = pytest.mark.parametrize("interaction", [InteractionOptions(), InteractionOptions(yes=True)])
 WAITS = "danger needs a yes, which nobody can give here: it waits for somebody elsewhere."
 
 
@@ -36,7 +36,7 @@ async def allow(shared: Shared) -> None:
 
 
 @BOTH
-async def test_a_message_that_came_first_is_theirs(manners: InteractionOptions, autojump_clock: Clock) -> None:
+async def test_a_message_that_came_first_is_theirs(interaction: InteractionOptions, autojump_clock: Clock) -> None:
     """A message that gets in between our look at an idle session and ours has its own approvals, and its own answer."""
     tool = danger()
     provider = scripted.ScriptedProvider(
@@ -48,7 +48,7 @@ async def test_a_message_that_came_first_is_theirs(manners: InteractionOptions, 
         async def come_first() -> None:
             await service.send_user_message(shared.session_id, "I was first")
 
-        nursery.start_soon(partial(shared.run, before=come_first), "me too", manners)
+        nursery.start_soon(partial(shared.run, before=come_first), "me too", interaction)
         await trio.testing.wait_all_tasks_blocked()
         before = list(tool.calls)
         await allow(shared)
@@ -59,7 +59,9 @@ async def test_a_message_that_came_first_is_theirs(manners: InteractionOptions, 
 
 
 @BOTH
-async def test_who_begins_before_our_message_is_said_again(manners: InteractionOptions, autojump_clock: Clock) -> None:
+async def test_who_begins_before_our_message_is_said_again(
+    interaction: InteractionOptions, autojump_clock: Clock
+) -> None:
     """When our message is said again after a failure of others, a turn that has begun meanwhile is theirs too."""
     tool = danger()
     failing = (scripted.Pause("theirs"), *scripted.failure("refused", "I will not"))
@@ -75,7 +77,7 @@ async def test_who_begins_before_our_message_is_said_again(manners: InteractionO
             if len(said) == 2:
                 await service.send_user_message(shared.session_id, "B")
 
-        nursery.start_soon(partial(shared.run, before=come_first), "me too", manners)
+        nursery.start_soon(partial(shared.run, before=come_first), "me too", interaction)
         await trio.testing.wait_all_tasks_blocked()
         provider.release("theirs")
         await trio.testing.wait_all_tasks_blocked()
@@ -87,7 +89,7 @@ async def test_who_begins_before_our_message_is_said_again(manners: InteractionO
 
 
 @BOTH
-async def test_what_our_turn_does_for_others_later(manners: InteractionOptions, autojump_clock: Clock) -> None:
+async def test_what_our_turn_does_for_others_later(interaction: InteractionOptions, autojump_clock: Clock) -> None:
     """Once our message is answered, what the same turn does for a message of somebody else is left to them."""
     tool = danger()
     provider = scripted.ScriptedProvider(
@@ -95,7 +97,7 @@ async def test_what_our_turn_does_for_others_later(manners: InteractionOptions, 
     )
     async with open_checked_service(config(provider, tool)) as service, trio.open_nursery() as nursery:
         shared = await share(service, says=None)
-        nursery.start_soon(shared.run, "go", manners)
+        nursery.start_soon(shared.run, "go", interaction)
         await provider.wait_for_pause("ours")
         await service.send_user_message(shared.session_id, "me too")
         provider.release("ours")

@@ -20,7 +20,7 @@ from tests.frontends._paper import NoSignals, Paper, config, written
 
 
 def options(prompt: str = "go", *, json: bool = False, quiet: bool = False, yes: bool = False) -> RunOptions:
-    return RunOptions(prompt=prompt, cwd="/", manners=InteractionOptions(json=json, quiet=quiet, yes=yes))
+    return RunOptions(prompt=prompt, cwd="/", interaction=InteractionOptions(json=json, quiet=quiet, yes=yes))
 
 
 @pytest.fixture
@@ -164,8 +164,8 @@ async def test_a_stop_withdraws_a_question(autojump_clock: trio.testing.MockCloc
     send, receive = trio.open_memory_channel[int](9)
 
     async def interrupt_when_asked(service: sc.SessionService) -> None:
-        async with service.follow(None) as fleet:
-            async for item in fleet:
+        async with service.follow(None) as session_list:
+            async for item in session_list:
                 if isinstance(item, sc.SessionEvent) and isinstance(item.event, sc.events.ApprovalRequested):
                     await send.send(signal.SIGINT)
                     return
@@ -190,8 +190,8 @@ async def test_a_question_answered_elsewhere_is_withdrawn(autojump_clock: trio.t
     streams = StandardStreams(out=Paper(), err=Paper(), keyboard=keyboard)
 
     async def answer(service: sc.SessionService) -> None:
-        async with service.follow(None) as fleet:
-            async for item in fleet:
+        async with service.follow(None) as session_list:
+            async for item in session_list:
                 match item:
                     case sc.SessionEvent(session_id=str() as session_id, event=sc.events.ApprovalRequested() as asked):
                         await trio.testing.wait_all_tasks_blocked()

@@ -40,9 +40,11 @@ def do(*calls: list[Any]) -> str:
     return f"/do {json.dumps({'calls': filled})}"
 
 
-async def run(world: World, prompt: str, streams: StandardStreams, manners: InteractionOptions | None = None) -> int:
+async def run(
+    world: World, prompt: str, streams: StandardStreams, interaction: InteractionOptions | None = None
+) -> int:
     with world.service.attach("cli", ui=ui_kinds(streams)) as client:
-        options = RunOptions(prompt=prompt, manners=manners or InteractionOptions())
+        options = RunOptions(prompt=prompt, interaction=interaction or InteractionOptions())
         return await converse(client, options, streams, NoSignals())
 
 

@@ -56,7 +56,10 @@ async def test_nobody_is_asked(approve: Approve, sentence: str, autojump_clock: 
     streams, tool = paper(keyboard), edits()
     async with open_checked_service(config(calls_edit(), tool)) as service:
         code = await converse(
-            service, RunOptions(prompt="go", cwd="/", manners=InteractionOptions(approve=approve)), streams, NoSignals()
+            service,
+            RunOptions(prompt="go", cwd="/", interaction=InteractionOptions(approve=approve)),
+            streams,
+            NoSignals(),
         )
     os.close(hand)
     os.close(keyboard)
@@ -90,7 +93,10 @@ async def test_rules_alone_allow_changes(
     setting = attrs.evolve(config(calls_edit(), tool), rules=rules, permission_mode=mode)
     async with open_checked_service(setting) as service:
         code = await converse(
-            service, RunOptions(prompt="go", cwd="/", manners=InteractionOptions(approve=approve)), paper(), NoSignals()
+            service,
+            RunOptions(prompt="go", cwd="/", interaction=InteractionOptions(approve=approve)),
+            paper(),
+            NoSignals(),
         )
 
     assert (0 if ran else 3, 1 if ran else 0) == (code, len(tool.calls))
@@ -102,7 +108,10 @@ async def test_reading_needs_no_rule(autojump_clock: trio.testing.MockClock) -> 
     provider = scripted.ScriptedProvider(scripted.tool_call("look", {}), scripted.text("Seen."))
     async with open_checked_service(config(provider, tool)) as service:
         code = await converse(
-            service, RunOptions(prompt="go", cwd="/", manners=InteractionOptions(approve="rules")), paper(), NoSignals()
+            service,
+            RunOptions(prompt="go", cwd="/", interaction=InteractionOptions(approve="rules")),
+            paper(),
+            NoSignals(),
         )
 
     assert (0, 1) == (code, len(tool.calls))
@@ -169,7 +178,7 @@ async def test_exit_codes_of_an_answer_of_a_shape(
 ) -> None:
     """An answer that never fits the schema is 5, a limit on the way there 4, and a model that fails 1."""
     setting = attrs.evolve(config(scripted.ScriptedProvider(*answers)), turn_limits=limits)
-    options = RunOptions(prompt="go", cwd="/", output_schema=SHAPE, manners=InteractionOptions(structured=True))
+    options = RunOptions(prompt="go", cwd="/", output_schema=SHAPE, interaction=InteractionOptions(structured=True))
     streams = paper()
     async with open_checked_service(setting) as service:
         ended = await converse(service, options, streams, NoSignals())

@@ -36,8 +36,8 @@ async def test_a_prompt_waits_for_its_own_answer(autojump_clock: Clock) -> None:
     assert shared.err.index("Theirs") < shared.err.index("Now your message is answered.")
 
 
-@pytest.mark.parametrize("manners", [InteractionOptions(), InteractionOptions(quiet=True)])
-async def test_what_others_say_later_is_not_our_answer(manners: InteractionOptions, autojump_clock: Clock) -> None:
+@pytest.mark.parametrize("interaction", [InteractionOptions(), InteractionOptions(quiet=True)])
+async def test_what_others_say_later_is_not_our_answer(interaction: InteractionOptions, autojump_clock: Clock) -> None:
     """When our turn goes on with a message that somebody else sent meanwhile, stdout has the answer to ours alone."""
     tool = scripted.ScriptedTool("look")
     provider = scripted.ScriptedProvider(
@@ -46,30 +46,30 @@ async def test_what_others_say_later_is_not_our_answer(manners: InteractionOptio
     async with open_checked_service(config(provider, tool)) as service, trio.open_nursery() as nursery:
         shared = await share(service, says=None)
         await service.change_permission_mode(shared.session_id, "full")
-        nursery.start_soon(shared.run, "go", manners)
+        nursery.start_soon(shared.run, "go", interaction)
         await provider.wait_for_pause("ours")
         await service.send_user_message(shared.session_id, "me too")
         provider.release("ours")
 
     assert (0, "Ours.\n") == (shared.code, shared.out)
-    assert manners.quiet or "The turn goes on with a message of somebody else.\nTheirs.\n" in shared.err
+    assert interaction.quiet or "The turn goes on with a message of somebody else.\nTheirs.\n" in shared.err
 
 
 @pytest.mark.parametrize(
-    "manners", [InteractionOptions(), InteractionOptions(quiet=True), InteractionOptions(json=True)]
+    "interaction", [InteractionOptions(), InteractionOptions(quiet=True), InteractionOptions(json=True)]
 )
-async def test_a_failure_of_others_is_not_our_end(manners: InteractionOptions, autojump_clock: Clock) -> None:
+async def test_a_failure_of_others_is_not_our_end(interaction: InteractionOptions, autojump_clock: Clock) -> None:
     """When what ran before fails, the message that waited begins a turn of its own, and its outcome is what counts."""
     failing = (sc.TextChunk(text="Theirs"), scripted.Pause("theirs"), *scripted.failure("refused", "I will not"))
     provider = scripted.ScriptedProvider(failing, scripted.text("Ours."))
     async with open_checked_service(config(provider)) as service, trio.open_nursery() as nursery:
         shared = await share(service)
-        nursery.start_soon(shared.run, "me too", manners)
+        nursery.start_soon(shared.run, "me too", interaction)
         await trio.testing.wait_all_tasks_blocked()
         provider.release("theirs")
 
     assert 0 == shared.code
-    if manners.json:
+    if interaction.json:
         lines = shared.out.splitlines()
         folded = sc.fold(
             sc.wire.decode(lines[0].encode(), sc.SessionSnapshot),
@@ -214,9 +214,9 @@ async def test_a_question_that_was_open_is_left_open(autojump_clock: Clock) -> N
 
 
 @pytest.mark.parametrize(
-    "manners", [InteractionOptions(), InteractionOptions(approve="never"), InteractionOptions(yes=True)]
+    "interaction", [InteractionOptions(), InteractionOptions(approve="never"), InteractionOptions(yes=True)]
 )
-async def test_approvals_of_others_are_left_to_them(manners: InteractionOptions, autojump_clock: Clock) -> None:
+async def test_approvals_of_others_are_left_to_them(interaction: InteractionOptions, autojump_clock: Clock) -> None:
     """A prompt that waits answers nothing in the turn before it, with whatever options; in its own turn it does."""
     tool = scripted.ScriptedTool("danger", effects=["write"])
     provider = scripted.ScriptedProvider(
@@ -228,7 +228,7 @@ async def test_approvals_of_others_are_left_to_them(manners: InteractionOptions,
     )
     async with open_checked_service(config(provider, tool)) as service, trio.open_nursery() as nursery:
         shared = await share(service)
-        nursery.start_soon(shared.run, "me too", manners)
+        nursery.start_soon(shared.run, "me too", interaction)
         for _ in range(2):
             await trio.testing.wait_all_tasks_blocked()
             (approval,) = (await shared.state()).approvals
@@ -236,9 +236,9 @@ async def test_approvals_of_others_are_left_to_them(manners: InteractionOptions,
         await trio.testing.wait_all_tasks_blocked()
         after = await shared.state()
 
-    ours = [3] if manners.yes else []
+    ours = [3] if interaction.yes else []
     assert [1, 2, *ours] == [each["x"] for each in tool.calls]
-    assert (0 if manners.yes else 3, 2) == (shared.code, shared.err.count("it waits for somebody elsewhere"))
+    assert (0 if interaction.yes else 3, 2) == (shared.code, shared.err.count("it waits for somebody elsewhere"))
     assert after.last_outcome is not None
     assert "Ours.\n" == shared.out
 

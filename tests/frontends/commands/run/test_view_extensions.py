@@ -96,7 +96,7 @@ async def test_a_line_for_the_shell(output: sc.ToolOutput, code: int) -> None:
     shell = scripted.ScriptedTool("bash", run=run)
     streams = StandardStreams(out=Paper(), err=Paper())
     async with open_checked_service(config(scripted.ScriptedProvider(), shell)) as service:
-        options = RunOptions(prompt="!echo hi", manners=InteractionOptions(quiet=True))
+        options = RunOptions(prompt="!echo hi", interaction=InteractionOptions(quiet=True))
         assert code == await converse(service, options, streams, NoSignals())
 
     assert ("hi\n", "") == written(streams)

@@ -6,7 +6,7 @@ import trio
 
 import session_core as sc
 from frontends.commands.watch.screen import WatchScreen
-from frontends.commands.watch.session_lines import FleetView
+from frontends.commands.watch.session_lines import SessionListView
 from session_core.testing.scripted import ScriptedProvider
 
 
@@ -44,6 +44,6 @@ def of_screen(screen: WatchScreen) -> Callable[[sc.FeedItem], str]:
     return take
 
 
-def of_fleet(fleet: FleetView) -> Callable[[sc.FeedItem], str]:
+def of_session_list(session_list: SessionListView) -> Callable[[sc.FeedItem], str]:
     """Show the list of all."""
-    return lambda item: "".join(f"{line}\n" for line in fleet.apply_item(item, None))
+    return lambda item: "".join(f"{line}\n" for line in session_list.apply_item(item, None))

@@ -6,11 +6,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.watch.session_lines import FleetView
+from frontends.commands.watch.session_lines import SessionListView
 from frontends.shared.style import Style
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call
-from tests.frontends.commands.watch._following import Watcher, config, of_fleet
+from tests.frontends.commands.watch._following import Watcher, config, of_session_list
 
 PLAIN = Style()
 
@@ -23,12 +23,12 @@ async def test_one_line_per_change(autojump_clock: trio.testing.MockClock) -> No
         await service.create_session(name="quiet")
         await service.send_user_message(busy, "go")
         await provider.wait_for_pause("here")
-        fleet = FleetView(PLAIN)
+        session_list = SessionListView(PLAIN)
         async with service.follow(None) as feed, trio.open_nursery() as nursery:
-            watcher = Watcher(feed, of_fleet(fleet))
+            watcher = Watcher(feed, of_session_list(session_list))
             nursery.start_soon(watcher.run)
             await trio.testing.wait_all_tasks_blocked()
-            resting = fleet.at_rest
+            resting = session_list.at_rest
             with service.attach("me", name="my laptop", kind="web"), service.attach("passing"):
                 await service.rename_session(busy, "done")
             third = (await service.create_session(name="third")).session_id
@@ -51,7 +51,7 @@ async def test_one_line_per_change(autojump_clock: trio.testing.MockClock) -> No
     assert told[5].endswith('"quiet" was archived')
     assert f'{short} "done" idle' == told[-1]
     assert not resting
-    assert fleet.at_rest
+    assert session_list.at_rest
 
 
 def test_a_lag_is_told() -> None:
@@ -68,11 +68,11 @@ def test_a_lag_is_told() -> None:
         model="m",
         activity=sc.Activity(name="idle"),
     )
-    fleet = FleetView(PLAIN)
+    session_list = SessionListView(PLAIN)
     cursor = sc.Cursor(epoch=sc.Epoch("run_1"), seq=1)
-    fleet.apply_item(sc.ServiceSnapshot(cursor=cursor, sessions=(one,)), None)
+    session_list.apply_item(sc.ServiceSnapshot(cursor=cursor, sessions=(one,)), None)
     failed = attrs.evolve(one, activity=activity)
-    said = fleet.apply_item(sc.ServiceSnapshot(cursor=cursor, sessions=(failed,)), 7)
+    said = session_list.apply_item(sc.ServiceSnapshot(cursor=cursor, sessions=(failed,)), 7)
     assert "(the display fell behind by 7 events; going on from a new snapshot)" == said[0]
     assert ['1111 "one" failed: no luck'] == said[1:]
 
@@ -83,7 +83,7 @@ async def test_a_question_says_how_to_answer(autojump_clock: trio.testing.MockCl
     async with open_checked_service(config(ScriptedProvider(tool_call("write", {"path": "a"})), tool)) as service:
         session_id = (await service.create_session(name="x")).session_id
         async with service.follow() as feed, trio.open_nursery() as nursery:
-            watcher = Watcher(feed, of_fleet(FleetView(PLAIN)))
+            watcher = Watcher(feed, of_session_list(SessionListView(PLAIN)))
             nursery.start_soon(watcher.run)
             await trio.testing.wait_all_tasks_blocked()
             await service.send_user_message(session_id, "go")

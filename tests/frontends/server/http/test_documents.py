@@ -149,5 +149,5 @@ def test_the_example_of_a_token_with_fewer_rights_works(tmp_path: Path, monkeypa
     found = TokenKeeper(tmp_path / ".local/share/session-core").credential_of(made["token"])
     assert found is not None
     assert "observer" == found.access.role
-    with pytest.raises(sc.NotAllowed):
+    with pytest.raises(sc.AccessDenied):
         found.access.check_session(None)

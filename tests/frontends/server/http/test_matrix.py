@@ -133,7 +133,7 @@ async def test_a_token_of_one_session_reaches_no_other(tmp_path: Path) -> None:
                 f"/v1/sessions/{other}/events?after={cursor}",
             ]:
                 answer = await client.get(path)
-                assert (403, "not_allowed") == (answer.status_code, answer.json()["code"]), path
+                assert (403, "access_denied") == (answer.status_code, answer.json()["code"]), path
             for name, fields in [
                 ("create_session", {}),
                 ("rename_session", {"session_id": other, "name": "stolen"}),
@@ -143,7 +143,7 @@ async def test_a_token_of_one_session_reaches_no_other(tmp_path: Path) -> None:
                 ("search_messages", {"text": "x"}),
             ]:
                 answer = await client.post(f"/v1/commands/{name}", json=fields)
-                assert (403, "not_allowed") == (answer.status_code, answer.json()["code"]), name
+                assert (403, "access_denied") == (answer.status_code, answer.json()["code"]), name
             assert 200 == (await client.get(f"/v1/sessions/{ours}")).status_code
 
         assert before == await world.service.load_service()
@@ -163,7 +163,7 @@ async def test_a_token_of_one_session_does_not_delete_it(tmp_path: Path) -> None
         async with world.client() as client:
             allowed = await client.post(deleted, json={"session_id": ours})
 
-    assert (403, "not_allowed", "type") == (refused.status_code, refused.json()["code"], refused.json()["field"])
+    assert (403, "access_denied", "type") == (refused.status_code, refused.json()["code"], refused.json()["field"])
     assert (200, [ours], 200) == (archived.status_code, kept, allowed.status_code)
 
 

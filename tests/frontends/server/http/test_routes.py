@@ -101,8 +101,8 @@ BAD: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", "/v1/commands/create_session", b'{"name":""}', 400, "invalid_input"),
     ("POST", "/v1/commands/load_session", b'{"session_id":"ses_x"}', 404, "not_found"),
     ("GET", "/v1/ws", None, 426, "invalid_input"),
-    ("GET", "/login?code=wrong", None, 403, "not_allowed"),
-    ("GET", "/login", None, 403, "not_allowed"),
+    ("GET", "/login?code=wrong", None, 403, "access_denied"),
+    ("GET", "/login", None, 403, "access_denied"),
 ]
 
 
@@ -207,7 +207,7 @@ async def test_a_new_token_ends_requests_that_wait(tmp_path: Path) -> None:
         async def wait() -> None:
             answer = await client.post("/v1/commands/wait_for_turn", json={"session_id": made})
             statuses.append(answer.status_code)
-            assert "not_allowed" == answer.json()["code"]
+            assert "access_denied" == answer.json()["code"]
 
         nursery.start_soon(wait)
         await until(lambda: world.door.app.guests)
@@ -239,7 +239,7 @@ async def test_people_are_refused_in_words(tmp_path: Path) -> None:
         assert answer.text.startswith("session-core: ")
         assert "`session-core serve --login`" in answer.text
     assert "`session-core serve --token`" in stranger.text
-    assert "not_allowed" == program.json()["code"]
+    assert "access_denied" == program.json()["code"]
 
 
 async def test_what_cannot_be_done_is_said_before_how(tmp_path: Path) -> None:

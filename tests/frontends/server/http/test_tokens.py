@@ -163,9 +163,9 @@ def test_a_token_with_fewer_rights_says_what_they_are(tmp_path: Path) -> None:
 
     assert found is not None
     assert (access, "scoped") == (found.access, found.kind)
-    with pytest.raises(sc.NotAllowed):
+    with pytest.raises(sc.AccessDenied):
         found.access.check_session(B)
-    with pytest.raises(sc.NotAllowed):
+    with pytest.raises(sc.AccessDenied):
         found.access.check_session(None)
 
 

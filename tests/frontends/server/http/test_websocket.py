@@ -200,7 +200,7 @@ async def test_a_token_of_one_session_follows_no_other(tmp_path: Path) -> None:
             followed = await client.ask("follow", session_id=ours)
 
         assert "observer" == welcome["role"]
-        assert ["not_allowed"] * 4 == [each["data"]["code"] for each in refused]
+        assert ["access_denied"] * 4 == [each["data"]["code"] for each in refused]
         assert "forbidden" == acted["data"]["code"]
         assert "snapshot" == followed["answer"]
         assert not world.server.closing

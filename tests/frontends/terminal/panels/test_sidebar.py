@@ -34,10 +34,10 @@ class SidebarApp(PanelApp):
 
     def show(self, *sessions: sc.SessionSummary, viewed: str | None = None) -> None:
         """Show these sessions."""
-        fleet = sc.FleetState()
-        fleet.sessions = {each.session_id: each for each in sessions}
+        session_list = sc.SessionListState()
+        session_list.sessions = {each.session_id: each for each in sessions}
         here = None if viewed is None else sc.SessionId(viewed)
-        self.query_one(Sidebar).show(fleet, here, here="/projects/shop", now_ms=NOW_MS)
+        self.query_one(Sidebar).show(session_list, here, here="/projects/shop", now_ms=NOW_MS)
 
 
 def with_sidebar(test: Callable[[SidebarApp, Sidebar, Pilot[None]], Awaitable[None]]) -> None:

@@ -62,7 +62,7 @@ def test_settings_of_a_session_and_of_one_to_come() -> None:
 
 def test_what_goes_on_elsewhere() -> None:
     """Other sessions that ask come apart from those at work; helpers and the viewed session are not counted."""
-    fleet = sc.FleetState()
+    session_list = sc.SessionListState()
     ask, work = sc.Activity(name="awaiting_permission"), sc.Activity(name="streaming")
     sessions = [
         attrs.evolve(summary("ses_1"), activity=ask),
@@ -70,9 +70,9 @@ def test_what_goes_on_elsewhere() -> None:
         attrs.evolve(summary("three"), activity=work),
         attrs.evolve(summary("four", parent="three"), activity=work),
     ]
-    fleet.sessions = {each.session_id: each for each in sessions}
+    session_list.sessions = {each.session_id: each for each in sessions}
     state = sc.SessionState(session_id=SESSION)
-    told = texts(other_items(state, fleet, None, following=True))
+    told = texts(other_items(state, session_list, None, following=True))
     assert told == ["? 1 other asks you", "1 other at work"]
     assert texts(other_items(state, None, None, following=False)) == ["↓ more below"]
 

@@ -14,9 +14,9 @@ from tests.frontends.terminal.panels.test_session_order import summary
 LATER = "; this counts from the next start of the service on"
 
 
-def fleet(*sessions: sc.SessionSummary) -> sc.FleetState:
+def session_list(*sessions: sc.SessionSummary) -> sc.SessionListState:
     """A service with these sessions."""
-    state = sc.FleetState()
+    state = sc.SessionListState()
     state.sessions = {each.session_id: each for each in sessions}
     return state
 
@@ -77,7 +77,10 @@ def test_sessions_that_were_put_away_come_last() -> None:
     asks = attrs.evolve(summary("b", at=2), open_requests=2, activity=sc.Activity(name="awaiting_permission"))
     away = summary("gone", at=9, archived=True)
     choices = picker_choices.session_choices(
-        fleet(away, summary("a", at=1), asks, summary("help", parent="a")), here="/a", viewed=asks.session_id, now_ms=0
+        session_list(away, summary("a", at=1), asks, summary("help", parent="a")),
+        here="/a",
+        viewed=asks.session_id,
+        now_ms=0,
     )
     assert [(each.label, each.current) for each in choices] == [
         ("? b", True),
@@ -92,7 +95,7 @@ def test_sessions_that_were_put_away_come_last() -> None:
 def test_names_are_inert() -> None:
     """A name from elsewhere is one line without anything that a terminal obeys."""
     choices = picker_choices.session_choices(
-        fleet(attrs.evolve(summary("s"), name="\x1b[2Ja\n\u202eb")), here="/a", viewed=None, now_ms=0
+        session_list(attrs.evolve(summary("s"), name="\x1b[2Ja\n\u202eb")), here="/a", viewed=None, now_ms=0
     )
     assert choices[0].label == "○ a <U+202E>b"
 

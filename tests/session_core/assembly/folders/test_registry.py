@@ -33,7 +33,7 @@ DONE = text("done")
 def place_of(top: Path) -> AgentEnvironment:
     """A home that serves many folders."""
     return AgentEnvironment(
-        home=top / "home", folder=str(top), environ={"HOME": str(top)}, keeps=False, whole_home=True
+        home=top / "home", folder=str(top), environ={"HOME": str(top)}, is_persistent=False, whole_home=True
     )
 
 

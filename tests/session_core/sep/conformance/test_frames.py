@@ -87,18 +87,22 @@ def test_a_faulty_reply_is_still_one() -> None:
 
 def test_ids_are_answered_once() -> None:
     """A reply to nothing, a second reply and one under an id of another type are complaints; the first is not."""
-    ledger = RequestLedger()
-    number = ledger.record_request("ping")
-    named = ledger.record_request("hook", "a")
+    recorder = RequestLedger()
+    number = recorder.record_request("ping")
+    named = recorder.record_request("hook", "a")
 
-    assert (None, None, None) == (ledger.record_reply(number), ledger.record_reply(named), ledger.record_reply(None))
-    assert "which nobody has sent" in str(ledger.record_reply(str(number)))
-    assert "it answered one ping request twice" in str(ledger.record_reply(number))
+    assert (None, None, None) == (
+        recorder.record_reply(number),
+        recorder.record_reply(named),
+        recorder.record_reply(None),
+    )
+    assert "which nobody has sent" in str(recorder.record_reply(str(number)))
+    assert "it answered one ping request twice" in str(recorder.record_reply(number))
     assert (2, 1, "ping", None) == (
-        ledger.times_answered(number),
-        ledger.times_answered(named),
-        ledger.method_of(number),
-        ledger.method_of("b"),
+        recorder.times_answered(number),
+        recorder.times_answered(named),
+        recorder.method_of(number),
+        recorder.method_of("b"),
     )
 
 

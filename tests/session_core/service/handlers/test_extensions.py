@@ -62,13 +62,13 @@ async def test_a_command_runs_and_answers() -> None:
         listed = (await service.list_commands()).commands
         known = (await service.list_extensions()).extensions
         snapshot = await service.load_session(session_id)
-        fleet = await service.load_service()
+        session_list = await service.load_service()
 
     assert ["done: this", "done: "] == [first.content, second.content]
     assert [("run", "note", "this", "git"), ("run", "note", "", "other")] == extensions.asked
     assert ("git", "note") == (listed[0].extension, listed[0].name)
     assert ["git", "other"] == [each.name for each in known]
-    assert 2 == fleet.extensions[0].generation
+    assert 2 == session_list.extensions[0].generation
     assert [JsonObject({"note": "this"}), JsonObject({"note": ""})] == [each.entry for each in snapshot.entries]
 
 

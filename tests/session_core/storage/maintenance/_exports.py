@@ -15,7 +15,7 @@ from session_core.errors import (
 )
 from session_core.ids import Cursor, Epoch, SessionId
 from session_core.session.restore import restore
-from session_core.session.session_list import FleetState
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.base import StoreReader
 from session_core.storage.maintenance.export_import import export_session, import_session
@@ -59,13 +59,15 @@ async def exports_of(store: MemoryStore) -> list[Exported]:
         after = (await kept_state(store, session_id)).partial
         passing = passing_of(lines)
         events = store.events_of(session_id)[: len(lines) - 2 - len(passing)]  # it may have gone on since
-        state, fleet = SessionState(session_id=session_id), FleetState()
+        state, session_list = SessionState(session_id=session_id), SessionListState()
         for event in (*events, *passing):
             state.apply(event)
-            fleet.apply(event)
+            session_list.apply(event)
         snapshot = state.snapshot(CURSOR)
         check_between(before, snapshot.partial, after)
-        found.append(Exported(lines=lines, summary=fleet.sessions[session_id], snapshot=snapshot, events=len(events)))
+        found.append(
+            Exported(lines=lines, summary=session_list.sessions[session_id], snapshot=snapshot, events=len(events))
+        )
     return found
 
 

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from session_core.agent.bounds import format_dollars
+from session_core.agent.budget import format_dollars
 from session_core.providers.base import TextChunk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, failure, text, tool_call
