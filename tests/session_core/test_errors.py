@@ -26,7 +26,7 @@ def test_codes_are_stable_and_unique() -> None:
         "Forbidden": "forbidden",
         "Disconnected": "disconnected",
         "InternalError": "internal",
-        "AccessDenied": "not_allowed",
+        "AccessDenied": "access_denied",
         "InvalidInput": "invalid_input",
         "Lagged": "lagged",
         "NoStore": "no_store",
