@@ -54,49 +54,64 @@ async def recorded(home: Path, activity: str) -> None:
 
 
 async def test_beside_a_running_process_and_after_its_death(home: Path, tmp_path: Path) -> None:
-    """Reading works beside the process that runs a session, writing names it; after kill -9 all of it can go on."""
-    here = str(tmp_path)
-    async with running("--cwd", here, PROMPT) as holder:
+    """Reading works beside the process that runs a session, writing names it; after kill -9 the session can go on."""
+    async with running("--cwd", str(tmp_path), PROMPT) as holder:
         await recorded(home, "streaming")
-        listed = await program("sessions")
         shown = await program("show", PROMPT)
-        found = await program("sessions", "--search", "slowly")
-        backup = await program("store", "backup", str(tmp_path / "copy.sqlite3"))
         refused = await program("rename", PROMPT, "x")
-        unsaved = await program("run", "--no-save", "--quiet", "count to 2")
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
 
-    assert re.search(f" streaming +{LATELY}  count to 1000 slowly ", listed.out)
     assert "demo is writing" in shown.out
-    assert "you: count to 1000 slowly" in found.out
-    assert (0, "") == (backup.code, backup.err)
     first, second = refused.err.splitlines()
     assert (1, "") == (refused.code, refused.out)
     assert first.startswith(f"session-core: this home is in use by process {holder.pid} (")
     assert second.strip().startswith("sessions, show, export")
+
+    remains = await program("sessions")
+    went_on = await program("run", "--session", PROMPT, "count to 2")
+    assert re.search(f" interrupted +{LATELY}  count to 1000 slowly ", remains.out), "nobody runs it any more"
+    assert 0 == went_on.code
+    assert went_on.out.endswith("\n1 2 Done.\n")
+    assert "✗ Its last turn was interrupted: the program that ran it ended; its partial answer was kept." in went_on.err
+    assert (await kept_sessions(home))[PROMPT].activity == sc.Activity(name="idle")
+
+
+@pytest.mark.slow
+async def test_every_command_beside_a_running_process(home: Path, tmp_path: Path) -> None:
+    """Listing, searching, a backup and a run without saving work beside the process that runs a session."""
+    async with running("--cwd", str(tmp_path), PROMPT):
+        await recorded(home, "streaming")
+        listed = await program("sessions")
+        found = await program("sessions", "--search", "slowly")
+        backup = await program("store", "backup", str(tmp_path / "copy.sqlite3"))
+        unsaved = await program("run", "--no-save", "--quiet", "count to 2")
+
+    assert re.search(f" streaming +{LATELY}  count to 1000 slowly ", listed.out)
+    assert "you: count to 1000 slowly" in found.out
+    assert (0, "") == (backup.code, backup.err)
     assert (0, "1 2 Done.\n") == (unsaved.code, unsaved.out)
 
-    left = await program("sessions")
+
+@pytest.mark.slow
+async def test_every_command_after_the_death_of_a_process(home: Path, tmp_path: Path) -> None:
+    """A session whose process was killed is shown with its partial answer, and can be renamed."""
+    async with running("--cwd", str(tmp_path), PROMPT):
+        await recorded(home, "streaming")
+
     remains = await program("show", PROMPT)
-    assert re.search(f" interrupted +{LATELY}  count to 1000 slowly ", left.out), "nobody runs it any more"
-    assert "✗ interrupted: the program that ran it has ended; what had been saved is here" in remains.out
+    assert "✗ interrupted: the program that ran it has ended; this is what was saved" in remains.out
     assert "\ndemo, cut short\n" in remains.out
-    assert remains.err.startswith("Go on with: session-core run --session ")
+    assert remains.err.startswith("Continue with: session-core run --session ")
     assert '"..."' not in remains.err
 
     renamed = await program("rename", PROMPT, "numbers")
     again = await program("sessions")
-    kept = await program("show", "numbers")
-    went_on = await program("run", "--session", "numbers", "count to 2")
+    shown = await program("show", "numbers")
     assert (0, "") == (renamed.code, renamed.err)
     assert re.search(f" interrupted +{LATELY}  numbers ", again.out)
-    assert "■ cut short: " in kept.out
-    assert "\n1 2 " in kept.out
-    assert 0 == went_on.code
-    assert went_on.out.endswith("\n1 2 Done.\n")
-    assert "✗ Its last turn was interrupted: the program that ran it ended; its partial answer was kept." in went_on.err
-    assert (await kept_sessions(home))["numbers"].activity == sc.Activity(name="idle")
+    assert "■ cut short: " in shown.out
+    assert "\n1 2 " in shown.out
 
 
 @pytest.mark.slow
