@@ -30,6 +30,7 @@ class Namespace:
         self._listening = trio.lowlevel.FdStream(listening)
         self._open_descriptors = [self._info_descriptor]
         """Descriptors to close once the child has its copies."""
+        self._report = bytearray()
         self._first: int | None = None
         self._handle: int | None = None
 
@@ -57,22 +58,28 @@ class Namespace:
             os.close(self._open_descriptors.pop())
 
     async def read_first_pid(self) -> None:
-        """Read the id of the first process inside from bubblewrap, which reports none if it could not start one."""
-        heard = bytearray()
-        while len(heard) < _MAX_INFO_BYTES and (piece := await self._listening.receive_some(_MAX_INFO_BYTES)):
-            heard += piece
-            if b"}" in piece:
+        """Read the id of the first process inside from bubblewrap, which reports none if it could not start one.
+
+        Cancellation: what was read of the report is kept; the next call continues with it.
+        """
+        while b"}" not in self._report and len(self._report) < _MAX_INFO_BYTES:
+            piece = await self._listening.receive_some(_MAX_INFO_BYTES)
+            if not piece:
                 break
+            self._report += piece
         with suppress(ValueError, KeyError, TypeError, OSError):
-            first = int(json.loads(heard)["child-pid"])
+            first = int(json.loads(self._report)["child-pid"])
             self._handle = os.pidfd_open(first)
             self._first = first
 
     async def ask_to_end(self) -> None:
-        """Send SIGTERM to everything inside except the first process, which belongs to bubblewrap."""
+        """Send SIGTERM to everything inside except the first process, which belongs to bubblewrap.
+
+        Without bubblewrap's report nothing inside can be ended or waited for, so this waits for it; it does not come
+        only if bubblewrap hangs, so the caller sets a time limit.
+        """
         if self._handle is None:
-            with trio.move_on_after(0.1):  # ended right after its start: the report is about to arrive
-                await self.read_first_pid()
+            await self.read_first_pid()
         if self._first is not None:
             for pid in await trio.to_thread.run_sync(descendants, self._first):
                 with suppress(ProcessLookupError, PermissionError):

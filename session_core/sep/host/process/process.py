@@ -11,6 +11,7 @@
 
 import os
 import secrets
+import select
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -66,7 +67,7 @@ class StdoutNoise:
         """Log how many lines were left out recently."""
         if self._left_out:
             lines = "line" if self._left_out == 1 else "lines"
-            self._log.note("stdout", f"... and {self._left_out} more {lines} of the kind")
+            self._log.note("stdout", f"... and {self._left_out} similar {lines}")
         self._left_out = 0
 
 
@@ -78,6 +79,7 @@ _GRACE: Final = KILL_GRACE_MS / 1000
 _ENDING_SECONDS: Final = 6 * _GRACE  # the group and a sandbox take at most four
 _PROC: Final = Path("/proc")
 _SWEEPS: Final = 5  # while one is killed, it may start another
+_DYING_SECONDS: Final = 1.0  # how long a killed process may take to leave the process table
 _CHUNK: Final = 65_536
 
 
@@ -262,7 +264,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
                 token.run_sync_soon(has_ended, status)
 
         trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
-        with trio.CancelScope(shield=True):  # otherwise nobody would end what is being started
+        with trio.CancelScope(shield=True):  # otherwise the starting process would never be ended
             await outcome.wait()
         if child is None:
             assert failure is not None
@@ -338,14 +340,14 @@ async def _end(started: StartedChild, log: ProcessLog) -> None:
                     try:
                         await trio.to_thread.run_sync(_sweep, started.mark.encode())
                     except OSError as error:
-                        log.note("host", f"what it may have left behind was not looked for: {error.strerror}")
+                        log.note("host", f"leftover processes were not searched for: {error.strerror}")
                     # Its last output is in the pipe; the end comes at once, because nobody holds the other end any
                     # more.
                     nursery.cancel_scope.deadline = trio.current_time() + _GRACE
 
 
 def _sweep(mark: bytes) -> None:
-    """Kill every process that carries this mark, and what those start meanwhile."""
+    """Kill every process that carries this mark, and what those start meanwhile, and wait until they are gone."""
     for _ in range(_SWEEPS):
         found = [entry for entry in _PROC.iterdir() if entry.name.isdigit() and _carries(entry, mark)]
         if not found:
@@ -356,6 +358,7 @@ def _sweep(mark: bytes) -> None:
                 try:
                     if _carries(entry, mark):  # and not another process that got its number meanwhile
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
+                        select.select([handle], [], [], _DYING_SECONDS)
                 finally:
                     os.close(handle)
 
@@ -363,5 +366,5 @@ def _sweep(mark: bytes) -> None:
 def _carries(entry: Path, mark: bytes) -> bool:
     try:
         return mark in (entry / "environ").read_bytes().split(b"\0")
-    except OSError:  # it has ended meanwhile, or belongs to somebody else
+    except OSError:  # it has ended meanwhile, or belongs to another user
         return False
