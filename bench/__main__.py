@@ -74,7 +74,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run and report; returns the exit code."""
+    """Run the cases, report the results and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure the speed of session-core as ratios, each against its target.",

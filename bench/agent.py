@@ -18,7 +18,7 @@ ROUNDS = 6
 
 
 def measure_agent() -> Result:
-    """Sessions that work at once share the waiting for the disk, so that together they get more done than one."""
+    """Concurrent sessions share the waits for the disk, so together they do more steps than one session."""
     return trio.run(_agent, STEPS, ROUNDS)
 
 

@@ -20,7 +20,7 @@ SESSION = SessionId("ses_measured")
 
 
 class Broadcast(Protocol):
-    """A way to publish, with its readers waiting."""
+    """A publisher with waiting readers."""
 
     audience: Audience
 
@@ -71,7 +71,7 @@ class StreamHall:
 
 @asynccontextmanager
 async def open_halls(*halls: NaiveHall | StreamHall) -> AsyncGenerator[None]:
-    """Run readers for the length of the block; when it begins, all of them are waiting."""
+    """Run the readers during the block; all of them are waiting when it starts."""
     async with trio.open_nursery() as nursery:
         for hall in halls:
             if isinstance(hall, StreamHall):
@@ -84,7 +84,7 @@ async def open_halls(*halls: NaiveHall | StreamHall) -> AsyncGenerator[None]:
 
 
 async def deliver(hall: Broadcast, *, bursts: int, burst: int) -> None:
-    """Publish bursts, each when all readers have taken the last one and wait again."""
+    """Publish bursts; each one starts when all readers have taken the previous one and wait again."""
     audience = hall.audience
     for _ in range(bursts):
         audience.expect(audience.size * burst)
@@ -94,7 +94,7 @@ async def deliver(hall: Broadcast, *, bursts: int, burst: int) -> None:
 
 
 async def deliver_running_ahead(hall: Broadcast, *, events: int) -> None:
-    """Publish one event per tick, whether the readers have taken the last one or not; end when they have all."""
+    """Publish one event per tick without waiting for the readers; return when they have read everything."""
     audience = hall.audience
     audience.expect(audience.size * events)
     for _ in range(events):
@@ -135,7 +135,7 @@ async def _publish_times(rounds: int, burst: int, one: StreamHall, many: StreamH
     """Return the median time of a publish in µs, for one reader and for many.
 
     Ten thousand readers sweep the processor's caches. A publish to a third stream goes before each measured one, so
-    that both find the code in the cache, as a publisher in a hurry does.
+    both find the code in the cache, as a busy publisher does.
     """
     halls = (one, many)
     times: tuple[list[float], list[float]] = ([], [])

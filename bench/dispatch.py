@@ -1,4 +1,4 @@
-"""What it costs to run a tool the safe way: schema, hooks, permissions, a durable start, events, one result."""
+"""The cost of the tool runner: schema, hooks, permissions, a durable start, events, one result."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -40,10 +40,10 @@ class NoOp:
 
 
 class Onlooker:
-    """An extension that is asked before and after each call and changes nothing."""
+    """An extension with hooks before and after each call that change nothing."""
 
     def handles(self, hook: HookName) -> bool:
-        """Want to see the calls."""
+        """Handle the hooks around calls."""
         return hook in {"tool_call", "tool_result"}
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject:
@@ -58,7 +58,7 @@ class Bench:
         self.desk = desk
 
     def called(self, tool: str, calls: int) -> Message:
-        """Let the model call a tool so many times in one answer."""
+        """Record an answer in which the model calls a tool `calls` times."""
         desk, message_id = self.desk, MessageId(new_id("msg"))
         parts = tuple(
             ToolCallPart(call_id=CallId(new_id("call")), name=tool, arguments=ARGUMENTS) for _ in range(calls)
@@ -78,7 +78,7 @@ class Bench:
         return message
 
     def record_only(self, message: Message) -> None:
-        """Record what the calls of a message leave behind, and do nothing else."""
+        """Record the events of the calls in a message without running anything."""
         for call in message.tool_calls:
             self.desk.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
         for call in message.tool_calls:
@@ -94,7 +94,7 @@ class Bench:
         )
 
     def context(self) -> ToolContext:
-        """What a tool gets that is called directly."""
+        """The context of a tool that is called directly."""
         settings = self.desk.state.settings
         return ToolContext(
             call_id=CallId("call"), cwd=settings.cwd, sandbox=settings.sandbox, report=lambda _text: None
@@ -103,7 +103,7 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(cwd: str) -> AsyncGenerator[Bench]:
-    """Begin a turn in a session that is kept in memory."""
+    """Start a turn in a session in memory."""
     async with open_core(MemoryStore()) as core:
         session = add_session(core, cwd=cwd)
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
@@ -113,7 +113,7 @@ async def open_bench(cwd: str) -> AsyncGenerator[Bench]:
 
 
 def measure_dispatch() -> Result:
-    """All that is done to a tool call costs little beside recording that it happened."""
+    """Running a tool call through the runner costs little more than recording its events."""
     return trio.run(_dispatch, STEPS, ROUNDS)
 
 
@@ -144,7 +144,7 @@ async def _dispatch(steps: int, rounds: int) -> Result:
 
 
 async def _times(bench: Bench, steps: int, rounds: int) -> Mapping[str, float]:
-    """Return the best time of each way to run a step's calls, in µs."""
+    """Return the best time of a step's calls for each variant, in µs."""
     no_op, read = NoOp(), ReadTool()
     context = bench.context()
     plain, real = _runner(bench, no_op), _runner(bench, read)
@@ -184,7 +184,7 @@ def _runner(bench: Bench, tool: Tool, setting: ToolSetting | None = None) -> Cal
 
 
 async def _time(bench: Bench, way: Callable[[Message], Awaitable[None]], calls: int, steps: int) -> float:
-    """Take steps one way and return what the calls of one took, in µs of CPU; the model's part is not counted."""
+    """Run steps with one variant and return the time of one step's calls, in µs of CPU, without the model's part."""
     spent = 0.0
     with collector_off():
         for _ in range(steps):

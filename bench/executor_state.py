@@ -1,4 +1,4 @@
-"""What keeping an executor's state costs the disk, when one small part of a large one has changed."""
+"""How much is written to save an executor's state when one small part of a large state has changed."""
 
 import random
 import sqlite3
@@ -22,11 +22,11 @@ PARTS = 300
 CHANGED_BYTES = 1024
 ALLOWED_BYTES = 64 * 1024
 COMMITS = 40
-"""Enough for some that save the state of the session too, as one in a few dozen does."""
+"""Enough commits to include some that also save the session's state, about one in a few dozen."""
 
 
 def measure_executor_state() -> Result:
-    """Keeping a large state of which little has changed writes little."""
+    """Saving a large state with a small change writes little."""
     return trio.run(_commits, PARTS, COMMITS)
 
 
@@ -55,7 +55,7 @@ async def _commits(parts: int, commits: int) -> Result:
 
 
 class _State:
-    """What an executor would keep: many parts that stay, and a small one that changes."""
+    """The state of an executor: many constant parts, and a small one that changes."""
 
     def __init__(self, parts: int) -> None:
         self._random = random.Random(1)
@@ -65,11 +65,11 @@ class _State:
         self.change()
 
     def change(self) -> None:
-        """Let the small part be another one."""
+        """Change the small part."""
         self._parts["counter"] = self._random.randbytes(CHANGED_BYTES)
 
     def capture(self) -> StateCapture:
-        """Return what has to be kept now."""
+        """Capture the current state."""
         _, leaves, new = split_state(self._parts, self._known)
         self._known = frozenset(leaf.digest for leaf in leaves)
         return StateCapture(
@@ -78,7 +78,7 @@ class _State:
 
 
 async def _written_by(home: Path, session: Session, capture: StateCapture) -> int:
-    """Keep a state as the end of a turn does; returns by how much the write-ahead log has grown."""
+    """Save a state as the end of a turn does; return how many bytes the write-ahead log has grown."""
     await trio.to_thread.run_sync(_empty_log, home)
     session.keep_leaves(capture.new)
     session.record(ev.ExecutorStateSaved(state=capture.state))

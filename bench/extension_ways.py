@@ -1,8 +1,8 @@
-"""Three ways to ask one and the same extension: our host, the obvious host, and that of the peer.
+"""Three hosts for the same extension: ours, a naive one, and the peer's.
 
-The extension is `peers/extension.mjs`. Ours is asked the way the agent asks: a tool call by `ExtensionTool.run`, a hook
-by `run_hook`. The obvious host takes a lock, sends one line per request, and wakes each caller with an event; it checks
-nothing, mints nothing and bounds nothing.
+The extension is `peers/extension.mjs`. Our host is called as the agent does: `ExtensionTool.run` for a tool call,
+`run_hook` for a hook. The naive host takes a lock, sends one line per request, and wakes each caller with an event. It
+checks nothing, issues no contexts and has no limits.
 """
 
 import json
@@ -45,15 +45,15 @@ _PATIENCE = 60
 
 
 class Way(Protocol):
-    """Does something to an extension so many times side by side, each so often."""
+    """One host of an extension, ready to be measured."""
 
     async def take(self, op: Op, at_once: int, times: int) -> tuple[float, float]:
-        """Return the seconds that it took, on the wall and of CPU."""
+        """Run `at_once` tasks that each make `times` requests; return the seconds of wall-clock time and of CPU."""
         ...
 
 
 class InThisProcess:
-    """A way that runs here, given by what to do for each `op`."""
+    """A host in this process, given by a function for each `op`."""
 
     def __init__(self, asks: Mapping[Op, Ask]) -> None:
         self.asks = asks
@@ -75,18 +75,18 @@ class InThisProcess:
 
 
 class ThePeers:
-    """The peer's way, which runs in a process of its own."""
+    """The peer's host, which runs in its own process."""
 
     def __init__(self, host: PeerHost) -> None:
         self._host = host
 
     async def take(self, op: Op, at_once: int, times: int) -> tuple[float, float]:
-        """Have it done."""
+        """Run the requests in the peer's process."""
         return await self._host.take(op, at_once, times, tool=TOOL, arguments=ARGUMENTS)
 
 
 def add_extension(folder: Path, name: str, *hooks: str) -> DiscoveredExtension:
-    """Put an extension into a folder of extensions; it says that it handles these hooks."""
+    """Create an extension that declares these hooks in a folder of extensions."""
     node = shutil.which("node")
     place = folder / name
     place.mkdir(parents=True)
@@ -101,7 +101,7 @@ def add_extension(folder: Path, name: str, *hooks: str) -> DiscoveredExtension:
 
 
 class _Host:
-    """A host to which the extension says nothing."""
+    """A host whose extension sends nothing on its own."""
 
     def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
         return {"protocol_version": 1, "host": {"name": "bench", "version": "1"}, "mode": "headless"}
@@ -118,7 +118,7 @@ class _Host:
 
 @asynccontextmanager
 async def running(*found: DiscoveredExtension) -> AsyncGenerator[tuple[HostedExtension, ...]]:
-    """Have extensions of ours running for the length of the block."""
+    """Run extensions in our host during the block."""
     extensions = tuple(HostedExtension(each, _Host(), ExtensionLog()) for each in found)
     async with trio.open_nursery() as nursery:
         with trio.fail_after(_PATIENCE):
@@ -133,7 +133,7 @@ async def running(*found: DiscoveredExtension) -> AsyncGenerator[tuple[HostedExt
 
 
 def our_way(extension: HostedExtension) -> InThisProcess:
-    """Ask as our agent does."""
+    """Return our host, called as the agent does."""
     contexts, arguments = Contexts(), JsonObject(ARGUMENTS)
     value = JsonObject({"tool": TOOL, "arguments": arguments})
     (echo,) = ExtensionToolSource(lambda _: (extension,), contexts).tools(SESSION)
@@ -161,7 +161,7 @@ def our_way(extension: HostedExtension) -> InThisProcess:
 
 @asynccontextmanager
 async def obvious_way(found: DiscoveredExtension) -> AsyncGenerator[InThisProcess]:
-    """Ask as one would write it down at once."""
+    """Open the naive host."""
     run = found.manifest.run
     process = await trio.lowlevel.open_process(
         [run.command, *run.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=found.folder

@@ -1,4 +1,4 @@
-"""What extensions cost: asking one, beside the obvious host and the peer's, and having some that are not asked."""
+"""The cost of extensions: requests to one, compared with a naive host and the peer's, and of unused extensions."""
 
 import math
 import shutil
@@ -29,17 +29,17 @@ Best = Mapping[tuple[Op, str], tuple[float, float]]
 
 
 def measure_extensions() -> Result:
-    """Compare requests under way side by side with the host of the peer."""
+    """Concurrent requests are faster than through the peer's host."""
     return _compared("extensions", AT_ONCE, 1.8)
 
 
 def measure_extension_alone() -> Result:
-    """Compare a request that is alone under way with the host of the peer."""
+    """A single request is faster than through the peer's host."""
     return _compared("extension_alone", 1, 1.2)
 
 
 def measure_unasked() -> Result:
-    """A tool call costs the same whether or not extensions run that do not care."""
+    """A tool call costs the same whether or not extensions run that do not handle it."""
     if shutil.which("node") is None:
         raise NotMeasured("node is not installed")
     return trio.run(_unasked, STEPS, ROUNDS)
@@ -55,7 +55,7 @@ def _compared(name: str, at_once: int, target: float) -> Result:
 
 
 async def _asked(at_once: int, requests: int, rounds: int) -> Best:
-    """Ask one extension all ways in turns; returns the best µs of a request, on the wall and of CPU."""
+    """Alternate between all hosts; return the best µs of a request, of wall-clock time and of CPU."""
     with scratch_directory() as folder:
         found = add_extension(folder, "measured", "tool_call")
         async with running(found) as (extension,), obvious_way(found) as obvious, open_peer_host(folder, 1) as peer:
@@ -76,7 +76,7 @@ async def _in_turns(ways: Mapping[str, Way], at_once: int, times: int, rounds: i
 
 
 def _result(name: str, at_once: int, target: float, best: Best) -> Result:
-    """Report the least of what the three kinds of request gain over the peer."""
+    """Report the smallest gain over the peer among the three kinds of request."""
     details: dict[str, float] = {}
     for op in OPS:
         for way, words in (("ours", "our host"), ("obvious", "the obvious one"), ("peer", "the peer's")):

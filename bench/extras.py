@@ -1,4 +1,4 @@
-"""Times worth knowing that have no target: they depend on the machine, so they are reported and never fail a run."""
+"""Times without a target: they depend on the machine, so they are reported and never fail a run."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ PENDING = 64
 
 
 def measure_extras() -> Mapping[str, float]:
-    """Return times in µs by what they are of."""
+    """Return times in µs by name."""
     session = streaming_session(new_recorder())
     state = SessionState.from_snapshot(session.snapshot())
     deltas = [session.record(DELTA) for _ in range(PENDING)]

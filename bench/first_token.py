@@ -1,4 +1,4 @@
-"""How long people wait for the first word: what we add to the bare HTTP client, with a model that answers at once."""
+"""The time to the first word of an answer, compared with the bare HTTP client, with a model that answers at once."""
 
 import json
 import multiprocessing
@@ -52,7 +52,7 @@ _REST = _data(_choice({}, "stop")) + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
 
 
 def serve(to_parent: Connection) -> None:
-    """Answer every call at once, in a process of its own: it must not share our interpreter. Ends when killed."""
+    """Answer every call at once, until killed. Runs in its own process, because it must not share our interpreter."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to_parent.send(listener.getsockname()[1])
         while True:
@@ -75,7 +75,7 @@ def _answer_all(client: socket.socket) -> None:
 
 
 def _end_of_request(received: bytes) -> int | None:
-    """Return where the first request ends; None as long as it is not whole."""
+    """Return where the first request ends; None while it is incomplete."""
     head, found, _ = received.partition(b"\r\n\r\n")
     if not found:
         return None
@@ -86,7 +86,7 @@ def _end_of_request(received: bytes) -> int | None:
 
 @contextmanager
 def running_server() -> Generator[str]:
-    """Run the server for the length of the block and give its address."""
+    """Run the server during the block and yield its address."""
     context = multiprocessing.get_context("spawn")
     from_child, to_parent = context.Pipe(duplex=False)
     process = context.Process(target=serve, args=(to_parent,), daemon=True)
@@ -104,7 +104,7 @@ def running_server() -> Generator[str]:
 
 
 def measure_first_token() -> Result:
-    """The first word of an answer reaches us hardly later than it reaches the bare HTTP client."""
+    """The first word of an answer takes hardly longer than through the bare HTTP client."""
     with running_server() as address:
         return trio.run(_first_token, address, CALLS, ROUNDS)
 
@@ -112,10 +112,10 @@ def measure_first_token() -> Result:
 SYSTEM = "You are a careful assistant."
 BODY = json.dumps({"model": "m", "stream": True, "messages": [{"role": "system", "content": SYSTEM}]}).encode()
 HEADERS = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-"""What our provider sends too, so that the server and the client have the same to do."""
+"""The same request that our provider sends, so server and client do the same work."""
 
 Ask = Callable[[], Awaitable[float]]
-"""Asks the model once and returns how long the first word took, in seconds."""
+"""Calls the model once and returns how long the first word took, in seconds."""
 
 
 async def _first_token(address: str, calls: int, rounds: int) -> Result:
@@ -154,7 +154,7 @@ async def _first_token(address: str, calls: int, rounds: int) -> Result:
 
 
 async def _best_medians(rounds: int, calls: int, asks: list[Ask]) -> list[float]:
-    """Ask in turns; returns each way's best round, and of a round the median of its calls."""
+    """Alternate between the functions; return the best round of each, by the median of its calls."""
     medians: list[list[float]] = [[] for _ in asks]
     for ask in asks:
         await ask()  # opens the connections
@@ -183,13 +183,13 @@ async def _ask_provider(provider: ChatCompletionsProvider, request: ModelRequest
         async for event in events:
             if taken is None and isinstance(event, TextChunk):
                 taken = time.perf_counter() - started
-    assert taken is not None, "the model has said nothing"
+    assert taken is not None, "the model sent no text"
     return taken
 
 
 @attrs.frozen
 class _Asker:
-    """Someone who talks to an agent and reads along."""
+    """A client that sends messages and reads the answers."""
 
     service: SessionService
     session_id: SessionId

@@ -1,7 +1,6 @@
-"""What durability costs: publishing with a journal, and commands that wait for the disk.
+"""The cost of durability: publishing with a journal, and commands that wait for the disk.
 
-Both are wall-clock time, because the disk's time and the share that the writing thread takes of the interpreter are the
-very thing to be measured.
+Both are wall-clock times, because the time of the disk and the interpreter time of the writing thread must count.
 """
 
 import sqlite3
@@ -70,7 +69,7 @@ async def _journal(turns: int, rounds: int) -> Result:
 
 
 async def _record(core: ServiceCore, turns: list[list[Event]]) -> None:
-    """Play turns in a new session, one tick per event; ends when all is durable, so no work is left to others."""
+    """Record turns in a new session, one tick per event; return when all is durable, so all work is measured."""
     session = add_session(core)
     for turn in turns:
         for event in turn:
@@ -89,7 +88,7 @@ WRITERS = 20
 
 
 def measure_durable() -> Result:
-    """Twenty clients get many times more durable commands done than there are commits of a row each."""
+    """Twenty clients run many times more durable commands than SQLite commits single rows in the same time."""
     return trio.run(_durable, COMMANDS, COMMAND_ROUNDS)
 
 
@@ -157,7 +156,7 @@ async def _clients(service: SessionService, sessions: list[SessionId], commands:
 
 
 async def _write(sessions: list[Session], events: int) -> None:
-    """Do what the commands do to the store, without commands: record an event, wait until it is durable."""
+    """Use the store as the commands do, without commands: record an event, wait until it is durable."""
 
     async def write(session: Session) -> None:
         for number in range(events):
@@ -171,7 +170,7 @@ async def _write(sessions: list[Session], events: int) -> None:
 
 @asynccontextmanager
 async def plain_inserts(file: Path, rows: int) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    """Give the work of inserting rows as long as what a command leaves in the journal, each durable by itself."""
+    """Yield a function that inserts rows of the size of a command's journal record, with one commit per row."""
     renamed = SessionRenamed(name="the new name 100")
     row = encode(SessionEvent(1_000, 100, new_session_id(), now_ms(), renamed, LOCAL_CLIENT))
     connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)

@@ -1,4 +1,4 @@
-"""What everything is compared to: the plain ways of doing the same with trio, and what trio costs by itself."""
+"""The baselines: the same work done in plain trio, and the cost of trio itself."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import trio
 
 
 class Audience:
-    """Readers that report what they took, and a publisher that can wait until they have taken everything.
+    """Readers that report what they have read, and a publisher that can wait until they have read everything.
 
     Waiting after each burst makes all designs do the same work: a publisher that runs ahead would hand out larger
     batches, and the faster design would be measured on easier work.
@@ -20,7 +20,7 @@ class Audience:
         self._caught_up = trio.Event()
 
     def expect(self, deliveries: int) -> None:
-        """Say how many deliveries the next `caught_up` waits for."""
+        """Set how many deliveries the next `caught_up` waits for."""
         self._behind += deliveries
         self._caught_up = trio.Event()
 
@@ -32,7 +32,7 @@ class Audience:
             self._caught_up.set()
 
     async def caught_up(self) -> None:
-        """Wait until all that was expected has been taken; the readers are then waiting for more."""
+        """Wait until all expected deliveries are read; the readers are then waiting for more."""
         await self._caught_up.wait()
 
 
@@ -49,18 +49,18 @@ class NaiveBroadcast:
         return receive
 
     def publish(self, event: object) -> None:
-        """Hand the event to every reader."""
+        """Send the event to every reader."""
         for channel in self._channels:
             channel.send_nowait(event)
 
     async def read(self, channel: trio.MemoryReceiveChannel[object], audience: Audience) -> None:
-        """Be a reader, the way everybody writes it."""
+        """Run a reader: a plain loop over its channel."""
         async for _ in channel:
             audience.took(1)
 
 
 async def checkpoints(tasks: int, each: int) -> None:
-    """Let some tasks do nothing but give way to each other."""
+    """Run tasks that do nothing but checkpoints."""
 
     async def give_way() -> None:
         for _ in range(each):
@@ -72,7 +72,7 @@ async def checkpoints(tasks: int, each: int) -> None:
 
 
 class PingPong:
-    """Two tasks that wake each other in turns: the least that asking another task and being answered can cost."""
+    """Two tasks that wake each other in turns: the minimal cost of a request to another task and its reply."""
 
     def __init__(self) -> None:
         self._server: trio.lowlevel.Task | None = None

@@ -1,4 +1,4 @@
-"""The cost of an event among ten sessions and among a thousand: nobody may pay for sessions that are none of theirs."""
+"""The cost of an event among ten sessions and among a thousand: unrelated sessions must not add to it."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ async def _sessions() -> Result:
 
 
 async def _work(nursery: trio.Nursery, count: int, *, whole: bool) -> Callable[[], Awaitable[None]]:
-    """Open a stream with sessions and a reader for each; return the work of sending events to random ones.
+    """Open a stream with sessions and a reader for each; return a function that sends events to random ones.
 
     With `whole`, events go through `Session.record` (journal, fold, publish), else into the stream directly.
     """

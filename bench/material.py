@@ -1,4 +1,4 @@
-"""Events and sessions to measure with: real ones, as a model that streams its answer makes them."""
+"""Events and sessions for measurements, as a model that streams its answer produces them."""
 
 from session_core.ids import MessageId, SessionId, TurnId, new_session_id, now_ms
 from session_core.session.recorder import EventRecorder
@@ -13,7 +13,7 @@ from session_core.vocabulary.sessions import Settings
 ANSWER = MessageId("msg_being_streamed")
 TURN = TurnId("turn_being_measured")
 DELTA = ev.PartDelta(message_id=ANSWER, text="token")
-"""What is published most: a word of an answer."""
+"""The most frequent event: a word of an answer."""
 
 
 def new_recorder(stream: EventStream | None = None) -> EventRecorder:
@@ -29,7 +29,7 @@ def new_session(recorder: EventRecorder, session_id: SessionId | None = None) ->
 
 
 def streaming_session(recorder: EventRecorder, session_id: SessionId | None = None) -> Session:
-    """Make a session whose model is in the middle of its answer; it is ready for `DELTA`."""
+    """Make a session in the middle of an answer, ready for `DELTA`."""
     session = new_session(recorder, session_id)
     session.record(ev.TurnStarted(turn_id=TURN))
     session.record(ev.MessageStarted(message_id=ANSWER, parent_id=None, turn_id=TURN, model="m"))
@@ -55,7 +55,7 @@ def session_with_messages(count: int) -> Session:
 
 
 def session_with_deltas(count: int) -> Session:
-    """Make a session whose unfinished answer has come in many pieces so far."""
+    """Make a session with an unfinished answer of many pieces."""
     session = streaming_session(new_recorder())
     for _ in range(count):
         session.record(DELTA)

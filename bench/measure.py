@@ -1,10 +1,10 @@
 """Clocks, best-of-several timing of interleaved work, and `Result`.
 
 Rules:
-1. What is compared runs in turns within one run, so that a busy neighbour hits both sides.
+1. Compared functions alternate within one run, so a busy neighbour affects both sides.
 2. The best round counts: noise only ever adds time.
 3. Throughput is CPU time of this process; latencies are wall-clock time.
-4. The garbage collector runs before what is timed, not within it, as with the standard `timeit`.
+4. The garbage collector runs before a timed section, never in it, as with the standard `timeit`.
 """
 
 import gc
@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 
 
 class NotMeasured(Exception):
-    """Something that a case needs is not there; the message says what."""
+    """A requirement of the case is missing; the message names it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -33,10 +33,10 @@ class Result:
         name: Short name, also for `--only`.
         title: What was measured against what, in words.
         ratio: The measured ratio.
-        target: What the ratio is held against.
+        target: The limit for the ratio.
         comparison: Whether the ratio must be at most or at least the target.
         details: Figures behind the ratio; their names end with the unit.
-        attempts: How often the case ran until it met its target or was given up; this is the best of them.
+        attempts: How often the case ran until it met its target or was given up; the result is its best run.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Result:
 
     @property
     def margin(self) -> float:
-        """How many times better than its target the result is; 1 is a hit, less is a miss."""
+        """How many times better than its target the result is; less than 1 is a miss."""
         better, worse = (self.ratio, self.target) if self.comparison == "at least" else (self.target, self.ratio)
         return better / worse if worse else math.inf
 
@@ -100,7 +100,7 @@ def best_calls(
 
 
 def needing(program: str, case: Callable[[], Result]) -> Callable[[], Result]:
-    """Return a case that says so when the program that it needs is not there."""
+    """Return a case that raises `NotMeasured` if the program is not installed."""
 
     def run() -> Result:
         if shutil.which(program) is None:

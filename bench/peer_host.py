@@ -1,7 +1,7 @@
 """Another host for the same extensions, to measure ours against: the Python host of the protocol's own authors.
 
-It is written for asyncio, so it runs in a process of its own, `peers/host.py`, and takes the time itself. Install it
-with the extra `bench`; without it there is nothing to compare with, and that is said.
+It is written for asyncio, so it runs in its own process, `peers/host.py`, and measures the time itself. The extra
+`bench` installs it; without it, the cases that need it are not measured.
 """
 
 import importlib.util
@@ -29,11 +29,11 @@ def check_there_is_a_peer() -> None:
     if shutil.which("node") is None:
         raise NotMeasured("node is not installed")
     if importlib.util.find_spec(_MODULE) is None:
-        raise NotMeasured(f"{PACKAGE} is not installed; the extra `bench` brings it")
+        raise NotMeasured(f"{PACKAGE} is not installed; install the extra `bench`")
 
 
 class PeerHost:
-    """The other host at work; made by `open_peer_host`."""
+    """The running peer host; created by `open_peer_host`."""
 
     def __init__(self, process: trio.Process) -> None:
         self._process = process
@@ -42,7 +42,7 @@ class PeerHost:
     async def take(
         self, op: str, at_once: int, times: int, *, tool: str, arguments: Mapping[str, Any]
     ) -> tuple[float, float]:
-        """Let it do something so many times side by side, each so often; returns the seconds, of wall and of CPU."""
+        """Run `at_once` tasks that each make `times` requests; return the seconds of wall-clock time and of CPU."""
         assert self._process.stdin is not None
         task = {"op": op, "at_once": at_once, "times": times, "tool": tool, "arguments": dict(arguments)}
         await self._process.stdin.send_all(json.dumps(task).encode() + b"\n")
@@ -50,27 +50,27 @@ class PeerHost:
         return took["wall"], took["cpu"]
 
     async def next_line(self) -> Mapping[str, Any]:
-        """Wait for what it says next.
+        """Wait for its next line.
 
         Raises:
-            RuntimeError: It has ended instead, or says nothing.
+            RuntimeError: It has ended, or sends nothing in time.
         """
         assert self._process.stdout is not None
         with trio.move_on_after(_PATIENCE):
             while b"\n" not in self._kept:
                 piece = await self._process.stdout.receive_some()
                 if not piece:
-                    raise RuntimeError("the peer's host has ended early; what it said is above")
+                    raise RuntimeError("the peer's host ended early; its output is above")
                 self._kept += piece
             line, _, self._kept = self._kept.partition(b"\n")
             said: Mapping[str, Any] = json.loads(line)
             return said
-        raise RuntimeError(f"the peer's host has said nothing for {_PATIENCE} s")
+        raise RuntimeError(f"the peer's host sent nothing for {_PATIENCE} s")
 
 
 @asynccontextmanager
 async def open_peer_host(folder: Path, expected: int) -> AsyncGenerator[PeerHost]:
-    """Run the other host with the extensions in a folder, of which there are so many."""
+    """Run the other host with the extensions in a folder, whose number is `expected`."""
     process = await trio.lowlevel.open_process(
         [sys.executable, str(_SCRIPT), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -1,7 +1,7 @@
 """`results/latest.svg`: a bar per target that shows how many times better than its target a result is.
 
-All targets meet at one line; bars to its right are hits, bars to its left are misses. The scale is logarithmic, so
-that twice as good and half as good are equally far from the line.
+All targets meet at one line; bars to its right are hits, bars to its left are misses. The scale is logarithmic:
+twice as good and half as good are equally far from the line.
 """
 
 import math
@@ -53,13 +53,13 @@ def picture(results: Sequence[Result]) -> str:
 
 
 def _doublings(results: Sequence[Result]) -> int:
-    """How many doublings right of the line the scale must show."""
+    """Return how many doublings the scale must show to the right of the line."""
     best = max((result.margin for result in results if math.isfinite(result.margin)), default=1)
     return max(2, math.ceil(math.log2(max(best, 1))))
 
 
 def place_of(margin: float, doublings: int) -> float:
-    """Where on the picture a margin lies; what does not fit lies at the edge."""
+    """Return the x position of a margin; values beyond the scale are at its edge."""
     step = (RIGHT - LINE) / doublings
     if margin <= 0:
         return LEFT

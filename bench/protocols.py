@@ -1,4 +1,4 @@
-"""What it costs that a turn is driven by a protocol: the same steps through `SessionProtocol`, and around it."""
+"""The cost of the protocol layer: the same steps through `SessionProtocol`, and without it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -17,12 +17,12 @@ from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import Frame, ProtocolRecord
 
 STEPS = 20  # of a turn; a model call each, and a tool call in all but the last
-ROUNDS = 60  # short ones: the shortest of many is hardly touched by whatever else runs here
+ROUNDS = 60  # short ones: the shortest of many is hardly affected by other load
 CALLS = 5_000
 
 
 def measure_protocols() -> Result:
-    """A turn of native tool calls: what guards the plugin must not be felt."""
+    """The checks around the plugin add almost nothing to a turn of native tool calls."""
     return trio.run(_protocols, STEPS, ROUNDS, CALLS)
 
 
@@ -48,7 +48,7 @@ async def _protocols(steps: int, rounds: int, calls: int) -> Result:
 
 
 async def _turn(workshop: Workshop, steps: int, *, around: bool = False) -> None:
-    """Play a turn in a new session, whose protocol is left out of it if so wished."""
+    """Run a turn in a new session; with `around`, it bypasses the protocol layer."""
     session_id = await workshop.new_session()
     if around:
         go_around(protocol_of(workshop, session_id))
@@ -56,13 +56,13 @@ async def _turn(workshop: Workshop, steps: int, *, around: bool = False) -> None
 
 
 def protocol_of(workshop: Workshop, session_id: SessionId) -> SessionProtocol:
-    """Return the protocol at work in a session."""
+    """Return the running protocol of a session."""
     core = workshop.service.core
     return core.protocols.get_protocol(core.session(session_id))
 
 
 def go_around(protocol: SessionProtocol) -> None:
-    """Have a turn ask the driver itself, and nobody else: the loop as it was without protocols."""
+    """Make turns call the driver directly, as in a loop without protocols."""
     driver = NativeToolDriver()
 
     def decide(callback: DriverCallback, view: DriverView, *given: object, **named: object) -> CheckedActions:

@@ -1,4 +1,4 @@
-"""The table for people and `results/latest.json` for programs. Neither names the machine or any path of it."""
+"""The table for people and `results/latest.json` for programs. Neither names the machine or its paths."""
 
 import json
 import os
@@ -13,24 +13,24 @@ from session_core import __version__
 
 
 def ratio_text(ratio: float) -> str:
-    """Write a ratio so that it is read at a glance: 52, 1.07 or 1/38."""
+    """Format a ratio: 52, 1.07 or 1/38."""
     if 0 < ratio < 0.2:
         return f"1/{1 / ratio:.0f}"
     return f"{ratio:.0f}" if ratio >= 20 or ratio == int(ratio) else f"{ratio:.2f}"
 
 
 def target_text(result: Result) -> str:
-    """Say what the ratio is held against: `at most 1/15`."""
+    """Format the target of a ratio: `at most 1/15`."""
     return f"{result.comparison} {ratio_text(result.target)}"
 
 
 def attempts_text(result: Result) -> str:
-    """Say truthfully when a result is not that of the first run."""
+    """Describe how many runs a result needed; empty if it was the first."""
     return "" if result.attempts == 1 else f"best of {result.attempts} runs"
 
 
 def table(results: Sequence[Result]) -> str:
-    """Lay the results out for a terminal."""
+    """Format the results as a table for a terminal."""
     rows = [("", "case", "ratio", "target", "what is compared")]
     for result in results:
         title = result.title + (f" ({attempts_text(result)})" if result.attempts > 1 else "")
@@ -44,12 +44,12 @@ def table(results: Sequence[Result]) -> str:
 
 
 def figures(details: Mapping[str, float]) -> str:
-    """Lay out the figures behind a result, one per line."""
+    """Format the figures behind a result, one per line."""
     return "\n".join(f"      {figure:>10,.3f}  {name}" for name, figure in details.items())
 
 
 def misses(results: Sequence[Result]) -> list[str]:
-    """Name each target that was missed."""
+    """Describe each missed target."""
     return [
         f"{result.name}: {result.title} is {ratio_text(result.ratio)}, and should be {target_text(result)}"
         for result in results
@@ -58,7 +58,7 @@ def misses(results: Sequence[Result]) -> list[str]:
 
 
 def machine() -> dict[str, Any]:
-    """Facts that explain absolute times."""
+    """Return facts about the machine that explain absolute times."""
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -71,7 +71,7 @@ def machine() -> dict[str, Any]:
 
 
 def document(results: Sequence[Result], extras: Mapping[str, float]) -> str:
-    """Write everything that was measured as JSON."""
+    """Return all measurements as JSON."""
     content = {
         "machine": machine(),
         "passed": all(result.passed for result in results),

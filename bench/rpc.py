@@ -1,8 +1,8 @@
-"""Requests to another program over pipes: our connection, the obvious one, and no connection at all.
+"""Requests to another program over pipes: our connection, a naive one, and a bare loop.
 
-The other program is `peers/echo.mjs`, run by node, which answers each request with its own params. The obvious
+The other program is `peers/echo.mjs`, run by node, which answers each request with its own params. The naive
 connection takes a lock, sends one line per request, and wakes each caller with an event. The bare loop writes a line
-and reads until the answer is there, with nothing in between.
+and reads until the answer has arrived.
 """
 
 import json
@@ -29,7 +29,7 @@ Ask = Callable[[], Awaitable[object]]
 
 
 def measure_rpc() -> Result:
-    """Compare requests under way side by side with those of the obvious connection."""
+    """Concurrent requests are faster than through the naive connection."""
     return trio.run(_rpc, REQUESTS, ROUNDS)
 
 
@@ -63,7 +63,7 @@ async def _rpc(requests: int, rounds: int) -> Result:
 async def _times(
     ways: Mapping[str, Ask], requests: int, rounds: int, clock: Callable[[], float]
 ) -> Mapping[tuple[str, int], float]:
-    """Return the best time of a request each way, alone and side by side, in µs."""
+    """Return the best time of a request for each connection, alone and concurrently, in µs."""
     cases = [(name, ask, 1) for name, ask in ways.items()]
     cases += [(name, ask, AT_ONCE) for name, ask in ways.items() if name != "bare"]
 

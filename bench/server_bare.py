@@ -1,9 +1,8 @@
-"""The least that hypercorn on trio with starlette can do: `python -m bench.server_bare`, driven by `server_driver`.
+"""A minimal server on hypercorn, trio and starlette: `python -m bench.server_bare`, driven by `server_driver`.
 
-With `reading` it takes WebSockets and reads from them until they end. With `sending` each of them has a channel, and
-whatever is published is put into all of these, as one text that is written out before. It says in a line where it
-listens. Then it reads lines: `load` gives it the text, `publish` has it sent to everybody once. It ends when there are
-no more.
+With `reading` it accepts WebSockets and reads from them until they end. With `sending` each of them has a channel; a
+published text, encoded in advance, is put into all of them. It prints its address in a line. Then it reads lines:
+`load` sets the text, `publish` sends it once to every client. It exits at the end of its input.
 """
 
 import json
@@ -24,7 +23,7 @@ _HELD = 1_024  # messages for a reader that is behind
 
 
 class Hall:
-    """Everybody who is connected."""
+    """All connected clients."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -32,13 +31,13 @@ class Hall:
         self._published = 0
 
     async def read(self, websocket: WebSocket) -> None:
-        """Take in a client, and wait for it to leave."""
+        """Accept a client, and wait until it disconnects."""
         await websocket.accept()
         while (await websocket.receive())["type"] != "websocket.disconnect":
             pass
 
     async def send(self, websocket: WebSocket) -> None:
-        """Send a client what is published, until the server ends: the driver's clients stay as long."""
+        """Send published texts to a client until the server ends; the driver's clients stay that long."""
         await websocket.accept()
         channel, published = trio.open_memory_channel[str](_HELD)
         self._channels.add(channel)
@@ -47,7 +46,7 @@ class Hall:
             await websocket.send_text(text)
 
     def do(self, task: Mapping[str, Any]) -> Mapping[str, object]:
-        """Do one thing; returns what there is to say about it."""
+        """Run one task and return its answer."""
         if task["op"] == "load":
             self._text = task["text"]
         else:
@@ -58,7 +57,7 @@ class Hall:
 
 
 async def _work(hall: Hall) -> None:
-    """Do what the driver asks for, until it asks for nothing more."""
+    """Run the driver's tasks until its input ends."""
     rest = b""
     async with trio.lowlevel.FdStream(os.dup(0)) as orders:
         async for data in orders:
@@ -68,7 +67,7 @@ async def _work(hall: Hall) -> None:
 
 
 async def main(way: str) -> None:
-    """Serve as long as the driver wants it."""
+    """Serve until the driver closes the input."""
     config, hall = Config(), Hall()
     config.bind = ["127.0.0.1:0"]
     config.backlog = 1_024

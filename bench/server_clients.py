@@ -1,7 +1,6 @@
-"""The clients of a server that is measured: bare sockets that speak as little of the contract as they need.
+"""The clients of a measured server: bare sockets that implement only the necessary part of the contract.
 
-What a server sends is not masked, and what a client sends is masked with nothing but zeros, so that neither side's
-measurement holds the unmasking of anything.
+A server's messages are not masked, and a client's are masked with zeros, so no measurement includes unmasking.
 """
 
 import json
@@ -28,7 +27,7 @@ class Client:
     """A connection to a server.
 
     Attributes:
-        place: How far it has got, by whatever the measurement counts.
+        place: How far it has read, in the unit of the measurement.
         messages: How many messages brought events.
     """
 
@@ -37,7 +36,7 @@ class Client:
         self.place = 0
         self.messages = 0
         self._kept = b""
-        self._lines: deque[bytes] = deque()  # read, and not looked at
+        self._lines: deque[bytes] = deque()  # read, but not examined yet
         self._asked = 0
 
     def send(self, message: bytes) -> None:
@@ -49,19 +48,19 @@ class Client:
         raise NotImplementedError
 
     def read(self) -> list[bytes]:
-        """Return the messages that have come whole by now, waiting for bytes if the socket does.
+        """Return the complete messages received so far; waits for bytes if the socket blocks.
 
         Raises:
-            ConnectionError: The server has gone.
+            ConnectionError: The server has closed the connection.
         """
         data = self.socket.recv(_CHUNK)
         if not data:
-            raise ConnectionError("the measured server has closed a connection")
+            raise ConnectionError("the measured server closed a connection")
         found, self._kept = self._cut(self._kept + data)
         return found
 
     def ask(self, method: str, **params: object) -> Any:
-        """Send a request and wait for its result; what comes before that is dropped."""
+        """Send a request and wait for its result; earlier messages are dropped."""
         self._asked += 1
         asked = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
         self.send(json.dumps(asked).encode())
@@ -72,7 +71,7 @@ class Client:
             said = json.loads(message)
         except ValueError:
             raise RuntimeError(
-                f"{len(message)} bytes from the measured server are no JSON: {message[:200]!r}"
+                f"{len(message)} bytes from the measured server are not JSON: {message[:200]!r}"
             ) from None
         if said.get("id") != self._asked:
             return None
@@ -81,15 +80,15 @@ class Client:
         return said["result"]
 
     def follow(self, session: str) -> None:
-        """Follow a session, and wait for its snapshot."""
+        """Follow a session and wait for its snapshot."""
         self.ask("follow", session_id=session)
         self.until(lambda message: b'"resync":"initial"' in message or None)
 
     def until(self, look: Callable[[bytes], Any]) -> Any:
-        """Read until a line is what is looked for; those behind it are looked at the next time.
+        """Read until `look` accepts a line; the lines after it are examined the next time.
 
         Raises:
-            RuntimeError: That takes too long.
+            RuntimeError: It takes too long.
         """
         patience = time.monotonic() + PATIENCE_S
         while time.monotonic() < patience:
@@ -98,11 +97,11 @@ class Client:
                     return found
             for message in self.read():
                 self._lines.extend(message.splitlines())
-        raise RuntimeError(f"the measured server has not answered within {PATIENCE_S:.0f} s")
+        raise RuntimeError(f"the measured server did not answer within {PATIENCE_S:.0f} s")
 
 
 class WebSocketClient(Client):
-    """A client by WebSocket."""
+    """A WebSocket client."""
 
     def __init__(self, connected: socket.socket, url: str, token: str) -> None:
         super().__init__(connected)
@@ -120,7 +119,7 @@ class WebSocketClient(Client):
         while b"\r\n\r\n" not in head:
             piece = connected.recv(_CHUNK)
             if not piece:
-                raise ConnectionError("the measured server has closed a connection")
+                raise ConnectionError("the measured server closed a connection")
             head += piece
         head, _, rest = head.partition(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 101"):
@@ -144,14 +143,14 @@ class WebSocketClient(Client):
             if len(data) < begin + size:
                 break
             if data[at] & 0x0F == 8:
-                raise ConnectionError("the measured server has closed a connection")
+                raise ConnectionError("the measured server closed a connection")
             found.append(data[begin : begin + size])
             at = begin + size
         return found, data[at:]
 
 
 class UnixClient(Client):
-    """A client at the home's own socket."""
+    """A client on the unix socket of the home."""
 
     def send(self, message: bytes) -> None:
         """Send one message."""
@@ -166,12 +165,12 @@ class UnixClient(Client):
 
 
 Welcome = Callable[[Client], object]
-"""What a client does as soon as it is connected: a server does not wait long for its greeting."""
+"""Runs right after connecting, because a server waits only briefly for the greeting."""
 
 
 @contextmanager
 def websockets(program: Program, count: int, welcome: Welcome, *, reads: int | None = None) -> Generator[list[Client]]:
-    """Connect so many clients by WebSocket for the length of the block; `reads` bounds what waits unread."""
+    """Connect `count` WebSocket clients during the block; `reads` bounds their unread data."""
     url, token = program.told["url"], program.told["token"]
     with ExitStack() as stack:
         found: list[Client] = []
@@ -185,7 +184,7 @@ def websockets(program: Program, count: int, welcome: Welcome, *, reads: int | N
 def unix_clients(
     program: Program, count: int, welcome: Welcome, *, reads: int | None = None
 ) -> Generator[list[Client]]:
-    """Connect so many clients at the home's own socket for the length of the block."""
+    """Connect `count` clients on the unix socket of the home during the block."""
     with ExitStack() as stack, short_socket_name(Path(program.told["socket"])) as name:
         found: list[Client] = []
         for _ in range(count):
@@ -197,7 +196,7 @@ def unix_clients(
 
 
 def tcp(url: str, reads: int | None = None) -> socket.socket:
-    """Connect to where a server listens."""
+    """Connect to a server's address."""
     host, port = _host(url).split(":")
     connected = _patient(socket.socket(), reads)
     try:
@@ -220,7 +219,7 @@ def _host(url: str) -> str:
 
 
 def following(*sessions: str) -> Welcome:
-    """Return the greeting of a client that follows these sessions; without any it just says who it is."""
+    """Return the greeting of a client that follows these sessions, if any."""
 
     def greet(client: Client) -> None:
         client.ask("hello", client_id=f"bench-{os.urandom(8).hex()}", name="bench", role="observer")
@@ -238,18 +237,18 @@ def nothing(_: Client) -> None:
 
 
 def seq_of(message: bytes, place: int) -> int:
-    """Return how far a reader is after a message of our server."""
+    """Return the position of a reader after a message of our server."""
     found = _PLACE.findall(message, max(0, len(message) - 400))
     return int(found[-1]) if found else place
 
 
 def count_of(_: bytes, place: int) -> int:
-    """Return how many messages a reader has got after this one."""
+    """Return how many messages a reader has received, including this one."""
     return place + 1
 
 
 class Crowd:
-    """Clients that are read together, whichever has something."""
+    """Clients that are read together, as their data arrives."""
 
     def __init__(self, clients: Sequence[Client], place_after: Callable[[bytes, int], int]) -> None:
         self.clients = clients
@@ -266,20 +265,20 @@ class Crowd:
         self._selector.close()
 
     def read_until(self, place: int, heard: Callable[[bytes], object] = lambda _: None) -> None:
-        """Read until all have got so far; each message is handed to `heard` at once."""
+        """Read until all clients have reached `place`; each message is passed to `heard` at once."""
         self.read_for(lambda: all(client.place >= place for client in self.clients), heard)
 
     def read_for(self, done: Callable[[], bool], heard: Callable[[bytes], object]) -> None:
-        """Read until something is so, which is looked at when all that has come is read.
+        """Read until `done` is true, which is checked whenever all available data is read.
 
         Raises:
-            RuntimeError: That takes too long.
+            RuntimeError: It takes too long.
         """
         patience = time.monotonic() + PATIENCE_S
         while not done():
             ready = self._selector.select(max(0.0, patience - time.monotonic()))
             if not ready:
-                raise RuntimeError(f"clients have not got everything within {PATIENCE_S:.0f} s")
+                raise RuntimeError(f"clients did not receive everything within {PATIENCE_S:.0f} s")
             for key, _ in ready:
                 client: Client = key.data
                 for message in client.read():

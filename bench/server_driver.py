@@ -1,6 +1,6 @@
-"""The programs that are measured, each in a process of its own: started, told what to do, weighed, and ended.
+"""Drives the measured programs, each in its own process: starts them, sends tasks, measures CPU and memory, ends them.
 
-There is no event loop here, so that what the driver itself does is short and always the same.
+There is no event loop here, so the driver's own work is short and constant.
 """
 
 import json
@@ -25,7 +25,7 @@ _END_S = 10.0
 
 
 class Program:
-    """A program at work; made by `running`. `told` is what it said when it was ready."""
+    """A running program; created by `running`. `told` is its first line, sent when it was ready."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:  # noqa: TID251 - see `start`
         self.process = process
@@ -33,58 +33,58 @@ class Program:
         self._kept = b""
 
     def ask(self, **task: object) -> Mapping[str, Any]:
-        """Have it do something and return what it says when that is done."""
+        """Send a task and wait for its answer."""
         self.tell(**task)
         return self.hear()
 
     def tell(self, **task: object) -> None:
-        """Have it do something; what it says when that is done is to be heard later."""
+        """Send a task; read its answer later with `hear`."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(task).encode() + b"\n")
         self.process.stdin.flush()
 
     def hear(self) -> Mapping[str, Any]:
-        """Wait for the next thing that it says.
+        """Wait for its next answer.
 
         Raises:
-            RuntimeError: It has ended instead, or says nothing.
+            RuntimeError: It has ended, or sends nothing in time.
         """
         said: Mapping[str, Any] = json.loads(self.next_line())
         return said
 
     def next_line(self) -> bytes:
-        """Wait for the next line that it says, whatever it is."""
+        """Wait for the next line of its output."""
         assert self.process.stdout is not None
         descriptor, until = self.process.stdout.fileno(), time.monotonic() + PATIENCE_S
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
         while b"\n" not in self._kept:
             if not waiting.poll(max(0.0, until - time.monotonic()) * 1000):
-                raise RuntimeError(f"the measured program has said nothing for {PATIENCE_S:.0f} s")
+                raise RuntimeError(f"the measured program sent nothing for {PATIENCE_S:.0f} s")
             piece = os.read(descriptor, 65_536)
             if not piece:
-                raise RuntimeError("the measured program has ended early; what it said is above")
+                raise RuntimeError("the measured program ended early; its output is above")
             self._kept += piece
         line, _, self._kept = self._kept.partition(b"\n")
         return line
 
     @property
     def cpu_s(self) -> float:
-        """What all its threads have used of the processor so far, to the nanosecond (see `clock_getcpuclockid`)."""
+        """The CPU time of all its threads so far, to the nanosecond (see `clock_getcpuclockid`)."""
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
     @property
     def memory_kib(self) -> float:
-        """What it alone holds of the machine's memory; what the system keeps for its sockets is not in this."""
+        """Its private memory, without the kernel's socket buffers."""
         rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="ascii")
         sizes = {line.split(":")[0]: line.split()[1] for line in rollup.splitlines()[1:]}
         return float(sizes["Private_Clean"]) + float(sizes["Private_Dirty"])
 
     def end(self) -> None:
-        """End it by giving it nothing more to do, or by force."""
+        """End it by closing its input, or by force."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with suppress(BrokenPipeError):  # it has ended before
+        with suppress(BrokenPipeError):  # it has already ended
             self.process.stdin.close()
         self.process.stdout.close()
         try:
@@ -96,7 +96,7 @@ class Program:
 
 @contextmanager
 def running(*command: str) -> Generator[Program]:
-    """Run a program of Python, given as its arguments, for the length of the block; it is there when that begins."""
+    """Run a Python program, given by its arguments, during the block; it is ready when the block starts."""
     program = start(*command)
     try:
         program.told = program.hear()
@@ -106,7 +106,7 @@ def running(*command: str) -> Generator[Program]:
 
 
 def start(*command: str, stderr: int | None = None) -> Program:
-    """Start a program of Python; whoever does has to end it. What it complains of is shown, or goes to `stderr`."""
+    """Start a Python program; the caller must end it. Its error output is shown, or goes to `stderr`."""
     check_there_is_proc()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SESSION_CORE_")}
     process = subprocess.Popen(  # noqa: TID251 - there is no event loop here that it could block
@@ -121,9 +121,9 @@ def start(*command: str, stderr: int | None = None) -> Program:
 
 
 def check_there_is_proc() -> None:
-    """Raise `NotMeasured` where the memory of another process cannot be read."""
+    """Raise `NotMeasured` if the memory of another process cannot be read."""
     if not Path("/proc/self/smaps_rollup").exists():
-        raise NotMeasured("this system does not tell how much memory a process alone holds")
+        raise NotMeasured("this system does not report the private memory of a process")
 
 
 def check_there_is(*modules: str) -> None:
@@ -134,7 +134,7 @@ def check_there_is(*modules: str) -> None:
 
 
 def make_room_for(descriptors: int) -> None:
-    """Let this process, and those that it starts, have so many files open at once.
+    """Raise the limit of open files for this process and its children.
 
     Raises:
         NotMeasured: The system does not allow it.
@@ -142,15 +142,15 @@ def make_room_for(descriptors: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < descriptors:
         if hard != resource.RLIM_INFINITY and hard < descriptors:
-            raise NotMeasured(f"{descriptors} files have to be open at once, and the system allows {hard}")
+            raise NotMeasured(f"{descriptors} open files are needed, but the system allows {hard}")
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
 
 
 def idle(seconds: float) -> None:
-    """Do nothing for a while."""
+    """Sleep."""
     select.select([], [], [], seconds)
 
 
 def p99(samples: Sequence[float]) -> float:
-    """Return what all but one in a hundred are below."""
+    """Return the 99th percentile."""
     return sorted(samples)[max(0, -(-len(samples) * 99 // 100) - 1)]

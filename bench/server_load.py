@@ -1,4 +1,4 @@
-"""Many clients of one server: what idle ones cost, and what it costs to send all of them the same."""
+"""Many clients of one server: the cost of idle clients, and of sending the same events to all of them."""
 
 import math
 import time
@@ -23,23 +23,23 @@ from bench.server_driver import Program, check_there_is, idle, make_room_for, ru
 from bench.store_material import scratch_directory
 
 IDLE = 1_000
-IDLE_S = 16.0  # a little more than the time between two heartbeats, so that each client hears one
-WARM = 8  # clients that come before, so that what all clients share is there
+IDLE_S = 16.0  # a little more than the heartbeat interval, so each client receives one
+WARM = 8  # clients connected first, so shared data exists before measuring
 STREAMING = 100
 BURST = 64
 BURSTS = 20
 ROUNDS = 5
 IDLE_CLIENT = 2.5
-"""Hypercorn alone only waits; ours has a feed, heartbeats and a way for requests in both directions beside that."""
+"""Hypercorn alone only waits; our server also has a feed, heartbeats and requests in both directions."""
 FAN_OUT = 4.6
-"""What hypercorn on trio took of uvicorn's, with nothing of ours, when the choice between the two was made."""
+"""The ratio of bare hypercorn on trio to uvicorn, when the choice between the two was made."""
 WAYS = {"ours": "ours by WebSocket", "unix": "ours by unix socket", "bare": "hypercorn alone", "uvicorn": "uvicorn"}
 KINDS = {"words": "words of one answer", "tools": "lines of two tools in turns"}
 
 
 @contextmanager
 def serving() -> Generator[Program]:
-    """Run our server on a new home for the length of the block."""
+    """Run our server on a new home during the block."""
     with scratch_directory() as home, running("-m", "bench.server_process", str(home)) as program:
         yield program
 
@@ -48,7 +48,7 @@ def serving() -> Generator[Program]:
 
 
 def measure_idle_clients() -> Result:
-    """An idle client costs not much more memory than hypercorn alone takes for it."""
+    """An idle client needs not much more memory than with hypercorn alone."""
     check_there_is("hypercorn", "starlette")
     make_room_for(4 * IDLE)
     return _idle_clients(IDLE, IDLE_S)
@@ -56,7 +56,7 @@ def measure_idle_clients() -> Result:
 
 @attrs.frozen
 class _Weight:
-    """What some clients cost a server: KiB in all, and seconds of CPU while nothing happened."""
+    """The cost of clients: KiB in total, and seconds of CPU while idle."""
 
     kib: float
     cpu_s: float
@@ -85,7 +85,7 @@ def _idle_clients(count: int, seconds: float) -> Result:
 
 
 def _weigh(programs: Mapping[str, Program], before: Mapping[str, float], seconds: float) -> dict[str, _Weight]:
-    """Do nothing for a while; returns what each program used in that time, and holds after it."""
+    """Wait; return the CPU time of each program during the wait, and its memory afterwards."""
     spent = {name: program.cpu_s for name, program in programs.items()}
     idle(seconds)
     return {
@@ -115,7 +115,7 @@ def _idle_result(weights: Mapping[str, _Weight], count: int, seconds: float) -> 
 
 
 def measure_fan_out() -> Result:
-    """An event costs not much more processor time for each of its readers than a plain app on uvicorn spends."""
+    """Delivering an event to a reader costs not much more CPU than in a plain app on uvicorn."""
     check_there_is("uvicorn", "starlette", "wsproto")
     make_room_for(8 * STREAMING)
     return _fan_out(STREAMING, BURSTS, ROUNDS)
@@ -123,17 +123,17 @@ def measure_fan_out() -> Result:
 
 @attrs.frozen
 class _Way:
-    """A server with its readers, ready to be measured."""
+    """A server and its readers, ready to be measured."""
 
     program: Program
     crowd: Crowd
     task: Mapping[str, object]
 
     def take(self, bursts: int) -> tuple[float, float, float]:
-        """Send so many bursts, each when everybody has the last one.
+        """Send bursts; each one starts when all readers have the previous one.
 
         Returns:
-            Seconds by the clock, seconds of the server's CPU, and messages that all readers together got.
+            Seconds of wall-clock time, seconds of the server's CPU, and messages received by all readers together.
         """
         messages = sum(client.messages for client in self.crowd.clients)
         with collector_off():
@@ -177,7 +177,7 @@ def _our_way(program: Program, kind: str, connect: Connect, readers: int) -> Gen
 
 @contextmanager
 def _others_way(module: str, message: bytes, readers: int) -> Generator[_Way]:
-    """Have a plain app on another server send the very message that ours sends for a burst."""
+    """Let a plain app on another server send exactly the message that ours sends for a burst."""
 
     def until_it_is_known(client: Client) -> None:
         client.until(lambda said: said == b"ready" or None)
@@ -192,7 +192,7 @@ def _others_way(module: str, message: bytes, readers: int) -> Generator[_Way]:
 
 
 def _one_message(way: _Way) -> bytes:
-    """Have a burst sent, and return what a reader got of it."""
+    """Send a burst and return the message that a reader received."""
     heard: list[bytes] = []
     way.crowd.read_until(way.program.ask(**way.task)["seq"], heard.append)
     return heard[0]

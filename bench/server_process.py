@@ -1,9 +1,9 @@
-"""The server that is measured: `python -m bench.server_process HOME`, started and told what to do by `server_driver`.
+"""The measured server: `python -m bench.server_process HOME`, driven by `server_driver`.
 
-It serves a real home at both doors and says in a line of JSON where. Then each line that it reads names what to do
-(`op`): `open` a session whose model is in the middle of its answer, `publish` events in it within one tick, `fill` it
-with long ones, or keep `pace`, which is one event at a time. Each is answered with a line when it is done, and the
-program ends when there are no more.
+It serves a real home on the unix socket and over HTTP, and prints both addresses in a line of JSON. Each line it reads
+names a task (`op`): `open` a session in the middle of an answer, `publish` events in it within one tick, `fill` it with
+long events, or `pace` single events at a fixed interval. It answers each task with a line when it is done, and exits at
+the end of its input.
 """
 
 import json
@@ -33,13 +33,13 @@ CALLS = (CallId("call_of_one_tool"), CallId("call_of_another"))
 
 
 class Publisher:
-    """Publishes in sessions of a service as their turns would."""
+    """Publishes events in sessions, as their turns would."""
 
     def __init__(self, service: sc.SessionService) -> None:
         self._core = service.core
 
     async def do(self, task: Mapping[str, Any]) -> Mapping[str, object]:
-        """Do one thing; returns what there is to say about it."""
+        """Run one task and return its answer."""
         match task["op"]:
             case "open":
                 return {"session": self._open()}
@@ -54,7 +54,7 @@ class Publisher:
                 for _ in range(task["events"]):
                     session.record(ev.PartDelta(message_id=ANSWER, text=text))
                     await trio.lowlevel.checkpoint()
-                await session.wait_until_durable()  # writing it down is not what is measured next
+                await session.wait_until_durable()  # the next measurement must not include these writes
             case "pace":
                 session = self._core.sessions[SessionId(task["session"])]
                 await self._keep_pace(session, task["events"], task["every_s"])
@@ -70,7 +70,7 @@ class Publisher:
         return session.state.session_id
 
     async def _keep_pace(self, session: Session, events: int, every_s: float) -> None:
-        """Publish words that say when, which all processes of a machine read off the same clock."""
+        """Publish words that contain the time, from a clock that all processes of a machine share."""
         due = trio.current_time()
         for _ in range(events):
             due += every_s
@@ -79,14 +79,14 @@ class Publisher:
 
 
 _MAKERS: Mapping[str, Callable[[int], ev.Event]] = {
-    # Words of one answer, which are merged for a reader who gets many at once, and what two tools say in turns.
+    # Words of one answer, which are merged for a reader that gets many at once, or output of two tools in turns.
     "words": lambda _: DELTA,
     "tools": lambda number: ev.ToolOutputDelta(call_id=CALLS[number % 2], text="a line"),
 }
 
 
 async def main(home: Path) -> None:
-    """Serve a home, and do what is asked for."""
+    """Serve a home and run the driver's tasks."""
     config = sc.ServiceConfig(store=sc.SqliteStore(home), cwd="/", tools=())
     async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
         server = Server(service, ServerSettings(home=str(home)))
@@ -95,9 +95,9 @@ async def main(home: Path) -> None:
             token = await trio.to_thread.run_sync(ensure_token, home)
             say({"url": door.url, "socket": str(socket), "token": token})
             await _work(Publisher(service))
-            server.end(sc.wire.Goodbye(reason="all is measured"))
+            server.end(sc.wire.Goodbye(reason="the measurement is over"))
             await server.say_goodbye()
-        nursery.cancel_scope.cancel(reason="all is measured")
+        nursery.cancel_scope.cancel(reason="the measurement is over")
 
 
 async def _work(publisher: Publisher) -> None:
@@ -105,12 +105,12 @@ async def _work(publisher: Publisher) -> None:
     async with trio.lowlevel.FdStream(os.dup(0)) as orders:
         async for data in orders:
             for line in lines.feed(bytes(data)):
-                assert isinstance(line, bytes), "an order is short"
+                assert isinstance(line, bytes), "a task is one short line"
                 say(await publisher.do(json.loads(line)))
 
 
 def say(what: Mapping[str, object]) -> None:
-    """Tell the driver something, in a line."""
+    """Send the driver one line."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 

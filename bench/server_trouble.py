@@ -1,4 +1,4 @@
-"""Clients that have stopped reading: what they do to those who read, and to the end of the server."""
+"""Clients that stop reading: their effect on other clients, and on the shutdown of the server."""
 
 import os
 import re
@@ -22,12 +22,12 @@ from frontends.shared.socket_path import socket_path_of_home
 
 READERS = 20
 TICKS = 200
-EVERY_S = 0.01  # what twenty readers get in this time leaves a server idle for most of it
+EVERY_S = 0.01  # with twenty readers, the server is idle for most of this time
 ROUNDS = 7
 STALLED_READS = 4_096
-"""What the system keeps for a client that does not read; the least that it does keep is more."""
+"""The receive buffer of a client that does not read; the system's minimum is larger."""
 FILL_CHARS = 100_000
-FILL_EVENTS = 80  # more than all buffers between the two take together
+FILL_EVENTS = 80  # more than all buffers between server and client hold
 SETTLE_S = 0.3
 STALLED = 20
 MANY_STALLED = 1_000
@@ -44,14 +44,14 @@ _SERVE = "from frontends.entry import main; raise SystemExit(main())"
 
 
 def measure_stalled_neighbour() -> Result:
-    """A client that stops reading does not make the others wait."""
+    """A client that stops reading does not delay the others."""
     check_there_is("hypercorn", "starlette")
     return _stalled_neighbour(READERS, TICKS, ROUNDS)
 
 
 @attrs.frozen
 class _Latencies:
-    """What the readers of a server waited in some rounds, in seconds; the two kinds of round went in turns."""
+    """The latencies of the readers, in seconds per round; the two kinds of round alternated."""
 
     alone: Sequence[Sequence[float]]
     beside: Sequence[Sequence[float]]
@@ -63,7 +63,7 @@ def _stalled_neighbour(readers: int, ticks: int, rounds: int) -> Result:
     with serving() as program:
         session = program.ask(op="open")["session"]
         with websockets(program, readers, following(session)) as clients, Crowd(clients, seq_of) as crowd:
-            _keep_pace(program, crowd, session, ticks)  # the first round finds nothing in the caches
+            _keep_pace(program, crowd, session, ticks)  # the first round warms the caches
             for _ in range(rounds):
                 alone.append(_keep_pace(program, crowd, session, ticks))
                 with _stalled_client(program, session, crowd):
@@ -73,7 +73,7 @@ def _stalled_neighbour(readers: int, ticks: int, rounds: int) -> Result:
 
 @contextmanager
 def _stalled_client(program: Program, session: str, crowd: Crowd) -> Generator[None]:
-    """Have one more client, whose connection is full of something else that it has not read."""
+    """Add a client whose connection is full of unread data of another session."""
     other = program.ask(op="open")["session"]
     with websockets(program, 1, following(session, other), reads=STALLED_READS):
         program.ask(op="fill", session=other, chars=FILL_CHARS, events=FILL_EVENTS)
@@ -82,7 +82,7 @@ def _stalled_client(program: Program, session: str, crowd: Crowd) -> Generator[N
 
 
 def _keep_pace(program: Program, crowd: Crowd, session: str, ticks: int) -> list[float]:
-    """Have an event published every few milliseconds; returns how long each took to each of the readers."""
+    """Publish an event every few milliseconds; return the latency of each event at each reader."""
     waited: list[float] = []
 
     def heard(message: bytes) -> None:
@@ -121,7 +121,7 @@ def _neighbour_result(found: _Latencies, readers: int) -> Result:
 
 
 def measure_shutdown() -> Result:
-    """The service ends soon, whatever its clients do or leave undone."""
+    """The service shuts down quickly, whatever its clients do."""
     check_there_is("hypercorn", "starlette")
     make_room_for(4 * MANY_STALLED)
     some = [_shut_down(STALLED, STALLED) for _ in range(SHUTDOWNS)]
@@ -130,7 +130,7 @@ def measure_shutdown() -> Result:
 
 @contextmanager
 def _serving_a_home() -> Generator[Program]:
-    """Run the very program that users run, for the length of the block."""
+    """Run the real program during the block."""
     with scratch_directory() as home:
         command = ("serve", "--foreground", "--http", "0", "--home", str(home))
         program = start("-c", _SERVE, *command, stderr=subprocess.STDOUT)
@@ -149,7 +149,7 @@ def _serving_a_home() -> Generator[Program]:
 
 
 def _shut_down(by_websocket: int, others: int) -> float:
-    """Stall so many clients of each kind, end the service, and return the seconds that it took."""
+    """Stall clients of each kind, end the service, and return how many seconds that took."""
     with _serving_a_home() as program, ExitStack() as stack:
         (controller,) = stack.enter_context(unix_clients(program, 1, nothing))
         controller.ask("hello", client_id="bench-controller", name="bench")
@@ -162,11 +162,11 @@ def _shut_down(by_websocket: int, others: int) -> float:
         sockets += [stack.enter_context(_event_reader(program, session)) for _ in range(others)]
         for number in range(MESSAGES):
             _append(controller, session, number)
-        idle(0.5)  # lets the server fill whatever there is to be filled
+        idle(0.5)  # lets the server fill all buffers
         seconds = _end(program)
         for waiting in sockets:
             if _left(waiting) >= MESSAGES * MESSAGE_CHARS:
-                raise RuntimeError("a client that reads nothing was sent everything all the same: nothing is measured")
+                raise RuntimeError("a client that reads nothing still received everything, so nothing was measured")
     return seconds
 
 
@@ -182,7 +182,7 @@ def _append(client: Client, session: str, number: int) -> None:
 
 @contextmanager
 def _event_reader(program: Program, session: str) -> Generator[socket.socket]:
-    """Follow a session by server-sent events, and read no more than their first bytes."""
+    """Follow a session by server-sent events, and read only the first bytes."""
     lines = [
         f"GET /v1/sessions/{session}/events HTTP/1.1",
         f"Host: {program.told['url'].partition('://')[2]}",
@@ -196,7 +196,7 @@ def _event_reader(program: Program, session: str) -> Generator[socket.socket]:
 
 
 def _end(program: Program) -> float:
-    """Tell a program to end, and return how long it took."""
+    """Terminate a program and return how long it took to exit."""
     process = os.pidfd_open(program.process.pid)
     try:
         ended = select.poll()
@@ -204,23 +204,23 @@ def _end(program: Program) -> float:
         began = time.perf_counter()
         program.process.send_signal(signal.SIGTERM)
         if not ended.poll(PATIENCE_S * 1000):
-            raise RuntimeError(f"the service has not ended within {PATIENCE_S:.0f} s")
+            raise RuntimeError(f"the service did not exit within {PATIENCE_S:.0f} s")
         seconds = time.perf_counter() - began
     finally:
         os.close(process)
     if program.process.wait() != 0:
-        raise RuntimeError(f"the service has ended with exit code {program.process.returncode}")
+        raise RuntimeError(f"the service exited with code {program.process.returncode}")
     return seconds
 
 
 def _left(connected: socket.socket) -> int:
-    """Count what the system still holds for a client."""
+    """Return how many bytes the system still holds for a client."""
     count = 0
     try:
         while piece := connected.recv(1024 * 1024):
             count += len(piece)
     except ConnectionError:
-        pass  # cut off, as it did not read
+        pass  # the server closed it, because it did not read
     return count
 
 

@@ -1,4 +1,4 @@
-"""How long a minimal extension takes from its start to the answer of its handshake, beside processes that do less.
+"""The time from the start of a minimal extension to its handshake, compared with simpler processes.
 
 Four programs in turns: an extension with the Python SDK, a bare Python process that answers one line, another one that
 loads trio first, and a bare Node peer. All are started the same way, get the same line, and end when their input does.
@@ -20,7 +20,7 @@ from bench.store_material import scratch_directory
 
 ROUNDS: Final = 15
 MOST: Final = 2.0
-"""Most of what a start takes is loading trio; the SDK may add as much again."""
+"""Most of a start is loading trio; the SDK may add as much again."""
 
 _HELLO: Final = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol_version":1,'
@@ -47,7 +47,7 @@ _BARE_NODE: Final = f"process.stdin.on('data', () => console.log({_ANSWER!r}))\n
 
 
 def measure_spawn() -> Result:
-    """Compare the start of a Python extension with that of a Python process that loads trio and nothing else."""
+    """A Python extension takes at most twice as long to start as a Python process that only loads trio."""
     node = shutil.which("node")
     if node is None:
         raise NotMeasured("node is not installed")
@@ -71,7 +71,7 @@ def measure_spawn() -> Result:
 
 
 def programs_in(folder: Path, node: str) -> Mapping[str, Sequence[str]]:
-    """Write the programs, and return how to start them."""
+    """Write the programs and return their command lines."""
     trio_first = f"import trio\n{_BARE_PYTHON}"
     files = {"sdk.py": _WITH_SDK, "bare.py": _BARE_PYTHON, "with_trio.py": trio_first, "bare.mjs": _BARE_NODE}
     for name, text in files.items():
@@ -85,7 +85,7 @@ def programs_in(folder: Path, node: str) -> Mapping[str, Sequence[str]]:
 
 
 async def measure_starts(programs: Mapping[str, Sequence[str]], rounds: int) -> Mapping[str, float]:
-    """Start each program in turns; returns the least seconds until each has answered."""
+    """Start the programs in turns; return the shortest time until the answer of each, in seconds."""
     best = dict.fromkeys(programs, math.inf)
     for _ in range(rounds):
         for name, argv in programs.items():
@@ -105,7 +105,7 @@ async def _start(argv: Sequence[str]) -> float:
             while not answer.endswith(b"\n"):
                 piece = await process.stdout.receive_some()
                 if not piece:
-                    raise RuntimeError(f"{argv[-1]} has ended without an answer")
+                    raise RuntimeError(f"{argv[-1]} ended without an answer")
                 answer += piece
             took = time.perf_counter() - began
         await process.wait()

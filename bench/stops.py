@@ -1,7 +1,7 @@
-"""How many ticks of the scheduler pass until a stop has arrived, while two hundred other sessions are busy.
+"""How many ticks of the scheduler a stop takes while two hundred other sessions are busy.
 
-A tick is one round of trio's loop, in which every task that can run does so once. How long one takes depends on how
-much there is to do, so ticks are what a stop can be held to on any machine. Ticks are counted from the step in which
+A tick is one round of trio's loop, in which every task that can run does so once. Its length depends on the
+load, so only ticks give a target that holds on any machine. Ticks are counted from the step in which
 `request_stop` is called to the step in which the model stream gets `Cancelled`, and to that in which the turn's end is
 recorded.
 """
@@ -41,7 +41,7 @@ class TickCounter(trio.abc.Instrument):
 
 @attrs.frozen
 class Moment:
-    """When something happened, by both clocks."""
+    """A point in time, in ticks and on the wall clock."""
 
     tick: int
     seconds: float
@@ -55,16 +55,16 @@ class Stopwatch:
         self._seen: dict[Happening, Moment] = {}
 
     def start(self) -> Moment:
-        """Forget the last stop; returns the moment that is now."""
+        """Forget the last stop and return the current moment."""
         self._seen.clear()
         return self._now()
 
     def note(self, happening: Happening) -> None:
-        """Note that something happens now."""
+        """Record that something happens now."""
         self._seen[happening] = self._now()
 
     def seen(self, happening: Happening) -> Moment:
-        """When it happened; a KeyError means that it did not."""
+        """Return when it happened; raises `KeyError` if it did not."""
         return self._seen[happening]
 
     def _now(self) -> Moment:
@@ -81,7 +81,7 @@ class WatchedModel:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncGenerator[ProviderEvent, None]]:
-        """Answer without end, or wait without end after the first word."""
+        """Stream an endless answer, or hang after the first word."""
         async with aclosing(self._answer()) as answer:
             yield answer
 
@@ -104,7 +104,7 @@ class BusyModel:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncGenerator[ProviderEvent, None]]:
-        """Answer without end."""
+        """Stream an endless answer."""
         async with aclosing(self._answer()) as answer:
             yield answer
 
@@ -139,7 +139,7 @@ class Trial:
 
 
 def measure_stop() -> Result:
-    """A stop arrives within two ticks, whatever the model is doing and however busy the others are."""
+    """A stop takes at most two ticks, whatever the model does and however busy other sessions are."""
     return trio.run(_stop)
 
 

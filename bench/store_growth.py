@@ -1,4 +1,4 @@
-"""What does not grow: the cost of a step in a long session, and the memory of sessions that nobody uses."""
+"""Costs that must stay constant: a step in a long session, and the memory of idle sessions."""
 
 import gc
 import math
@@ -26,16 +26,16 @@ from session_core.vocabulary.messages import TextPart
 
 STEPS = 2_000
 COMPARED = 100  # steps, at the beginning and at the end
-TURN = 50  # steps of a turn; sessions take turns, so that a busy neighbour hits both
+TURN = 50  # steps of a turn; sessions alternate, so a busy neighbour affects both
 STEP_ROUNDS = 3
 
 
 KNOWN = {"m": ModelInfo(name="m", provider="measured", api_id="m", context_tokens=10_000_000)}
-"""A model of which the context is known, as of most: its requests are fitted to that. So large, nothing is cut."""
+"""A model with a known context size, as most have: its requests are fitted to it. It is large enough to cut nothing."""
 
 
 def measure_steps() -> Result:
-    """The two thousandth step of a session costs what its first ones cost."""
+    """The two thousandth step of a session costs as much as the first."""
     return trio.run(_steps, STEPS, STEP_ROUNDS)
 
 
@@ -65,7 +65,7 @@ async def _steps(steps: int, rounds: int) -> Result:
 
 
 async def _first_and_last(old: Workshop, new: Workshop, steps: int, rounds: int) -> tuple[Spent, Spent]:
-    """Return the least that the first steps of a session took, and the last ones of a session of so many."""
+    """Return the shortest times of the first steps of a session, and of the last steps of a long one."""
     first: list[Spent] = []
     last: list[Spent] = []
     long = await old.new_session()
@@ -84,22 +84,22 @@ async def _first_and_last(old: Workshop, new: Workshop, steps: int, rounds: int)
 # --- memory of idle sessions ------------------------------------------------------------------------------------------
 
 SESSIONS = 1_000
-WARM_UP = 20  # let caches fill before anything is weighed
-SHARED_EVENTS = 64  # what the stream keeps for readers of all sessions should not weigh anything here
+WARM_UP = 20  # fills caches before memory is measured
+SHARED_EVENTS = 64  # keeps the shared event buffer out of the measurement
 
 Meter = Callable[[], float]
 
 
 @attrs.frozen(kw_only=True)
 class Weight:
-    """Bytes that a session takes while it is in memory, and after it has left."""
+    """Bytes per session while it is in memory, and after it was unloaded."""
 
     resident: float
     away: float
 
 
 def measure_memory() -> Result:
-    """A session that nobody uses takes hardly any memory."""
+    """An idle session needs hardly any memory."""
     traced = _traced(SESSIONS)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:  # in this one, freed memory is reused
         process = fresh.submit(_weigh, resident_set, SESSIONS).result()
@@ -127,7 +127,7 @@ def _traced(sessions: int) -> Weight:
 
 
 def resident_set() -> float:
-    """Return how much memory this process has, in bytes; not a number where the system does not tell in this way."""
+    """Return the resident memory of this process in bytes; NaN if the system does not report it."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     except OSError:
@@ -155,7 +155,7 @@ async def _weigh_sessions(meter: Meter, sessions: int, clock: trio.testing.MockC
 
 
 async def _play(core: ServiceCore, sessions: int) -> None:
-    """Make sessions with a turn each, and wait until they are durable."""
+    """Create sessions with one turn each, and wait until they are durable."""
     for _ in range(sessions):
         session = add_session(core)
         for event in Conversation().turn((TextPart(text="Look at this."),), [OUTPUT]):

@@ -1,4 +1,4 @@
-"""Homes, turns and long sessions to measure the store with."""
+"""Homes, turns and long sessions for measurements of the store."""
 
 import random
 import tempfile
@@ -21,7 +21,7 @@ from session_core.vocabulary.messages import ImagePart, Message, TextPart, ToolC
 from session_core.vocabulary.sessions import Settings
 
 SCRATCH = Path(__file__).parent.parent / "build"
-"""Beside the code and not where temporary files go: those are often kept in memory, where nothing has to be durable."""
+"""Next to the code, because temporary folders are often in memory, where durability costs nothing."""
 
 PIECE = "twenty characters.. "
 PIECES = 40
@@ -30,7 +30,7 @@ LINE = '    if found is None or found.size < {}:  # looked at "{}" before'
 
 @contextmanager
 def scratch_directory() -> Generator[Path]:
-    """Give an empty directory on a real disk for the length of the block."""
+    """Create an empty directory on a real disk for the block."""
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=SCRATCH) as name:
         yield Path(name)
@@ -40,7 +40,7 @@ def scratch_directory() -> Generator[Path]:
 async def open_core(
     store: SessionStore, *, now: Callable[[], int] = now_ms, stream_capacity: int = limits.STREAM_CAPACITY
 ) -> AsyncGenerator[ServiceCore]:
-    """Run the inside of a service on a store, its pumps included: `Session.record` does all it does in a service."""
+    """Run the core of a service on a store, with its pumps, so `Session.record` works as in a service."""
     async with store.open() as opened, trio.open_nursery() as nursery:
         config = ServiceConfig(store=store, cwd="/", now=now, stream_capacity=stream_capacity)
         core = ServiceCore(config, nursery)
@@ -66,7 +66,7 @@ def add_session(
 
 
 class Conversation:
-    """Makes the events of one turn after another, as the agent records them, all but those that follow from others.
+    """Makes the events of successive turns as the agent records them, except for derived ones.
 
     `Session.record` adds the changes of activity, and `Session.close_work` the end of the turn.
     """
@@ -75,9 +75,9 @@ class Conversation:
         self._head: MessageId | None = None
 
     def turn(self, parts: tuple[UserPart, ...], outputs: Sequence[str], *, pieces: int = PIECES) -> list[ev.Event]:
-        """Make a turn: what the user says, a tool call for each of `outputs`, and an answer.
+        """Make a turn: a user message, a tool call for each of `outputs`, and an answer.
 
-        Each answer of the model is a text that comes in so many pieces.
+        Each answer of the model is a text in `pieces` pieces.
         """
         turn_id = TurnId(new_id("turn"))
         asked = self._message("user", parts, turn_id)
@@ -163,6 +163,6 @@ def _book(rng: random.Random) -> str:
 
 
 def _page(rng: random.Random, book: str) -> str:
-    """Cut a text out of a long one; its own first line keeps it from being stored once with others."""
+    """Cut a text out of a long one; its unique first line makes it a separate blob."""
     start, length = rng.randrange(len(book) // 2), rng.randint(*OUTPUT_CHARS)
     return f"page {rng.randbytes(8).hex()}\n{book[start : start + length]}"

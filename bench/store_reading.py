@@ -1,4 +1,4 @@
-"""Coming back: opening one very long session, and listing very many, beside what the file system itself can do."""
+"""Opening one very long session, and listing very many, compared with the file system itself."""
 
 import os
 import time
@@ -26,7 +26,7 @@ OPEN_ROUNDS = 5
 
 
 def measure_reopen() -> Result:
-    """A session of a hundred megabytes is ready for the next message long before all of it could be read."""
+    """A session of a hundred megabytes is ready for a message much sooner than all of it could be read."""
     return trio.run(_reopen, TURNS, OPEN_ROUNDS)
 
 
@@ -70,7 +70,7 @@ async def _reopen(turns: int, rounds: int) -> Result:
 
 
 def read_file(file: Path) -> int:
-    """Read a file from beginning to end, as `cat` does; returns its length."""
+    """Read a file from beginning to end, as `cat` does, and return its length."""
     length = 0
     with file.open("rb", buffering=0) as data:
         while chunk := data.read(CHUNK):
@@ -79,7 +79,7 @@ def read_file(file: Path) -> int:
 
 
 async def _open_and_send(home: Path, session_id: SessionId) -> tuple[int, int]:
-    """Go on with a session after a restart; returns how many messages the state holds and how many there are."""
+    """Continue a session after a restart; return how many messages the state holds, and how many there are."""
     config = ServiceConfig(store=SqliteStore(home), models={"m": ScriptedProvider(Hang())}, cwd="/")
     async with open_session_service(config) as service:
         snapshot = await service.load_session(session_id)
@@ -101,7 +101,7 @@ LIST_ROUNDS = 7
 
 
 def measure_listing() -> Result:
-    """The list of ten thousand sessions comes about as quickly as that of ten thousand files."""
+    """Listing ten thousand sessions takes about as long as listing ten thousand files."""
     return trio.run(_listing, SESSIONS, LIST_ROUNDS)
 
 

@@ -1,6 +1,6 @@
-"""What the terminal is compared with: the least that Textual itself can show, a text and a place to type.
+"""The baseline for the terminal: a minimal Textual app with a text and an input.
 
-It is started as `session-core` is, by `-c`, and imported by nobody else: Textual is heavy.
+It is started with `-c`, as `session-core` is, and not imported elsewhere, because Textual is heavy.
 """
 
 from textual.app import App, ComposeResult
@@ -15,11 +15,11 @@ class BareApp(App[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """Put the screen together."""
+        """Compose the screen."""
         yield Static(self._text)
         yield Input()
 
 
 def main(text: str) -> None:
-    """Show it, until somebody ends the process."""
+    """Show it until the process is ended."""
     BareApp(text).run()

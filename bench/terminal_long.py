@@ -1,4 +1,4 @@
-"""A terminal and very long conversations: what it holds of them in memory, and how soon the end of one is seen."""
+"""The terminal with very long conversations: its memory, and the time until the end of one is shown."""
 
 import math
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ FEW = 10
 MEMORY_ROUNDS = 3
 OPEN_ROUNDS = 5
 MEMORY = 1.3
-"""A terminal holds what the service's snapshot has of a session, the newest messages, and what it has drawn."""
+"""A terminal holds the newest messages of a session, from its snapshot, and the rendered screen."""
 OPENING = 2.0
-"""Of a long session the service sends more than of a short one, but no more than its window of newest messages."""
+"""The service sends more of a long session than of a short one, but at most its window of newest messages."""
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def measure_terminal_memory() -> Result:
-    """A terminal holds little more for a very long session than for a short one, however it came to be long."""
+    """A terminal needs little more memory for a very long session than for a short one, even if it watched it grow."""
     check_there_is("textual")
     return _memory(MESSAGES, FEW, MEMORY_ROUNDS)
 
 
 def _memory(many: int, few: int, rounds: int) -> Result:
-    """Take the least of some rounds; the larger one of the two ways to see a long session counts."""
+    """Take the best of some rounds; of a long session opened late and one watched from its start, the larger counts."""
     kib = {"short": math.inf, "long": math.inf, "grown": math.inf}
     with scratch_directory() as home, serving(home) as service:
         sessions = {name: _talk(service, name, count) for name, count in (("short", few), ("long", many))}
@@ -55,7 +55,7 @@ def _memory(many: int, few: int, rounds: int) -> Result:
 
 
 def _grown(service: Program, home: Path, name: str, few: int, many: int) -> float:
-    """Have a session become long while a terminal shows it; returns what that holds afterwards."""
+    """Let a session grow while a terminal shows it; return the terminal's memory afterwards."""
     session = _talk(service, name, few)
     with viewing(home, session, name) as window:
         service.tell(op="talk", session=session, name=f"{name}, now long,", messages=many - few)
@@ -78,15 +78,15 @@ def _mb(kib: float) -> float:
 
 
 def measure_terminal_opening() -> Result:
-    """The end of a very long session is seen about as soon as that of a short one."""
+    """The end of a very long session is shown about as soon as that of a short one."""
     check_there_is("textual")
     return _opening(MESSAGES, FEW, OPEN_ROUNDS)
 
 
 def _opening(many: int, few: int, rounds: int) -> Result:
-    """Choose sessions twice: the first time, the service has not looked at them since it began, and reads its store.
+    """Choose each session twice: the first time, the service must read it from its store.
 
-    A session is chosen before them, so that neither has to pay for what is done only once.
+    Another session is chosen before, so neither measurement includes one-time work.
     """
     first, again = ({"short": math.inf, "long": math.inf} for _ in range(2))
     with scratch_directory() as home:
@@ -118,12 +118,12 @@ def _opening(many: int, few: int, rounds: int) -> Result:
 
 
 _KEYS: Mapping[str, bytes] = {"long": b"\x1b[49;3u", "short": b"\x1b[50;3u", "first": b"\x1b[51;3u"}
-"""Alt+1 to Alt+3, as terminals send them that can tell all keys apart; the newest session stands first."""
+"""Alt+1 to Alt+3 in the extended keyboard protocol; the newest session is first."""
 _NEW = b"\x1b[110;3u"
 
 
 def _choose(window: Window, name: str) -> float:
-    """Choose a session by its key while none is viewed; returns the seconds until its end is on the screen."""
+    """Choose a session by its key while none is shown; return the seconds until its end is on the screen."""
     window.press(_NEW)
     window.look_on(SETTLE_S)
     pressed = window.press(_KEYS[name])

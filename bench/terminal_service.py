@@ -1,9 +1,9 @@
 """The service behind a measured terminal: `python -m bench.terminal_service HOME`, driven as `server_process` is.
 
-It is the service of its home for whoever looks for one, so that a terminal is started as people start it. Each line
-that it reads names what to do (`op`): `open` a session whose model is in the middle of its answer, `stream` such
-answers at a steady pace, side by side, or `talk`, which is many short turns in one session. Each is answered with a
-line when it is done, and the program ends when there are no more.
+Terminals find it as the service of its home, so they are started as people start them. Each line it reads names a task
+(`op`): `open` a session in the middle of an answer, `stream` such answers concurrently at a steady pace, or `talk`,
+which is many short turns in one session. It answers each task with a line when it is done, and exits at the end of its
+input.
 """
 
 import json
@@ -29,22 +29,22 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import TextPart
 
 STAMPED_EVERY = 5
-"""One word of so many says when it was said, which all processes of a machine read off the same clock."""
+"""Every so many words, one contains the time, from a clock that all processes of a machine share."""
 PARAGRAPH = 60
 WORDS = ("the", "terminal", "draws", "`these`", "few", "words", "again", "and", "again,", "as", "**they**", "come")
 _TURNS_AT_ONCE = 20
-"""Turns after which those who watch are let read; what these are is far less than their buffers hold."""
+"""Turns between two pauses in which readers catch up; far fewer than their buffers hold."""
 
 
 class Speaker:
-    """Has sessions say much, as their turns would: at a steady pace, or as fast as it goes."""
+    """Publishes much text in sessions, as their turns would: at a steady pace, or as fast as possible."""
 
     def __init__(self, service: sc.SessionService) -> None:
         self._core = service.core
         self._conversations: dict[SessionId, Conversation] = {}
 
     async def do(self, task: Mapping[str, Any]) -> Mapping[str, object]:
-        """Do one thing; returns what there is to say about it."""
+        """Run one task and return its answer."""
         match task["op"]:
             case "open":
                 return {"session": self._open(task["name"])}
@@ -64,7 +64,7 @@ class Speaker:
         return session.state.session_id
 
     async def _stream(self, sessions: Sequence[str], per_second: float, seconds: float) -> float:
-        """Have these sessions stream words, not all in the same moment; returns how many seconds it took."""
+        """Stream words in these sessions, slightly staggered; return how many seconds it took."""
         every_s = 1 / per_second
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
@@ -81,7 +81,7 @@ class Speaker:
             session.record(ev.PartDelta(message_id=ANSWER, text=_word(number)))
 
     async def _talk(self, known: str | None, name: str, messages: int) -> SessionId:
-        """Have so many messages said in a session, a new one if none is known; the last one asked is `last_words`."""
+        """Add messages to a session, or to a new one if `known` is None; the last question is `last_words`."""
         session = add_session(self._core, name=name) if known is None else self._core.sessions[SessionId(known)]
         session_id = session.state.session_id
         conversation = self._conversations.setdefault(session_id, Conversation())
@@ -98,7 +98,7 @@ class Speaker:
 
 
 def last_words(name: str) -> str:
-    """What is said at the end of a session with this name, and nowhere else."""
+    """Return the last text of a session with this name, which occurs nowhere else."""
     return f"This is the end of the {name} one."
 
 
@@ -109,7 +109,7 @@ def _word(number: int) -> str:
 
 
 async def main(home: Path) -> None:
-    """Be the service of a home, and do what is asked for."""
+    """Run the service of a home and the driver's tasks."""
     lock = sc.setup.HomeLock.acquire(prepare_run_folder(home))
     try:
         config = sc.ServiceConfig(store=sc.SqliteStore(home), cwd="/", tools=())
@@ -118,9 +118,9 @@ async def main(home: Path) -> None:
             await nursery.start(serve_unix, server, socket_path_of_home(home))
             _say({"serving": str(home)})
             await _work(Speaker(service))
-            server.end(sc.wire.Goodbye(reason="all is measured"))
+            server.end(sc.wire.Goodbye(reason="the measurement is over"))
             await server.say_goodbye()
-            nursery.cancel_scope.cancel(reason="all is measured")
+            nursery.cancel_scope.cancel(reason="the measurement is over")
     finally:
         lock.release()
 
@@ -130,7 +130,7 @@ async def _work(speaker: Speaker) -> None:
     async with trio.lowlevel.FdStream(os.dup(0)) as orders:
         async for data in orders:
             for line in lines.feed(bytes(data)):
-                assert isinstance(line, bytes), "an order is short"
+                assert isinstance(line, bytes), "a task is one short line"
                 _say(await speaker.do(json.loads(line)))
 
 

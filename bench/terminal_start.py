@@ -1,7 +1,7 @@
-"""How long it takes from `session-core` to something to see, beside the least that Textual itself can show.
+"""The time from starting `session-core` to its first screen, compared with a minimal Textual app.
 
-Each round begins where a new user begins: an empty home, and no service. The terminal starts one in the background
-while its first picture is drawn, so that whatever that costs is part of what is measured.
+Each round starts like that of a new user: an empty home, and no service. The terminal starts one in the background
+while it draws its first picture, so the measurement includes that.
 """
 
 import math
@@ -24,7 +24,7 @@ from frontends.daemon.runtime_paths import service_process
 
 ROUNDS = 7
 FIRST_PICTURE = 2.5
-"""Textual and Python are two fifths of a start; our screen, and what it has to know of the service, are the rest."""
+"""Textual and Python are two fifths of a start; our screen and the queries to the service are the rest."""
 
 COMPOSER = "─" * 40
 HINT = "Type what you want and press Enter."
@@ -36,20 +36,20 @@ _STARTING_S = 5.0
 
 
 def measure_terminal_start() -> Result:
-    """The terminal is there about as soon as Textual allows."""
+    """The terminal starts about as fast as Textual allows."""
     check_there_is("textual")
     return _terminal_start(ROUNDS)
 
 
 @attrs.define
 class _Least:
-    """The least seconds until something was drawn, by the clock and of CPU."""
+    """The shortest time until something was drawn, in seconds of wall-clock time and of CPU."""
 
     wall: float = math.inf
     cpu: float = math.inf
 
     def note(self, window: Window, when: float) -> None:
-        """Note that a window has shown something just now."""
+        """Record that a window has just shown something."""
         self.wall = min(self.wall, when - window.began)
         self.cpu = min(self.cpu, window.cpu_s)
 
@@ -87,7 +87,7 @@ def _terminal_start(rounds: int) -> Result:
 
 @contextmanager
 def terminal_and_service(home: Path) -> Generator[Window]:
-    """Open a terminal that has to start its service; neither is there after the block."""
+    """Open a terminal that must start its service; both have ended after the block."""
     with opened(home, "-c", SESSION_CORE) as window:
         try:
             yield window
@@ -97,8 +97,10 @@ def terminal_and_service(home: Path) -> Generator[Window]:
 
 
 def end_service(home: Path) -> None:
-    """End the service that a terminal has started for a home, and see it gone."""
-    give_up_at = time.monotonic() + _STARTING_S  # a terminal that had to leave early leaves one that still starts
+    """End the service that a terminal started for a home, and wait until it is gone."""
+    give_up_at = (
+        time.monotonic() + _STARTING_S
+    )  # a terminal that ended early may leave a service that is still starting
     while (holder := service_process(home)) is None and time.monotonic() < give_up_at:
         idle(0.02)
     if holder is not None:
@@ -109,7 +111,7 @@ async def _end_service(home: Path, pid: int) -> None:
     process = os.pidfd_open(pid)
     try:
         with trio.fail_after(PATIENCE_S):
-            await find_service(home)  # it can be asked as soon as it lets somebody in
+            await find_service(home)  # it answers once it accepts connections
             async with open_talk(home, name="bench") as talk:
                 await talk.shut_down(force=True)
             await trio.lowlevel.wait_readable(process)

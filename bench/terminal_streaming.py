@@ -1,4 +1,4 @@
-"""A terminal while sessions stream: what those cost that nobody looks at, how often it draws, how soon words show."""
+"""The terminal while sessions stream: the cost of background sessions, its frame rate, and the delay of words."""
 
 import re
 import statistics
@@ -19,13 +19,13 @@ SESSIONS = 5
 PER_SECOND = 100
 SECONDS = 5.0
 ROUNDS = 3
-SETTLE_S = 0.7  # what it draws and reads only once is over by then
+SETTLE_S = 0.7  # by then, one-time drawing and reading is done
 BACKGROUND = 1.5
-"""Four sessions that nobody looks at may cost half of what the one costs that somebody does."""
+"""Four background sessions may cost half as much as the one that is shown."""
 MOST_PICTURES = 31
-"""Thirty is what the terminal promises; the cursor that blinks may add one."""
+"""The terminal promises thirty; the blinking cursor may add one."""
 LEAST_PICTURES = 10
-"""With fewer, words come in jerks."""
+"""With fewer, the text stutters."""
 
 _STAMP = re.compile(rb"at(\d{8,});")
 _TORN = 64
@@ -33,14 +33,14 @@ _TORN = 64
 
 @contextmanager
 def serving(home: Path) -> Generator[Program]:
-    """Run the service behind a measured terminal, for the length of the block."""
+    """Run the service of a measured terminal during the block."""
     with running("-m", "bench.terminal_service", str(home)) as program:
         yield program
 
 
 @contextmanager
 def viewing(home: Path, session: str, name: str) -> Generator[Window]:
-    """Have a terminal for the length of the block; it shows the end of this session when that begins."""
+    """Run a terminal during the block; it shows the end of this session when the block starts."""
     with opened(home, "-c", SESSION_CORE, "terminal", "--session", session) as window:
         window.until_shown(last_words(name))
         window.look_on(SETTLE_S)
@@ -49,13 +49,13 @@ def viewing(home: Path, session: str, name: str) -> Generator[Window]:
 
 @attrs.frozen
 class Watched:
-    """What a terminal did while sessions streamed.
+    """Measurements of a terminal while sessions streamed.
 
     Attributes:
         cpu: Seconds of CPU for each second.
         pictures: How many it drew in each second.
         ms_per_picture: Milliseconds of CPU for each of them.
-        waited: Seconds from word to picture, of those words of the viewed session that said when they were said.
+        waited: Seconds from word to picture, for the words of the shown session that contain the time.
         idle_cpu: Seconds of CPU for each second before anything streamed.
     """
 
@@ -67,10 +67,10 @@ class Watched:
 
 
 def watch(streaming: int, of: int, seconds: float) -> Watched:
-    """Have some of so many sessions stream, the first of which a terminal views; the others are at work, and silent.
+    """Stream in the first `streaming` of `of` sessions; a terminal shows the first one, the others work silently.
 
     Raises:
-        RuntimeError: Nothing of it is drawn.
+        RuntimeError: The terminal draws none of it.
     """
     with scratch_directory() as home, serving(home) as service:
         sessions = [service.ask(op="open", name=f"watched-{number}")["session"] for number in range(of)]
@@ -81,7 +81,7 @@ def watch(streaming: int, of: int, seconds: float) -> Watched:
             cpu, pictures, took = _weigh(window, seconds, waited.look)
             service.hear()
     if not (waited.seconds and pictures):
-        raise RuntimeError("the terminal has shown nothing of what was said")
+        raise RuntimeError("the terminal has shown none of the words")
     return Watched(
         cpu=cpu / took,
         pictures=pictures / took,
@@ -92,14 +92,14 @@ def watch(streaming: int, of: int, seconds: float) -> Watched:
 
 
 def _weigh(window: Window, seconds: float, look: Heard = lambda _: None) -> tuple[float, int, float]:
-    """Look on for a while; returns seconds of CPU, pictures, and how many seconds it really was."""
+    """Observe a window for a while; return seconds of CPU, pictures, and the actual duration in seconds."""
     cpu, pictures, began = window.cpu_s, window.pictures, time.monotonic()
     window.look_on(seconds, look)
     return window.cpu_s - cpu, window.pictures - pictures, time.monotonic() - began
 
 
 class _Waited:
-    """Finds the words that say when they were said, the first time that each is drawn."""
+    """Finds the words that contain the time, when each is drawn for the first time."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -107,7 +107,7 @@ class _Waited:
         self._torn = b""
 
     def look(self, drawn: bytes) -> None:
-        """Look through something that was drawn just now."""
+        """Search new output for such words."""
         now = time.monotonic_ns()
         text = self._torn + drawn
         self._torn = text[-_TORN:]
@@ -121,7 +121,7 @@ class _Waited:
 
 
 def measure_terminal_background() -> Result:
-    """Sessions that stream in the background cost a terminal little."""
+    """Sessions that stream in the background cost the terminal little."""
     check_there_is("textual")
     return _background(SESSIONS, SECONDS, ROUNDS)
 
@@ -152,13 +152,13 @@ def _background(sessions: int, seconds: float, rounds: int) -> Result:
 
 
 def measure_terminal_pictures() -> Result:
-    """A terminal draws as often as is good to look at, and no more often, however much happens."""
+    """The terminal draws often enough for smooth text, and not more often, however much happens."""
     check_there_is("textual")
     return _pictures_result([watch(SESSIONS, SESSIONS, SECONDS) for _ in range(ROUNDS)])
 
 
 def _pictures_result(found: Sequence[Watched]) -> Result:
-    """There may be neither too many in any round, nor too few in the usual one."""
+    """Report the worse ratio: the most pictures in a round to the maximum, or the minimum to the median round."""
     most, usual = max(each.pictures for each in found), statistics.median(each.pictures for each in found)
     waited = [each.waited for each in found]
     return Result(

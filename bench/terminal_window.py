@@ -1,7 +1,7 @@
-"""A window: a real pseudo terminal with a program in it, whose pictures are read, counted and timed as they come.
+"""A window: a pseudo terminal with a program in it, whose pictures are read, counted and timed.
 
-It answers the one question that Textual asks a terminal about drawing: yes, it can hold a picture back until it is
-whole. From then on each picture stands between two marks, and counting them counts what a person could have seen.
+When Textual asks, it confirms that it supports synchronized output. From then on each picture is enclosed in two
+marks, so counting the marks counts the pictures a person would see.
 """
 
 import os
@@ -21,7 +21,7 @@ from bench.server_driver import PATIENCE_S, ROOT, Program, check_there_is_proc
 
 COLUMNS, ROWS = 110, 36
 SESSION_CORE: Final = "from frontends.entry import main; raise SystemExit(main())"
-"""What the installed `session-core` does, without the need to be installed."""
+"""The installed `session-core` command, without installing it."""
 
 _ASKED: Final = b"\x1b[?2026$p"
 _ANSWER: Final = b"\x1b[?2026;2$y"
@@ -35,11 +35,11 @@ Heard = Callable[[bytes], object]
 
 
 class Window:
-    """A window that is open; made by `opened`.
+    """An open window; created by `opened`.
 
     Attributes:
         began: When its program was started, by `time.perf_counter`.
-        pictures: How many it has drawn since it knows that they can be told apart.
+        pictures: How many it has drawn since synchronized output was confirmed.
     """
 
     def __init__(self, process: "subprocess.Popen[bytes]", descriptor: int, began: float) -> None:  # noqa: TID251
@@ -48,38 +48,38 @@ class Window:
         self.pictures = 0
         self._weighed = Program(process)
         self._descriptor = descriptor
-        self._drawn = b""  # what nobody has looked for yet
+        self._drawn = b""  # output that no search has consumed yet
         self._torn = b""
         self._closed = False
 
     @property
     def cpu_s(self) -> float:
-        """What its program has used of the processor so far."""
+        """The CPU time of its program so far."""
         return self._weighed.cpu_s
 
     @property
     def memory_kib(self) -> float:
-        """What its program alone holds of the machine's memory."""
+        """The private memory of its program."""
         return self._weighed.memory_kib
 
     def press(self, keys: bytes) -> float:
-        """Press keys, given as a terminal sends them; returns when, by `time.perf_counter`."""
+        """Send the bytes of pressed keys; return the time, by `time.perf_counter`."""
         os.write(self._descriptor, keys)
         return time.perf_counter()
 
     def until_shown(self, text: str) -> float:
-        """Wait until this text is drawn, in one piece; returns when it was, by `time.perf_counter`.
+        """Wait until this text is drawn in one piece; return the time, by `time.perf_counter`.
 
-        What was drawn before it is not looked at again.
+        Output before the text is not searched again.
 
         Raises:
-            RuntimeError: The program has ended instead, or the text does not come.
+            RuntimeError: The program has ended, or the text does not appear in time.
         """
         (when,) = self.until_all_shown(text)
         return when
 
     def until_all_shown(self, *texts: str) -> list[float]:
-        """The same for some texts, in whatever order they come; returns when each was drawn for the first time."""
+        """Wait for several texts in any order; return when each was first drawn."""
         found: dict[str, float] = {}
         give_up_at, now = time.monotonic() + PATIENCE_S, time.perf_counter()
         searched = end = 0
@@ -94,27 +94,27 @@ class Window:
                 return [found[text] for text in texts]
             if time.monotonic() > give_up_at:
                 missing = ", ".join(repr(text) for text in texts if text not in found)
-                raise RuntimeError(f"{missing} is not drawn; the last of what is: {self._drawn[-_SHOWN_BYTES:]!r}")
+                raise RuntimeError(f"{missing} was not drawn; the last output is: {self._drawn[-_SHOWN_BYTES:]!r}")
             searched = len(self._drawn)
             self._drawn += self._read(give_up_at)
             now = time.perf_counter()
 
     def look_on(self, seconds: float, heard: Heard = lambda _: None) -> None:
-        """Look on for so long; whatever is drawn is handed on as it comes, and not kept."""
+        """Observe for some seconds; output is passed to `heard` as it comes, and not kept."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             heard(self._read(until))
         self._drawn = b""
 
     def end(self) -> None:
-        """Ask the program to end, and see it gone, by force if need be; once it is, nothing is done."""
+        """Ask the program to end, and kill it if it does not; does nothing if it has already ended."""
         if self._closed:
             return
         self._closed = True
         self.process.send_signal(signal.SIGTERM)
         give_up_at = time.monotonic() + _END_S
         while self.process.poll() is None and time.monotonic() < give_up_at:
-            try:  # it draws for the last time, and nobody may keep it from that
+            try:  # it draws one last time, and must not block on a full terminal
                 self._read(time.monotonic() + 0.05)
             except RuntimeError:
                 break
@@ -126,15 +126,15 @@ class Window:
         os.close(self._descriptor)
 
     def _read(self, until: float) -> bytes:
-        """Return what is drawn next, or nothing if that takes too long."""
+        """Return the next output, or nothing if that takes too long."""
         waiting = select.poll()
         waiting.register(self._descriptor, select.POLLIN)
         if not waiting.poll(max(0.0, until - time.monotonic()) * 1000):
             return b""
         try:
             piece = os.read(self._descriptor, _AT_ONCE)
-        except OSError:  # how Linux says that nobody has this terminal open any more
-            raise RuntimeError(f"the program in the window has ended early: {self._drawn[-_SHOWN_BYTES:]!r}") from None
+        except OSError:  # Linux reports this way that the other end is closed
+            raise RuntimeError(f"the program in the window ended early: {self._drawn[-_SHOWN_BYTES:]!r}") from None
         with_torn = self._torn + piece
         if _ASKED in with_torn:
             os.write(self._descriptor, _ANSWER)
@@ -146,7 +146,7 @@ class Window:
 
 @contextmanager
 def opened(home: Path, *command: str) -> Generator[Window]:
-    """Run a program of Python, given as its arguments, in a window; it is gone at the end of the block."""
+    """Run a Python program, given by its arguments, in a window; it has ended after the block."""
     check_there_is_proc()
     ours, its = pty.openpty()
     termios.tcsetwinsize(its, (ROWS, COLUMNS))
@@ -171,7 +171,7 @@ def opened(home: Path, *command: str) -> Generator[Window]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a program in a window knows: a terminal with all colours, this home, and nobody's keys."""
+    """Return the environment of a program in a window: a full-colour terminal, this home, and no keys."""
     return {
         "SESSION_CORE_HOME": str(home),
         "SESSION_CORE_MODEL": "demo",

@@ -20,7 +20,7 @@ from session_core.wire import codec
 
 
 def measure_snapshot() -> Result:
-    """A snapshot of a very long session costs what a snapshot of a short one costs."""
+    """A snapshot of a very long session costs as much as one of a short session."""
     few, many = session_with_messages(10), session_with_messages(100_000)
     begun, long = session_with_deltas(10), session_with_deltas(100_000)
     messages = list(many.state.messages)
@@ -97,7 +97,7 @@ async def _read(subscription: Subscription, audience: Audience) -> None:
 
 @contextmanager
 def counted_encodings() -> Generator[Callable[[], int]]:
-    """Count how often the codec really encodes something within the block."""
+    """Count how often the codec encodes something during the block."""
     count, original = 0, codec.encode
 
     def counting(value: object) -> bytes:

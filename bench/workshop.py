@@ -1,4 +1,4 @@
-"""A service whose sessions work on command: a model that says something and calls a tool, so many times in a row."""
+"""A service whose sessions work on command: its model writes a text and calls a tool, for a given number of steps."""
 
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -29,9 +29,9 @@ PIECES = 5  # of the text of an answer
 
 
 class StepModel:
-    """A model that says something and calls a tool until a session's steps are used up, and then only says something.
+    """A model that writes a text and calls a tool until a session's steps are used up, and then only writes a text.
 
-    Sessions are told apart by the name of their conversation.
+    It distinguishes sessions by the name of their conversation.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class StepModel:
 
 @attrs.frozen
 class Spent:
-    """What something took, in seconds: by the clock, and of the processor in all threads."""
+    """Time spent, in seconds: wall-clock time, and CPU time of all threads."""
 
     wall: float = 0
     cpu: float = 0
@@ -77,7 +77,7 @@ def least(spent: Sequence[Spent]) -> Spent:
 
 @attrs.frozen
 class Workshop:
-    """A service whose sessions can be told to work for so many steps."""
+    """A service whose sessions work for a given number of steps."""
 
     service: SessionService
     model: StepModel
@@ -87,14 +87,14 @@ class Workshop:
         return (await self.service.create_session()).session_id
 
     async def work(self, session_id: SessionId, steps: int) -> Spent:
-        """Let a session work for one turn."""
+        """Run one turn of a session and return its time."""
         with collector_off():
             wall, cpu = time.perf_counter(), time.process_time()
             await self.turn(session_id, steps)
             return Spent(time.perf_counter() - wall, time.process_time() - cpu)
 
     async def turn(self, session_id: SessionId, steps: int) -> None:
-        """Play one turn, without a look at the clock."""
+        """Run one turn without measuring it."""
         self.model.steps_left[session_id] = steps
         sent = await self.service.send_user_message(session_id, "Go on.")
         await self.service.wait_for_turn(session_id, sent.turn_id)
@@ -102,7 +102,7 @@ class Workshop:
 
 @asynccontextmanager
 async def open_workshop(store: SessionStore, infos: Mapping[str, ModelInfo] | None = None) -> AsyncGenerator[Workshop]:
-    """Run a service on a store; its one model is called `m`, and its tool only reads, so nobody is asked."""
+    """Run a service on a store; its one model is called `m`, and its tool only reads, so it needs no approval."""
     model, tool = StepModel(), ScriptedTool("look", run=OUTPUT)
     config = ServiceConfig(models={"m": model}, tools=(tool,), store=store, cwd="/", model_infos=infos or {})
     async with open_session_service(config) as service:

@@ -1,6 +1,6 @@
 """An agent inside your own program: a tool, hooks and an answer as JSON: `python examples/agent_with_hooks.py`.
 
-The model here is a script, so that it runs offline; with `sc.setup.open_setup` the models of your configuration answer.
+The model is a script, so this runs offline; `sc.setup.open_setup` uses the models of your configuration instead.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -14,27 +14,27 @@ SCHEMA = sc.JsonObject({"type": "object", "required": ["celsius"], "properties":
 
 
 class Thermometer:
-    """A tool that only reads, so nobody is asked."""
+    """A tool that only reads, so it needs no approval."""
 
     spec = sc.ToolSpec(name="measure", description="Measure a room.", parameters=sc.JsonObject({"type": "object"}))
     effects: frozenset[sc.Effect] = frozenset({"read"})
 
     async def run(self, arguments: sc.JsonObject, context: sc.ToolContext) -> sc.ToolOutput:
-        """Measure, and show on the way what happens; cancelling the turn ends it here."""
+        """Measure and report progress; a stop cancels it at its checkpoint."""
         await trio.lowlevel.checkpoint()
         context.report(f"looking at the {arguments.get('room')}\n")
         return sc.ToolOutput(text="21")
 
 
 class HouseRules:
-    """Hooks see what passes their place, and let it through, changed or not, or block it."""
+    """Hooks see tool calls and results; they pass them on, change them, or block them."""
 
     def handles(self, hook: str) -> bool:
-        """Name the places; all others cost nothing."""
+        """Return whether a hook is handled; other hooks cost nothing."""
         return hook in {"tool_call", "tool_result"}
 
     async def run(self, hook: str, session_id: sc.SessionId, value: sc.JsonObject) -> sc.JsonObject | sc.Blocked:
-        """Keep the model out of one room, and have a look at every result."""
+        """Block calls for one room, and print every call and result."""
         await trio.lowlevel.checkpoint()
         print(f"{hook}: {sc.wire.encode(value.get('arguments')).decode()}")
         if hook == "tool_call" and "bedroom" in str(value.get("arguments")):
@@ -43,7 +43,7 @@ class HouseRules:
 
 
 class Scripted:
-    """A model that measures two rooms and then says what it has found."""
+    """A model that measures two rooms and then reports the result."""
 
     @asynccontextmanager
     async def stream(self, request: sc.ModelRequest) -> AsyncIterator[AsyncIterator[sc.ProviderEvent]]:
@@ -63,7 +63,7 @@ class Scripted:
 
 
 async def main() -> None:
-    """Ask once, for JSON of a given shape."""
+    """Ask one question, with an answer as JSON of a given shape."""
     config = sc.ServiceConfig(
         models={"scripted": Scripted()}, tools=(Thermometer(),), hooks=HouseRules(), store=sc.MemoryStore()
     )

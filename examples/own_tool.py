@@ -1,6 +1,6 @@
 """A tool and a model of your own, and an approval that a program answers: `python examples/own_tool.py`.
 
-The tool writes, so the default permission mode asks a person first; here a small policy stands in for the person.
+The tool writes, so the default permission mode asks a person first; here a small policy answers instead.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,7 +12,7 @@ import session_core as sc
 
 
 class SaveNote:
-    """A tool has a description for the model, its effects on the world, and `run`."""
+    """A tool has a description for the model, its effects, and `run`."""
 
     spec = sc.ToolSpec(name="save_note", description="Save a note.", parameters=sc.JsonObject({"type": "object"}))
     effects: frozenset[sc.Effect] = frozenset({"write"})
@@ -30,7 +30,7 @@ class SaveNote:
 
 
 class NoteTaker:
-    """A model that saves whatever it is told, and then says what came of it."""
+    """A model that saves every message as a note, and then reports the result."""
 
     @asynccontextmanager
     async def stream(self, request: sc.ModelRequest) -> AsyncIterator[AsyncIterator[sc.ProviderEvent]]:
@@ -50,7 +50,7 @@ class NoteTaker:
 
 
 async def answer_approvals(policy: sc.AttachedClient, session_id: sc.SessionId, feed: sc.Feed) -> None:
-    """Stand in for the person: everything may be noted but passwords."""
+    """Answer approvals in place of a person: allow every note except passwords."""
     async for item in feed:
         asked: tuple[sc.Approval, ...] = item.approvals if isinstance(item, sc.SessionSnapshot) else ()
         if isinstance(item, sc.SessionEvent) and isinstance(item.event, sc.events.ApprovalRequested):

@@ -1,9 +1,8 @@
-"""Going away and coming back: a cursor resumes without a gap, and too long an absence ends in one fresh snapshot.
+"""Resume a feed: a recent cursor resumes without a gap, and after a long absence there is one new snapshot.
 
     python examples/resume_after_lag.py
 
-This is what a frontend does after a lost connection. The stream is made very short here, so that falling behind is
-quick.
+A frontend does this after a lost connection. The stream is very short here, so a reader falls behind quickly.
 """
 
 import trio
@@ -12,7 +11,7 @@ import session_core as sc
 
 
 async def read_until_rest(feed: sc.Feed, state: sc.SessionSnapshot | None) -> sc.SessionSnapshot:
-    """Fold everything that comes into the state, until the session is at rest."""
+    """Fold all events into the state until the session is at rest."""
     while True:
         for item in await feed.receive_batch():
             if isinstance(item, sc.SessionSnapshot):
@@ -30,7 +29,7 @@ async def ask(service: sc.SessionService, session_id: sc.SessionId, text: str) -
 
 
 async def main() -> None:
-    """Leave twice, for a short and for a long time."""
+    """Disconnect twice, for a short and for a long time."""
     demo = sc.DemoProvider(pace_ms=0)
     config = sc.ServiceConfig(models={"demo": demo}, session_stream_capacity=64, store=sc.MemoryStore())
     async with sc.open_session_service(config) as service:
@@ -52,7 +51,7 @@ async def main() -> None:
             state = await read_until_rest(feed, state)
             print(f"long absence: {feed.resyncs} snapshot, because the cursor was: {feed.last_resync}")
 
-            # The same without going away: a reader that does not read while 300 words go by.
+            # The same without disconnecting: a reader that pauses while 300 words are published.
             await ask(service, session_id, "count to 300")
             state = await read_until_rest(feed, state)
             print(f"slow reader:  {feed.resyncs - 1} more, because: {feed.last_resync}")

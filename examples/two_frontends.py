@@ -1,7 +1,7 @@
 """Two frontends show one session while another is stopped in the background: `python examples/two_frontends.py`.
 
 One frontend reads all the time. The other one stalls, misses events, and is given a new snapshot when it reads again.
-In the end both show the same, and it is what the service itself says. The model is a small class of our own.
+In the end both show the same state as the service. The model is a small class in this file.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -11,14 +11,14 @@ import trio
 
 import session_core as sc
 
-KEPT = 32  # events that are kept for the readers of one session: very few, so that falling behind is quick
+KEPT = 32  # events kept for readers of one session: very few, so a reader falls behind quickly
 HALF = 200  # words in half an answer: far more than that
 
 
 class Reciter:
-    """A model that says one word after the other; any class with such a `stream` is an `sc.Provider`.
+    """A model that streams words; any class with such a `stream` method is an `sc.Provider`.
 
-    In the middle of its answer it says that it is `halfway`, and waits until somebody opens the `gate`.
+    In the middle of its answer it sets `halfway`, and waits until the `gate` is opened.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Reciter:
 
     @asynccontextmanager
     async def stream(self, request: sc.ModelRequest) -> AsyncIterator[AsyncIterator[sc.ProviderEvent]]:
-        """Answer one request; a stop cancels whatever the answer is waiting for."""
+        """Answer one request; a stop cancels it at any checkpoint."""
         async with aclosing(self._answer()) as answer:
             yield answer
 
@@ -36,17 +36,17 @@ class Reciter:
             if number == HALF:
                 self.halfway.set()
                 await self.gate.wait()
-            await trio.lowlevel.checkpoint()  # everybody else gets a chance to run between two words
+            await trio.lowlevel.checkpoint()  # lets other tasks run between two words
             yield sc.TextChunk(text=f"word{number} ")
         yield sc.ModelFinished()
 
 
 class Frontend:
-    """Shows one session: whatever its feed brings is folded into a state."""
+    """Shows one session: it folds its feed into a state."""
 
     def __init__(self) -> None:
         self.state: sc.SessionSnapshot | None = None
-        self.resyncs: list[sc.Resync] = []  # one for each snapshot: why it was given
+        self.resyncs: list[sc.Resync] = []  # the reason of each snapshot
         self.may_read = trio.Event()  # until this is set, it stalls after its first snapshot
         self.has_read = trio.Event()
 
@@ -71,7 +71,7 @@ class Frontend:
 
 
 async def stop_one(service: sc.SessionService, background: sc.SessionId, foreground: sc.SessionId) -> None:
-    """Stop the background session in the middle of its answer, and see that nothing else happens."""
+    """Stop the background session in the middle of its answer, and check that nothing else happens."""
     running, before = await service.load_session(background), await service.load_session(foreground)
     assert running.turn is not None
     assert running.activity.name == before.activity.name == "streaming"
@@ -83,7 +83,7 @@ async def stop_one(service: sc.SessionService, background: sc.SessionId, foregro
     assert len(kept.text.split()) == HALF
     print(f"background: {outcome.result}; the {HALF} words it had said are kept")
 
-    # A session numbers its own events (`sseq`), so the same number means that nothing has happened in it.
+    # A session numbers its own events (`sseq`), so an equal number means that nothing happened in it.
     after = await service.load_session(foreground)
     assert (after.sseq, after.activity) == (before.sseq, before.activity)
     print(f"foreground: still {after.activity.name}, the stop has not touched it")
@@ -112,7 +112,7 @@ async def main() -> None:
                 print(f"slow frontend: missed {slow.resyncs[1].missed} events and was given a second snapshot")
 
                 await stop_one(service, background, foreground)
-                near.gate.set()  # the other gate stays shut: it was the stop that ended the wait behind it
+                near.gate.set()  # the other gate stays closed: the stop ended that wait
 
         assert len(steady.resyncs) == 1
         print("steady frontend: has needed no snapshot but its first")
@@ -120,7 +120,7 @@ async def main() -> None:
         assert fresh.activity.name == "idle"
         assert len(fresh.transcript[-1].text.split()) == 2 * HALF
         print(f"foreground: idle again, after {2 * HALF} words")
-        assert steady.state == slow.state == fresh  # in every field; in the cursor because nothing came afterwards
+        assert steady.state == slow.state == fresh  # in every field, even the cursor, because nothing came afterwards
         print("both frontends and a fresh snapshot say the same")
 
 

@@ -2,7 +2,7 @@
 
     python examples/watch_and_stop.py
 
-Shows that a stop reaches exactly one session, keeps the half-finished answer, and says truthfully what it did.
+Shows that a stop reaches exactly one session, keeps the half-finished answer, and reports what it did.
 """
 
 import trio
@@ -26,7 +26,7 @@ async def watch(feed: sc.Feed) -> None:
 
 
 async def stop_when_it_speaks(service: sc.SessionService, session_id: sc.SessionId) -> None:
-    """Wait for the first words of a session and stop it then."""
+    """Wait for the first words of a session, then stop it."""
     async with service.follow(session_id) as feed:
         async for item in feed:
             if isinstance(item, sc.SessionEvent) and isinstance(item.event, sc.events.PartDelta):

@@ -50,7 +50,7 @@ def parser() -> Parser:
         "A guided tour of about 20 seconds. Needs no network and no configuration and writes no files.",
         has_home=False,
     )
-    demo.add_argument("--fast", action="store_true", help="as quick as it can, for tests")
+    demo.add_argument("--fast", action="store_true", help="run as fast as possible, for tests")
     return whole
 
 
@@ -69,12 +69,12 @@ def _add_run(commands: Commands) -> None:
         help="the prompt; - or a pipe reads it from stdin; without one, an interrupted turn resumes",
     )
     which = run.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="go on with this session")
+    which.add_argument("--session", metavar="ID", help="continue this session")
     which.add_argument(
         "--continue",
         dest="go_on",
         action="store_true",
-        help="go on with the last used session of this directory or one above",
+        help="continue the last used session of this directory, or of one above it",
     )
     which.add_argument("--no-save", action="store_true", help="keep nothing on disk")
     run.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one, or the session's)")
@@ -112,7 +112,7 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("--no-extensions", action="store_true", help="start no extension")
     run.add_argument("--embedded", action="store_true", help="run in this process, even if the home has a service")
     consent = run.add_mutually_exclusive_group()
-    consent.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
+    consent.add_argument("--yes", action="store_true", help="approve every tool call that needs approval, each once")
     consent.add_argument(
         "--approve",
         choices=APPROVE,
@@ -120,16 +120,18 @@ def _add_run(commands: Commands) -> None:
         help="when a call needs approval: ask (you, the default), never (deny), rules (only rules allow changes)",
     )
     run.add_argument("--quiet", action="store_true", help="print only the final text")
-    run.add_argument("--json", action="store_true", help="print a snapshot and then every event, one JSON per line")
+    run.add_argument(
+        "--json", action="store_true", help="print a snapshot and then every event, one JSON object per line"
+    )
 
 
 def _add_reading(commands: Commands) -> None:
     sessions = add_command(
         commands, "sessions", "list or search the sessions", "List the sessions.", help_texts.SESSIONS
     )
-    sessions.add_argument("--all", action="store_true", help="archived ones too")
-    sessions.add_argument("--search", metavar="TEXT", help="find sessions by their names and by what was said in them")
-    sessions.add_argument("--limit", metavar="N", type=count, help="at most so many (default on a terminal: 40)")
+    sessions.add_argument("--all", action="store_true", help="include archived sessions")
+    sessions.add_argument("--search", metavar="TEXT", help="find sessions by name and by message text")
+    sessions.add_argument("--limit", metavar="N", type=count, help="list at most N (default on a terminal: 40)")
     sessions.add_argument("--json", action="store_true", help="one JSON object per line")
     show = add_command(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
     show.add_argument(
@@ -145,8 +147,8 @@ def _add_changing(commands: Commands) -> None:
     rename = add_command(
         commands,
         "rename",
-        "give a session another name",
-        "Give a session another name; a name that only one session has can be used instead of its id.",
+        "rename a session",
+        "Rename a session. A unique name can be used instead of the id.",
         help_texts.RENAME,
     )
     rename.add_argument("session", metavar="ID", help="the session")
@@ -154,8 +156,8 @@ def _add_changing(commands: Commands) -> None:
     archive = add_command(
         commands,
         "archive",
-        "put sessions away",
-        "Put sessions away: they leave the list, and nothing of them is lost.",
+        "archive sessions",
+        "Archive sessions: they leave the list, but nothing is deleted.",
         help_texts.ARCHIVE,
     )
     restore = add_command(
@@ -168,8 +170,8 @@ def _add_changing(commands: Commands) -> None:
     delete = add_command(
         commands,
         "delete",
-        "remove sessions for good",
-        "Remove sessions and everything that was said in them, for good. Asks first.",
+        "delete sessions permanently",
+        "Delete sessions with all their messages, permanently. Asks first.",
         help_texts.DELETE,
     )
     for several in (archive, restore, delete):
@@ -179,7 +181,7 @@ def _add_changing(commands: Commands) -> None:
         commands,
         "fork",
         "continue a conversation in a new session",
-        "Make a new session that begins with the conversation of this one; prints its short id.",
+        "Create a session that begins with the conversation of this one, and print its short id.",
         help_texts.FORK,
     )
     fork.add_argument("session", metavar="ID", help="the session")
@@ -192,7 +194,7 @@ def _add_undo(commands: Commands) -> None:
         "undo",
         "go back to before a message, with the files",
         "Go back to the moment before your last message, or an earlier one: the conversation, and the files that the "
-        "agent has changed since. What came after stays in the tree of the session.",
+        "agent has changed since. Later messages stay in the session's tree.",
         help_texts.UNDO,
     )
     undo.add_argument(
@@ -202,8 +204,8 @@ def _add_undo(commands: Commands) -> None:
     what = undo.add_mutually_exclusive_group()
     what.add_argument("--files-only", action="store_true", help="leave the conversation as it is")
     what.add_argument("--conversation-only", action="store_true", help="leave the files as they are")
-    what.add_argument("--redo", action="store_true", help="take the last undo back")
-    undo.add_argument("--force", action="store_true", help="also files that somebody else has changed since")
+    what.add_argument("--redo", action="store_true", help="revert the last undo")
+    undo.add_argument("--force", action="store_true", help="also restore files that others have changed since")
 
 
 def _add_transfer(commands: Commands) -> None:
@@ -211,8 +213,8 @@ def _add_transfer(commands: Commands) -> None:
         commands,
         "export",
         "write a session to a file",
-        "Write everything of a session as lines of JSON, to be read, kept or imported elsewhere; or its conversation "
-        "as a document for people.",
+        "Write a whole session as lines of JSON, to read, keep or import elsewhere; or its conversation as a "
+        "document for people.",
         help_texts.TRANSFER,
     )
     export.add_argument("session", metavar="ID", help="the session")
@@ -228,34 +230,34 @@ def _add_transfer(commands: Commands) -> None:
         commands,
         "import",
         "read a session from a file",
-        "Read a session that `export` has written; prints its short id. Its settings come with it, and what it has "
-        "scheduled will run: import what you trust.",
+        "Read a session that `export` has written, and print its short id. Its settings and wake-ups come with it, "
+        "and the wake-ups will run: import only what you trust.",
         help_texts.TRANSFER,
     )
-    bring.add_argument("file", metavar="FILE", help="what export has written, or - for stdin")
-    bring.add_argument("--as-new", action="store_true", help="give it a new id, even if it is here already")
+    bring.add_argument("file", metavar="FILE", help="a file that export has written, or - for stdin")
+    bring.add_argument("--as-new", action="store_true", help="give it a new id, even if this home already has it")
 
 
 def _add_store(commands: Commands) -> None:
     store = add_command(
         commands,
         "store",
-        "look after the store: verify, back up, repair and more",
-        "Look after the file that all sessions are kept in.",
+        "maintain the store: verify, back up, repair and more",
+        "Maintain the file that holds all sessions.",
         help_texts.STORE,
         has_home=False,
     )
     tasks = store.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
-    add_command(tasks, "verify", "check that everything is as it was written", "Check every record; changes nothing.")
+    add_command(tasks, "verify", "check every record", "Check every record; changes nothing.")
     add_command(
         tasks,
         "rebuild",
-        "save what can be read of a damaged store",
-        "Make everything anew from the records that can be read. A damaged old file is set aside, never deleted. Exit "
+        "recover what can be read of a damaged store",
+        "Rebuild the store from the records that can be read. A damaged old file is set aside, never deleted. Exit "
         "code 1 means that something was lost.",
     )
-    add_command(tasks, "compact", "give unused space back to the disk", "Give unused space back to the disk.")
-    stats = add_command(tasks, "stats", "what is kept, and how much room it takes", "Show what is kept.")
+    add_command(tasks, "compact", "return unused space to the disk", "Return unused space to the disk.")
+    stats = add_command(tasks, "stats", "show what is stored, and how much space it takes", "Show what is stored.")
     stats.add_argument("--json", action="store_true", help="one JSON object")
     backup = add_command(
         tasks,
@@ -271,17 +273,17 @@ def _add_store(commands: Commands) -> None:
         tasks,
         "restore",
         "go back to a backup",
-        "Put a backup in the place of all sessions of a home. What was there before is set aside, never deleted.",
+        "Replace all sessions of a home with a backup. The old store is set aside, never deleted.",
     )
-    restore.add_argument("file", metavar="FILE", help="what backup has written; it stays as it is")
+    restore.add_argument("file", metavar="FILE", help="a file that backup has written; it is not changed")
 
 
 def _add_settings(commands: Commands) -> None:
     config = add_command(
         commands,
         "config",
-        "what is set, where it came from, and what is wrong with it",
-        "Look at the configuration: your own file, the project's, variables. Keys are never shown.",
+        "show and check the settings",
+        "Show or check the configuration: your own file, the project's, variables. Keys are never shown.",
         help_texts.CONFIG,
         has_home=False,
     )
@@ -290,21 +292,21 @@ def _add_settings(commands: Commands) -> None:
     check = add_command(
         tasks,
         "check",
-        "say everything that is wrong",
+        "report every error",
         "Check your config.toml, the project's if the folder is trusted, both mcp.json, and whether the chosen model "
         "has its key. Exit code 1 means that something is wrong.",
     )
     path = add_command(
-        tasks, "path", "where your own file is", "Print where your own file is, whether it is there or not."
+        tasks, "path", "print the path of your own file", "Print the path of your own file, whether it exists or not."
     )
     models = add_command(
         commands, "models", "list the models", "List the models that can be used here.", help_texts.MODELS
     )
-    models.add_argument("--all", action="store_true", help="those without a key too, and what to do about it")
+    models.add_argument("--all", action="store_true", help="include models without a key, and what they need")
     mcp = add_command(
         commands,
         "mcp",
-        "list the MCP servers, and what is wrong with them",
+        "list the MCP servers and their problems",
         "Start the MCP servers, wait a moment, and show how they are doing and which tools they offer. Exit code 1 "
         "means that one cannot be used, or that an mcp.json is wrong.",
         help_texts.MCP,
@@ -321,12 +323,12 @@ def _add_settings(commands: Commands) -> None:
     instead = trust.add_mutually_exclusive_group()
     instead.add_argument("--show", action="store_true", help="only show the files, what they bring, and their state")
     instead.add_argument("--list", action="store_true", help="list all folders that you have trusted")
-    instead.add_argument("--remove", action="store_true", help="do not trust the folder any more")
+    instead.add_argument("--remove", action="store_true", help="stop trusting the folder")
     instead.add_argument("--yes", action="store_true", help="do not ask")
     doctor = add_command(
         commands,
         "doctor",
-        "check that everything works, and say what to do",
+        "check that everything works, and suggest fixes",
         "Check the home and its store, the configuration, models and keys, extensions, the sandbox, the server and the "
         "terminal. Nothing is changed, and no network is used. Exit code 1 means that there is a problem.",
         help_texts.DOCTOR,
@@ -357,20 +359,22 @@ def _add_extensions(commands: Commands) -> None:
         if name == "trust":
             task.add_argument("--yes", action="store_true", help="do not ask")
         if name == "logs":
-            task.add_argument("--lines", metavar="N", type=count, default=100, help="at most so many (default: 100)")
+            task.add_argument("--lines", metavar="N", type=count, default=100, help="print at most N (default: 100)")
     check = add_command(
         tasks, "check", help_texts.EXT_CHECK_LINE, help_texts.EXT_CHECK_ABOUT, help_texts.EXT_CHECK, has_home=False
     )
     check.usage = f"{check.prog} [-h] [--json] [--timeout S] NAME | PATH | [--] COMMAND ..."
     assert isinstance(check, Parser)
     check.rest = "target"
-    check.add_argument("target", metavar="NAME|PATH|COMMAND", nargs="*", help="its name, its folder, or what starts it")
+    check.add_argument(
+        "target", metavar="NAME|PATH|COMMAND", nargs="*", help="its name, its folder, or the command that starts it"
+    )
     check.add_argument("--json", action="store_true", help="for scripts: the whole report as one JSON object")
     check.add_argument("--timeout", metavar="S", type=milliseconds, help="seconds for each answer (default: 5)")
     new = add_command(tasks, "new", help_texts.EXT_NEW_LINE, help_texts.EXT_NEW_ABOUT, help_texts.EXT_NEW)
     new.set_defaults(cwd=None)
-    new.add_argument("name", metavar="NAME", help="what it is called: letters a-z, digits, - and _")
+    new.add_argument("name", metavar="NAME", help="the name of the extension: letters a-z, digits, - and _")
     new.add_argument(
         "--template", metavar="KIND", choices=TEMPLATES, default=TEMPLATES[0], help=f"{', '.join(TEMPLATES)}"
     )
-    new.add_argument("--into", metavar="FOLDER", help="the folder to make (default: one called NAME, here)")
+    new.add_argument("--into", metavar="FOLDER", help="the folder to create (default: NAME in this directory)")

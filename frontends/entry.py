@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _terminal(chosen: argparse.Namespace) -> int:
     if chosen.prompt is not None and chosen.session is not None:
-        raise UsageError("a first message begins a new session; leave out --session, or say it there")
+        raise UsageError(
+            "a first message begins a new session; leave out --session, or type the message in that session"
+        )
     begins = chosen.model is not None or chosen.permissions is not None
     if begins and chosen.session is not None:
         raise UsageError("--model and --permissions are for new sessions; in this one, use /model and /permissions")
@@ -81,7 +83,7 @@ def _run(chosen: argparse.Namespace) -> int:
     if said.prompt is None and not goes_on:
         raise UsageError(f"the following arguments are required: prompt (see: {PROGRAM} run --help)")
     if said.prompt is None and (chosen.files or chosen.output_schema is not None):
-        raise UsageError("--file and --output-schema go along with a prompt, and there is none")
+        raise UsageError("--file and --output-schema need a prompt, and there is none")
     if chosen.no_extensions and chosen.flags:
         raise UsageError("--flag is for extensions, and --no-extensions starts none")
     bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
@@ -123,7 +125,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _sessions(chosen: argparse.Namespace) -> int:
     if chosen.search is not None and not chosen.search.strip():
-        raise UsageError("--search: there is nothing to search for")
+        raise UsageError("--search: the text is empty")
     from frontends.commands.sessions.read_commands import ListOptions, list_sessions
 
     return list_sessions(

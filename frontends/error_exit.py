@@ -1,4 +1,4 @@
-"""The last stop of every command line error: one line on stderr and an exit code."""
+"""Reports every command line error: one line on stderr and an exit code."""
 
 import contextlib
 import os

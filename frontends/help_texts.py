@@ -5,21 +5,21 @@ examples:
   session-core                              open the terminal; F1 shows its keys
   session-core demo                         a guided tour of about 20 seconds
   session-core run "list the files"         ask, watch the answer, leave
-  session-core run --continue "and now?"    go on with the last session here
-  git diff | session-core run "review this" a prompt, and a text with it
-  session-core sessions --search parser     find what was said in any session
+  session-core run --continue "and now?"    continue the last session here
+  git diff | session-core run "review this" a prompt with a text attached
+  session-core sessions --search parser     search the messages of all sessions
   session-core show                         read the last conversation here
-  session-core undo                         take the last turn back, files too
+  session-core undo                         undo the last turn, files too
   session-core trust                        let this project steer the agent
   session-core ext list                     extensions, and why some do not run
-  session-core serve                        sessions that go on without you
-  session-core watch --all                  what they are doing, live
+  session-core serve                        sessions that run on without you
+  session-core watch --all                  watch what they are doing, live
 
 An ID is a session's exact name, or at least 4 characters of the beginning or
 the end of its id. Sessions are kept in --home DIR, else in
-$SESSION_CORE_HOME, else where your system keeps such data.
+$SESSION_CORE_HOME, else in the data directory of your system.
 
-SESSION_CORE_DEBUG=1 shows where an unexpected error came from, and the log.
+SESSION_CORE_DEBUG=1 shows the log and where an unexpected error came from.
 
 exit codes:
   0 done   1 it failed   2 wrong usage   130 interrupted   143 asked to end
@@ -31,18 +31,18 @@ examples:
   session-core run --model sonnet --thinking high "why does the test fail?"
   session-core run --permissions auto-edit "fix the parser"
   session-core run --cwd docs "read stop.md"        work in another directory
-  session-core run --session 7k2f "now in German"   go on with a session
+  session-core run --session 7k2f "now in German"   continue a session
   session-core run --continue                       finish an interrupted turn
   session-core run --file error.log --file shot.png "what happened here?"
   session-core run --max-steps 20 --max-cost 0.50 --max-time 600 "..."
   session-core run --quiet --output-schema shape.json "list the bugs" | jq
-  session-core run --no-save --quiet "count to 3"   keep nothing but the answer
-  session-core run --approve never "is it safe?"    for scripts: nobody is asked
+  session-core run --no-save --quiet "count to 3"   nothing is stored
+  session-core run --approve never "is it safe?"    for scripts: never asks
   cat bug.txt | session-core run                    the prompt from stdin
   git diff | session-core run "review this"         with a text attached
   session-core run --json "hello" | head -1         events as lines of JSON
   session-core run "/commit fix the parser"         a command of an extension
-  session-core run "!git status"                    a line for the shell
+  session-core run "!git status"                    a shell command
 
 A prompt that begins with /name or /extension.name runs that command, and
 !line runs in the shell; the model sees the result next turn. To send such
@@ -51,51 +51,51 @@ always sent to the model. The output of a command goes to stdout, with --json
 to stderr.
 
 Stdout carries the answer and nothing else; thoughts, tool calls and the
-outcome go to stderr. What a model or a tool says is made harmless before it is
-printed; --json gives it unchanged.
+outcome go to stderr. Text of models and tools is sanitised before it is
+printed; --json leaves it unchanged.
 
-A tool call that needs a yes is shown before it runs: the command, or the
+A tool call that needs approval is shown before it runs: the command, or the
 change of a file. Answer y (once), s (for this session), a (always exactly
-this), n, or type what the model should do instead. Enter alone is no; what is
-neither clearly a yes nor a no is asked again. Questions of extensions are
-asked the same way; just Enter dismisses them, and --yes does not answer them.
+this), n, or type what the model should do instead. Enter alone means no; after
+an unclear answer you are asked again. Extensions ask the same way; Enter alone
+dismisses their questions, and --yes does not answer them.
 
-With --approve never, whatever needs a yes is denied at once. With --approve
-rules, what changes something runs only if a permission rule allows it, whatever
-the mode says; reading needs none. Both also dismiss questions of extensions.
+With --approve never, every call that needs approval is denied at once. With
+--approve rules, a call that changes something runs only if a permission rule
+allows it, whatever the mode says; reading needs no rule. Both also dismiss
+questions of extensions.
 
-Where stdin is a pipe or a file, it is the prompt, or is attached to the prompt
-as a text of at most 1,000,000 characters. In loops, say < /dev/null.
+If stdin is a pipe or a file, it is the prompt, or is attached to the prompt as
+a text of at most 1,000,000 characters. In loops, add < /dev/null.
 
 Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at
 once.
 
 While a service runs for the home (see: session-core serve --help), the session
-runs in it, and goes on if this program ends; --embedded does not use it.
-A prompt to a session that is at work waits, and is answered when that is done;
-stdout carries only its answer, and Ctrl-C withdraws it while it waits.
-Questions that are not about this prompt are left to others where nobody can be
-asked here.
+runs in it, and continues if this program ends; --embedded does not use it.
+A prompt to a busy session waits until the session is free. Stdout carries only
+its answer, and Ctrl-C withdraws it while it waits. Without a terminal to ask
+on, questions that are not about this prompt are left to other clients.
 
 exit codes:
   0  done
   1  the turn failed, was stopped or was interrupted
-  2  wrong usage; nothing was begun
+  2  wrong usage; nothing was started
   3  the turn ended, but a tool call was denied, and not by your answer
   4  a limit was reached: steps, cost, time, or the longest answer
-  5  the answer does not fit --output-schema
+  5  the answer does not match --output-schema
   130 Ctrl-C   143 asked to end (SIGTERM)   141 the reader of the output left
 """
 SESSIONS = """\
 examples:
-  session-core sessions                          the last used ones first
-  session-core sessions --all                    archived ones too
+  session-core sessions                          last used first
+  session-core sessions --all                    include archived ones
   session-core sessions --search "parse error"   messages with these words
   session-core sessions --json                   for scripts
 
-A search takes each word by its beginning ("pars" finds "parser"), and all of
-them must be there, in any order. Sessions whose name fits come first, then the
-messages that fit, best first; with --json, messages only.
+A search matches words by their beginning ("pars" finds "parser"); all words
+must occur, in any order. Sessions whose name matches come first, then matching
+messages, best first; with --json, messages only.
 
 It reads only, so it works while another session-core is running.
 """
@@ -136,7 +136,7 @@ examples:
 """
 TRANSFER = """\
 examples:
-  session-core export 7k2f talk.jsonl       all of a session, in one file
+  session-core export 7k2f talk.jsonl       a whole session in one file
   session-core export 7k2f talk.html        a page for people
   session-core export 7k2f talk.md          the same as Markdown
   session-core export 7k2f --format html    the page, to stdout
@@ -144,19 +144,19 @@ examples:
   session-core import --as-new talk.jsonl   as a new session, beside the old one
   session-core export 7k2f | ssh laptop session-core import -
 
-Markdown and HTML hold the conversation that is shown. What looks like a key is
-masked in them, long results are cut, and other branches are only mentioned;
-they cannot be imported. Lines of JSON hold everything, as it is. Without
---format the ending of the file decides: .md, .markdown, .html, .htm, .jsonl.
+Markdown and HTML hold the current branch of the conversation. Text that looks
+like a key is masked, long results are cut, and other branches are only
+mentioned; they cannot be imported. Lines of JSON hold everything, unchanged.
+Without --format the file name decides: .md, .markdown, .html, .htm, .jsonl.
 """
 STORE = """\
 examples:
-  session-core store verify                is everything as it was written?
-  session-core store rebuild               save what can still be read
-  session-core store compact               give unused space back to the disk
-  session-core store stats                 what is kept, and how much it takes
+  session-core store verify                check every record
+  session-core store rebuild               recover what can still be read
+  session-core store compact               return unused space to the disk
+  session-core store stats                 what is stored, and its size
   session-core store backup copy.sqlite3   all sessions in one file
-  session-core store restore copy.sqlite3  go back to that
+  session-core store restore copy.sqlite3  go back to that backup
 
 verify, stats and backup work while another session-core is running; the others
 wait up to 2 seconds for it to end.
@@ -164,11 +164,11 @@ wait up to 2 seconds for it to end.
 CONFIG = """\
 examples:
   session-core config show            what is in force, and where it came from
-  session-core config check           what is wrong or has no effect, with lines
+  session-core config check           errors and settings without effect
   $EDITOR "$(session-core config path)"
 
-Later ones win: defaults, config.toml in the home, .session-core/config.toml in
-the project (only if the folder is trusted, and only to make things stricter),
+Later layers win: defaults, config.toml in the home, .session-core/config.toml
+in the project (only in a trusted folder, and only to make things stricter),
 variables such as SESSION_CORE_MODEL, flags.
 """
 DOCTOR = """\
@@ -183,16 +183,16 @@ session-core mcp; neither are extensions: see session-core ext doctor.
 """
 MODELS = """\
 examples:
-  session-core models                    those that can be used now
-  session-core models --all              all that are known, and what they need
+  session-core models                    models that can be used now
+  session-core models --all              all known models, and what they need
   session-core run --model sonnet "hi"   by an alias
   session-core run --model ollama/qwen3 "hi"
 
 A key is taken from ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or
 as your config.toml says. Prices are dollars per million tokens.
 
-Models that extensions bring are not listed, as none is started for it; choose
-one as PROVIDER/MODEL.
+Models of extensions are not listed, because no extension is started for it;
+choose one as PROVIDER/MODEL.
 """
 MCP = """\
 examples:
@@ -205,38 +205,38 @@ counts only if the folder is trusted (see: session-core trust --help).
 """
 TRUST = """\
 examples:
-  session-core trust                     show what the files bring, and ask
+  session-core trust                     show what the files would do, and ask
   session-core trust --show              only look
   session-core trust ../project --yes    without asking
   session-core trust --list              all folders that you have trusted
-  session-core trust --remove            take it back
+  session-core trust --remove            stop trusting this folder
 
 A project can bring instructions (AGENTS.md), settings, skills and MCP servers.
-They are used only if you have trusted exactly these files: one changed byte,
-and they are not used until you look again.
+They are used only if you have trusted exactly these files: if one byte changes,
+they are not used until you trust them again.
 """
 EXT_LINE = "manage extensions: list, inspect, trust, enable, check"
 EXT_ABOUT = (
-    "Look after extensions: programs that add tools, commands, hooks and models. Each runs only after somebody has "
-    "looked at it and agreed, and only as long as its files stay the same."
+    "Manage extensions: programs that add tools, commands, hooks and models. Each runs only after you have reviewed "
+    "it and given consent, and only as long as its files stay the same."
 )
 EXT_TASKS = {
-    "list": ("what there is, and what runs", "List the extensions, and why some do not run."),
+    "list": ("list them, and which ones run", "List the extensions, and why some do not run."),
     "info": ("show the manifest of one", "Show the manifest and the files of an extension; nothing is started."),
     "trust": (
-        "look at one, and let it run",
+        "review one, and let it run",
         "Show the command, the names of its variables, what it may use, its sandbox and its files. Asks first.",
     ),
-    "enable": ("switch one on again", "Switch an extension on that was switched off."),
-    "disable": ("switch one off", "Switch an extension off; what was agreed to is remembered."),
+    "enable": ("enable one again", "Enable an extension that was disabled."),
+    "disable": ("disable one", "Disable an extension; your consent is remembered."),
     "reload": (
         "check one after a change, and load it",
-        "Check an extension with the files it has now, as doctor does; a service that runs here then takes it over.",
+        "Check an extension with its current files, as doctor does; a running service of this home then reloads it.",
     ),
     "logs": ("show the log of one", "Print the end of the log of an extension."),
     "login": (
         "log in to a provider of one",
-        "Have an extension log you in to its provider, or to one of several: NAME/PROVIDER. It asks on this terminal.",
+        "Log in to the provider of an extension, or to one of several: NAME/PROVIDER. It asks you on this terminal.",
     ),
     "logout": (
         "forget logins of one",
@@ -244,13 +244,13 @@ EXT_TASKS = {
     ),
     "doctor": (
         "start one, and report its problems",
-        "Start an extension for real, ping it and end it; tell what it offers, and every problem (exit code 1).",
+        "Start an extension for real, ping it and end it; report what it offers, and every problem (exit code 1).",
     ),
 }
-EXT_NEW_LINE = "make a new one, in Python"
+EXT_NEW_LINE = "create one in Python"
 EXT_NEW_ABOUT = (
-    "Make the folder of a new extension in Python that works at once: its manifest, its source, tests and a README. "
-    "Nothing that is there already is touched."
+    "Create the folder of a new Python extension that works at once: its manifest, its source, tests and a README. "
+    "Existing files are not touched."
 )
 EXT_NEW = """\
 templates:
@@ -258,21 +258,21 @@ templates:
   command           a slash command that keeps notes, and completes their titles
   permission-gate   asks a person before a dangerous command is run
   provider          a model of your own, whose answer is streamed
-  widget            a counter that stays in sight, and hears keys
+  widget            a counter that stays visible, and receives keys
 
 examples:
   session-core ext new words
   session-core ext new notes --template command
   session-core ext new gate --template permission-gate --into ~/my-gate
 
-Then test it, check it, have it found and let it run: what to type is printed,
-and stands in its README.
+The next commands are printed and in its README: test it, check it, link it and
+let it run.
 """
 EXT_CHECK_LINE = "test one against the whole protocol"
 EXT_CHECK_ABOUT = (
-    "Start an extension in any language and find out whether it keeps to the protocol: its greeting, tools, commands, "
+    "Start an extension in any language and check whether it follows the protocol: its greeting, tools, commands, "
     "hooks and events with made-up values, cancellations, odd input, and its end. Every message it sends is checked "
-    "against our schemas. It is started without asking for consent, as a command that you type is."
+    "against our schemas. It is started without asking for consent, like any command that you type."
 )
 EXT_CHECK = """\
 examples:
@@ -282,21 +282,21 @@ examples:
   session-core ext check ./gate --json       the report as one JSON object
   session-core ext check ./gate --timeout 30 for one that answers slowly
 
-Exit code 0 means that all is well (there may be warnings), 1 that something
-has to be changed, and 2 that the command line makes no sense. Its tools and
+Exit code 0 means that the extension follows the protocol (there may be
+warnings), 1 that it has to be changed, and 2 wrong usage. Its tools and
 commands really run, with an empty folder as their workspace.
 """
 EXT = """\
 examples:
-  session-core ext new words             make one in Python, which works at once
-  session-core ext list                  what there is, and why some do not run
-  session-core ext info gate             everything its manifest says
-  session-core ext trust gate            look at it, and let it run
+  session-core ext new words             create one in Python that works at once
+  session-core ext list                  all of them, and why some do not run
+  session-core ext info gate             everything in its manifest
+  session-core ext trust gate            review it, and let it run
   session-core ext trust ./gate --yes    by its folder, without asking
-  session-core ext disable gate          switch it off; enable switches it on
-  session-core ext doctor gate           start it, and see how it does
-  session-core ext check ./gate          does it keep to the protocol?
-  session-core ext logs gate             what it said beside the protocol
+  session-core ext disable gate          disable it; enable enables it again
+  session-core ext doctor gate           start it, and report problems
+  session-core ext check ./gate          does it follow the protocol?
+  session-core ext logs gate             what it printed outside the protocol
 
 Extensions are in extensions/ of the home, in $SMOOTH_HOME/extensions or
 ~/.smooth/extensions, and in .session-core/extensions and .smooth/extensions of
@@ -306,12 +306,12 @@ a project, which count only if the folder is trusted (see: session-core trust
 UNDO = """\
 examples:
   session-core undo                      before the last message, files too
-  session-core undo 7k2f --to "fix the"  before the message that begins so
+  session-core undo 7k2f --to "fix the"  before the message starting with this
   session-core undo --files-only         keep the conversation
   session-core undo --conversation-only  keep the files
-  session-core undo --redo               take the last undo back
+  session-core undo --redo               revert the last undo
 
-If somebody else has changed one of the files since, nothing is done, and the
-files are named; --force undoes all the same and saves first what is there now.
+If others have changed one of the files since, nothing is done, and the files
+are named; --force overwrites them, and saves their current content first.
 Exit code 1 means that nothing was done or that a file was left alone.
 """

@@ -93,7 +93,7 @@ def add_command(
     *,
     has_home: bool = True,
 ) -> argparse.ArgumentParser:
-    """Add a command or a subcommand; `keeps` marks one that deals with stored sessions."""
+    """Add a command or a subcommand; one that `has_home` gets the `--home` option."""
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help_line,

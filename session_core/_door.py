@@ -1,7 +1,7 @@
-"""How the public names are loaded: on first use, from a list that is written once, in the stub beside the module.
+"""Load public names on first use, from the single list in the stub next to the module.
 
 A door is a module whose `.pyi` file holds only lines such as `from session_core.errors import Conflict as Conflict`.
-Type checkers read that file, and so does `open_door`: a name is public because it is listed there, nothing else.
+Type checkers read that file, and so does `open_door`: a name is public exactly if it is listed there.
 """
 
 import ast
@@ -31,7 +31,7 @@ def open_door(door: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         home = import_module(module)
         is_module = module == door or not hasattr(home, name)
         value = import_module(f"{module}.{name}") if is_module else getattr(home, name)
-        setattr(sys.modules[door], name, value)  # the next use does not come here
+        setattr(sys.modules[door], name, value)  # later uses find it in the module
         return value
 
     return load, lambda: sorted(read())

@@ -1,8 +1,8 @@
-"""The peer's host at work: `python host.py FOLDER`, started and told what to do by `bench.peer_host`.
+"""Runs the peer's host: `python host.py FOLDER`, driven by `bench.peer_host`.
 
-It loads the extensions that lie in the folder and says so in a line. Then each line that it reads names what to do
-(`op`), how many at once (`at_once`) and how often each (`times`), and is answered with how long that took, by the clock
-on the wall and by that of the processor. It ends when there are no more lines.
+It loads the extensions in the folder and reports that in a line. Each line it then reads names a request (`op`), the
+number of concurrent tasks (`at_once`) and of requests per task (`times`). The answer is the time taken, as wall-clock
+time and as CPU time. It exits at the end of its input.
 """
 
 import asyncio  # noqa: TID251 - the host that is measured here is written for it
@@ -17,7 +17,7 @@ from typing import Any
 
 
 async def main(folder: Path) -> None:
-    """Load what lies in a folder, and measure on command."""
+    """Load the extensions in a folder, and measure on command."""
     sep: Any = importlib.import_module("smooth_operator_core.extension")
     found, failures = sep.discover(folder, None)
     host, more = await sep.ExtensionHost.load(
@@ -38,7 +38,7 @@ async def main(folder: Path) -> None:
 
 
 def works(host: Any, sep: Any, task: Mapping[str, Any]) -> Mapping[str, Callable[[], Awaitable[object]]]:
-    """List what can be asked of extensions, each by the way that the peer's own agent takes."""
+    """Return a function for each kind of request, made as the peer's own agent makes it."""
     tools, arguments, tool = host.tools(), task["arguments"], task["tool"]
     process = host._extensions[0].process  # noqa: SLF001 - there is no other way to ping one
 
@@ -58,7 +58,7 @@ def works(host: Any, sep: Any, task: Mapping[str, Any]) -> Mapping[str, Callable
 
 
 async def measured(work: Callable[[], Awaitable[object]], at_once: int, times: int) -> Mapping[str, float]:
-    """Do a piece of work so many times side by side, each so often, and return how long that took."""
+    """Run `at_once` tasks that each do the work `times` times; return how long that took."""
 
     async def one_after_the_other() -> None:
         for _ in range(times):

@@ -1,8 +1,8 @@
 """The same fan-out as a plain app on uvicorn: `python -m bench.peers.uvicorn_app`, driven by `bench.server_driver`.
 
-Each client has a queue; whatever is published is put into all of them, as one text that is written out before. It says
-in a line where it listens. Then it reads lines: `load` gives it the text, `publish` has it sent to everybody once. It
-ends when there are no more.
+Each client has a queue; a published text, encoded in advance, is put into all of them. It prints its address in a
+line. Then it reads lines: `load` sets the text, `publish` sends it once to every client. It exits at the end of its
+input.
 """
 
 import asyncio  # noqa: TID251 - the server that is measured here is written for it
@@ -22,7 +22,7 @@ _LONGEST_ORDER = 16 * 1024 * 1024
 
 
 class Hall:
-    """Everybody who is connected."""
+    """All connected clients."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -30,7 +30,7 @@ class Hall:
         self._published = 0
 
     async def attend(self, websocket: WebSocket) -> None:
-        """Send a client what is published, until it leaves."""
+        """Send published texts to a client until it disconnects."""
         await websocket.accept()
         queue: asyncio.Queue[str] = asyncio.Queue(1_024)
         self._queues.add(queue)
@@ -44,7 +44,7 @@ class Hall:
             self._queues.discard(queue)
 
     def do(self, task: Mapping[str, Any]) -> Mapping[str, object]:
-        """Do one thing; returns what there is to say about it."""
+        """Run one task and return its answer."""
         if task["op"] == "load":
             self._text = task["text"]
         else:
@@ -55,7 +55,7 @@ class Hall:
 
 
 async def main() -> None:
-    """Serve as long as the driver wants it."""
+    """Serve until the driver closes the input."""
     hall = Hall()
     app = Starlette(routes=[WebSocketRoute("/v1/ws", hall.attend)])
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws_ping_interval=None))
@@ -74,7 +74,7 @@ async def main() -> None:
 
 
 def say(what: Mapping[str, object]) -> None:
-    """Tell the driver something, in a line."""
+    """Send the driver one line."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 

@@ -27,7 +27,7 @@ def send(message: dict[str, Any]) -> None:
 
 
 def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Ask the host something and wait for its answer; what it asks meanwhile is answered."""
+    """Send a request to the host and wait for its answer; requests of the host are answered meanwhile."""
     number = f"ask {next(IDS)}"
     send({"id": number, "method": method, "params": params})
     while number not in ANSWERS and (line := sys.stdin.readline()):
@@ -65,7 +65,7 @@ def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def take(message: dict[str, Any]) -> None:
-    """Take in a message: a request, a notification, or an answer to what was asked."""
+    """Process a message: a request, a notification, or an answer to one of our requests."""
     if "method" in message:
         handle(message)
     elif str(message.get("id")).startswith("ask "):
@@ -73,7 +73,7 @@ def take(message: dict[str, Any]) -> None:
 
 
 def handle(message: dict[str, Any]) -> None:
-    """Answer a request; events and other notifications have no id, and get no answer."""
+    """Answer a request; notifications, such as events, have no id and get no answer."""
     if "id" in message:
         result = result_of(message["method"], message.get("params", {}))
         unknown = {"error": {"code": -32601, "message": "there is no such method"}}
@@ -83,7 +83,7 @@ def handle(message: dict[str, Any]) -> None:
 
 
 def read(line: str) -> dict[str, Any]:
-    """Read one message; whatever else comes is passed over."""
+    """Read one message; invalid lines are ignored."""
     try:
         message = json.loads(line)
     except ValueError:

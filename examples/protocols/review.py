@@ -1,9 +1,9 @@
-"""A protocol of your own: an answer counts only after the model has looked at it once more.
+"""A custom protocol: the model reviews its answer once before the turn ends.
 
     python examples/protocols/review.py
 
-The model works as always, with the session's tools. When it wants to end its turn, it is asked to check what it has
-said, and what it says then is its answer.
+The model works as usual, with the session's tools. When it would end its turn, it is asked to check its answer. Its
+reply to that is the final answer.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -19,7 +19,7 @@ QUESTION = "Check your answer: is anything wrong, or missing? Then give the whol
 
 @attrs.frozen(kw_only=True)
 class ReviewOptions:
-    """`rounds` is fixed when a session is made; helpers have none. `question` is what the program says today."""
+    """`rounds` is fixed when a session is created; subagents have none. `question` may differ at each opening."""
 
     rounds: int = sc.protocols.option(default=1, child_default=0, inherit=False)
     question: str = sc.protocols.option(default=QUESTION, kind="host")
@@ -30,7 +30,7 @@ class ReviewOptions:
 
 
 class ReviewDriver(sc.protocols.NativeToolDriver):
-    """Native tool calling, with a second look before the end; pure, as every driver."""
+    """Native tool calling, with a review before the end; pure, like every driver."""
 
     def __init__(self, options: ReviewOptions) -> None:
         self._options = options
@@ -38,7 +38,7 @@ class ReviewDriver(sc.protocols.NativeToolDriver):
     def on_checkpoint(
         self, view: sc.protocols.DriverView, kind: sc.protocols.CheckpointKind, *, more: bool
     ) -> sc.protocols.Actions:
-        """Ask for a review when the turn would end; what people say meanwhile is answered, and reviewed, first."""
+        """Ask for a review when the turn would end; messages that came meanwhile are answered and reviewed first."""
         if kind == "after_work" or view.output_schema is not None:  # JSON is checked against its schema already
             return super().on_checkpoint(view, kind, more=more)
         if more:
@@ -54,13 +54,13 @@ class ReviewDriver(sc.protocols.NativeToolDriver):
 
 
 class ReviewProtocol(sc.protocols.ProtocolFactory):
-    """What a service knows: a name, the options, and how to build what one session needs."""
+    """The protocol as a service sees it: its name, its options, and how to build a session's part."""
 
     id = "review"
     options = ReviewOptions
 
     def build(self, context: sc.protocols.BuildContext) -> sc.protocols.ProtocolBundle:
-        """Make a driver with the session's options, which have been decided before."""
+        """Build a driver with the session's options, which are already resolved."""
         return sc.protocols.ProtocolBundle(
             driver=ReviewDriver(sc.protocols.read_options(self.id, ReviewOptions, context.options))
         )

@@ -1,4 +1,4 @@
-"""Where a server is: the socket of a home on this machine, or a WebSocket anywhere."""
+"""The address of a server: the socket of a home on this machine, or a WebSocket anywhere."""
 
 import ipaddress
 import ssl
@@ -30,7 +30,7 @@ class WebSocketAddress:
     """A server behind HTTP.
 
     Attributes:
-        url: Where it is, such as `ws://127.0.0.1:8000/v1/ws`.
+        url: Its URL, such as `ws://127.0.0.1:8000/v1/ws`.
         token: The access token.
         tls: How to verify the server, if not with the system's certificate authorities.
     """
@@ -54,7 +54,7 @@ def find_address(
     tls: ssl.SSLContext | None = None,
     insecure: bool = False,
 ) -> Address:
-    """Return where to connect: an address if one is given, else the socket of the home.
+    """Return the address to connect to: the given one, else the socket of the home.
 
     Args:
         home: A home; None means the user's own.
@@ -72,7 +72,7 @@ def find_address(
         raise sc.InvalidInput("give a home or an address, not both", field="address")
     if isinstance(address, Path) or "://" not in address:
         if not str(address) or "\0" in str(address):
-            raise sc.InvalidInput("the address is empty or no path", field="address")
+            raise sc.InvalidInput("the address is empty or not a path", field="address")
         return UnixAddress(path=Path(address))
     try:
         parts = urlsplit(address)
@@ -82,17 +82,17 @@ def find_address(
         raise sc.InvalidInput(f"the address cannot be read: {error}", field="address") from None
     if parts.scheme not in {"ws", "wss"} or not host or parts.username is not None:
         raise sc.InvalidInput(
-            "the address must look like ws://127.0.0.1:8000 or wss://example.net:8443; in the address of a service ws "
-            "takes the place of http",
+            "the address must look like ws://127.0.0.1:8000 or wss://example.net:8443; replace http with ws in "
+            "the address of a service",
             field="address",
         )
     if parts.scheme == "ws" and not insecure and not _is_this_machine(host):
         raise sc.InvalidInput(
-            f"everybody on the way to {host} could read the token; use wss://, or insecure=True",
+            f"the token could be read on the way to {host}; use wss://, or insecure=True",
             field="address",
         )
     if not token.isprintable() or not token.isascii():
-        raise sc.InvalidInput("the token holds characters that no token has", field="token")
+        raise sc.InvalidInput("the token contains invalid characters", field="token")
     url = address if parts.path.strip("/") else urlunsplit(parts._replace(path=_PATH))
     return WebSocketAddress(url=url, token=token, tls=tls)
 

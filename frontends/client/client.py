@@ -63,12 +63,12 @@ class SessionClient(sc.SessionMethods):
         self._hello = settings.hello
         self._board = StateBoard(settings.on_state)
         self._link: ServerLink | None = None
-        self._useful = False  # the last connection
+        self._useful = False  # whether the last connection was
         self._feeds: dict[RemoteFeed, None] = {}
         self._last_error: sc.SessionCoreError | None = None
         self._end: sc.SessionCoreError | None = None
 
-    # --- what it is ---------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConnectionState:
@@ -96,7 +96,7 @@ class SessionClient(sc.SessionMethods):
         """Return how long to wait before this attempt."""
         return self._settings.pause_before(attempt)
 
-    # --- what it does -------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
         """Run a command and return its reply, or raise one typed error.
@@ -251,7 +251,7 @@ class SessionClient(sc.SessionMethods):
             for feed in tuple(self._feeds):
                 feed.finish(error.fresh_copy)
 
-    # --- what the server tells ----------------------------------------------------------------------------------------
+    # --- notifications ------------------------------------------------------------------------------------------------
 
     def _hear(self, link: ServerLink, notification: sc.wire.Notification, size: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Opening a client for the length of a block."""
+"""Open a client for the length of a block."""
 
 import ssl
 from collections.abc import AsyncGenerator, Callable, Collection
@@ -45,7 +45,7 @@ async def open_client(
         name: The client's name for people, such as the name of the machine.
         kind: The kind of frontend.
         role: Whether it acts, or only watches.
-        ui: What it can show and ask for extensions.
+        ui: The kinds of extension UI that it supports.
         client_id: Its id in events; the server chooses one if it is empty.
         instance: The secret with which the server recognises a reconnect; by default a new one for each block.
         wait_s: How long to try if no server answers at once.

@@ -31,7 +31,7 @@ MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 
 
 class FeedKeeper(Protocol):
-    """What a feed needs of its client.
+    """The part of the client that a feed uses.
 
     Attributes:
         feeds_by_number: The feeds that the server knows, by its own numbers.
@@ -49,7 +49,7 @@ class FeedKeeper(Protocol):
         ...
 
     def forget(self, feed: "RemoteFeed") -> None:
-        """Keep a feed no longer."""
+        """Drop a closed feed."""
         ...
 
 
@@ -72,7 +72,7 @@ class RemoteFeed:
         resyncs: How many snapshots were read, including the first.
         last_resync: The reason for the latest snapshot.
         gaps: How often events were missing that the server should have sent.
-        cuts: How often the server was told to stop because nobody read.
+        cuts: How often the server was told to stop because the reader was too slow.
     """
 
     def __init__(self, keeper: FeedKeeper, session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
@@ -83,18 +83,18 @@ class RemoteFeed:
         self.cuts = 0
         self._keeper = keeper
         self._follower = sc.Follower(session_id, after=after)
-        self._due: sc.Resync | None = None  # why there will be a snapshot, if that was found out here
-        self._resume = after  # the follower's place, or a later one up to which there is nothing for us
+        self._due: sc.Resync | None = None  # why a snapshot is needed, if this side noticed it
+        self._resume = after  # the follower's position, or a later one with no events for us in between
         self._read_up_to = after
         self._waiting: deque[_Batch] = deque()
         self._waiting_items = self._waiting_bytes = 0
-        self._current: _Batch | None = None  # what the iterator hands out
-        self._rest: list[sc.FeedItem] = []  # of that, newest first
+        self._current: _Batch | None = None  # the batch that the iterator delivers
+        self._rest: list[sc.FeedItem] = []  # the undelivered rest of it, newest first
         self._changed = Pulse()
-        self._asked: object = None  # the request to follow that counts
-        self._number: int | None = None  # what the server calls us
-        self._resting = False  # nothing is asked of the server before the reader wants more
-        self._failures = 0  # since something of use was received
+        self._asked: object = None  # the current request to follow; replies to older ones are ignored
+        self._number: int | None = None  # the server's number of this feed
+        self._resting = False  # do not follow again before the reader wants more
+        self._failures = 0  # since the last useful data
         self._error: sc.SessionCoreError | None = None  # to be raised once
         self._end: Callable[[], Exception] | None = None
 
@@ -102,23 +102,23 @@ class RemoteFeed:
 
     @property
     def cursor(self) -> sc.Cursor | None:
-        """Where to resume: everything up to here was read. None while a snapshot is due."""
+        """The cursor to resume from: everything up to it was read. None while a snapshot is due."""
         if self._rest or self._waiting:
             return self._read_up_to
         return None if self._follower.needed_resync is not None else self._resume
 
     async def receive_batch(self) -> list[sc.FeedItem]:
-        """Wait until there is something, then return all of it, in order.
+        """Wait for items, then return all that are ready, in order.
 
         Raises:
             anyio.EndOfStream: The session was deleted, and everything was received.
-            Disconnected: The client has ended, and this is why.
+            Disconnected: The client has ended; the message gives the reason.
             SessionCoreError: The server refuses, or its data is invalid; the next read tries again.
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
         await anyio.lowlevel.checkpoint()
-        if self._rest:  # the iterator has taken these and not handed them out
+        if self._rest:  # taken by the iterator, but not delivered yet
             assert self._current is not None
             items, self._rest = self._rest[::-1], []
             self._read_up_to = self._current.cursor
@@ -230,7 +230,7 @@ class RemoteFeed:
         self, link: ServerLink, token: object, reply: sc.wire.SuccessReply | sc.wire.FailureReply | None
     ) -> None:
         if reply is None:
-            return  # the link has ended, and the client tells us
+            return  # the link has ended; the client calls `lose_link`
         try:
             if isinstance(reply, sc.wire.FailureReply):
                 raise error_of("follow", reply)
@@ -239,13 +239,13 @@ class RemoteFeed:
             if token is self._asked:
                 self._on_refusal(error)
             return
-        if token is not self._asked:  # nobody wants it any more
+        if token is not self._asked:  # a newer request replaced it
             link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=followed.feed)), _ignore)
             return
         self._number = followed.feed
         self._keeper.feeds_by_number[followed.feed] = self
         if followed.answer == "replaying" and self._follower.needed_resync is not None:
-            self._give_up(None, sc.ProtocolError("the server goes on where nothing was begun", field="$.answer"))
+            self._give_up(None, sc.ProtocolError("the server resumes a feed that was never begun", field="$.answer"))
         elif followed.answer == "snapshot" and self._follower.needed_resync is None:
             self._forget_place(sc.Resync(reason=followed.reason or "gap"))
 
@@ -282,7 +282,7 @@ class RemoteFeed:
             if self._keeper.link is not None:
                 self._keeper.link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=number)), _ignore)
 
-    # --- what comes in ------------------------------------------------------------------------------------------------
+    # --- incoming batches ---------------------------------------------------------------------------------------------
 
     def take_batch(self, plain: dict[str, Any], size: int) -> None:
         """Take a batch from the server, or leave it to the server if there is no room."""

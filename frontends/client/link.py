@@ -69,7 +69,7 @@ class ServerLink:
         self._quiet = anyio.CancelScope()  # ends when nothing is heard for too long
         self._patience = GREETING_S
         self._welcomed = False
-        self._broken: sc.SessionCoreError | None = None  # why nothing can be written any more
+        self._broken: sc.SessionCoreError | None = None  # why writing has failed
         self._received = 0  # bytes that no notification has accounted for yet
 
     # --- asking -------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class ServerLink:
         if self.ended is not None:
             return
         if len(self._outbox) >= MAX_FRAMES:
-            self.end(sc.Disconnected("the server does not read what it is sent"))
+            self.end(sc.Disconnected("the server does not read its input"))
             return
         self._outbox.append(frame)
         self._outbox_bytes += len(frame)
@@ -180,7 +180,7 @@ class ServerLink:
         if self._broken is not None:
             self.end(self._broken)
         elif self.ended is None:
-            what = "has said nothing" if self._welcomed else "did not say who it is"
+            what = "has sent nothing" if self._welcomed else "has not answered the hello"
             self.end(sc.Disconnected(f"the server {what} for {self._patience:g} s"))
 
     async def _listen(self) -> None:
@@ -195,7 +195,7 @@ class ServerLink:
                     self._take(item)
                 await anyio.lowlevel.checkpoint()
             if self._peer.is_flooded:
-                self.end(sc.ProtocolError("the server writes too much that is no message"))
+                self.end(sc.ProtocolError("the server writes too much that is not a message"))
 
     def _take(
         self,

@@ -54,7 +54,7 @@ class StateBoard:
         try:
             self._hear(state)
         except Exception:
-            log.exception("the function that hears of the connection's state has failed")
+            log.exception("the handler of the connection's state failed")
 
     async def wait_for_change(self) -> None:
         """Wait for the next change."""

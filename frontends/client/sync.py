@@ -207,7 +207,7 @@ class LoopThread:
 def _copy_signature(model: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
     def set_signature(function: Callable[..., R]) -> Callable[P, R]:
         signature = inspect.signature(model).replace(return_annotation="SyncClient")
-        function.__signature__ = signature  # type: ignore[attr-defined]  # for people who ask a notebook for help
+        function.__signature__ = signature  # type: ignore[attr-defined]  # shown by help() in a notebook
         return function
 
     return set_signature
@@ -276,13 +276,13 @@ class SyncFeed:
     """An iterator of snapshots and events; made by `SyncClient.follow`."""
 
     def __init__(self, client: SyncClient, thread: LoopThread, feed: RemoteFeed) -> None:
-        self._client = client  # which lives as long as this
+        self._client = client  # keeps the client alive as long as this feed
         self._thread = thread
         self._feed = feed
 
     @property
     def cursor(self) -> sc.Cursor | None:
-        """Where to resume: everything up to here was read. None while a snapshot is due."""
+        """The cursor to resume from: everything up to it was read. None while a snapshot is due."""
         return self._feed.cursor
 
     @property
@@ -296,11 +296,11 @@ class SyncFeed:
         return self._feed.last_resync
 
     def receive_batch(self, timeout_s: float | None = None) -> list[sc.FeedItem]:
-        """Wait until there is something, then return all of it; empty after `timeout_s` seconds without items.
+        """Wait for items, then return all that are ready; empty after `timeout_s` seconds without items.
 
         Raises:
             EOFError: The session was deleted, and everything was received.
-            Disconnected: The client has ended, and this is why.
+            Disconnected: The client has ended; the message gives the reason.
         """
 
         async def receive() -> list[sc.FeedItem]:

@@ -45,7 +45,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
                 address.url,
                 headers=headers,
                 max_message_size_bytes=MAX_TEXT_BYTES,
-                keepalive_ping_interval_seconds=None,  # the server's heartbeats tell as much
+                keepalive_ping_interval_seconds=None,  # the server's heartbeats serve this purpose
             ) as session,
         ):
             reached = True
@@ -62,7 +62,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
                     await session.stream.aclose()
     except BaseExceptionGroup as group:
         if block_error is not None and group.exceptions == (block_error,):
-            raise block_error from None  # of the block, and only wrapped by the session's own tasks
+            raise block_error from None  # raised by the block, and only wrapped by the session's own tasks
         _, others = group.split(faults)
         if others is not None:
             raise others from None

@@ -1,17 +1,17 @@
 """The daemon: the service of a home as a separate process; starting, finding, querying and ending it.
 
 Like tmux: the first frontend that needs the service starts it in the background, others find and attach to it, and it
-ends itself after some time without clients and work.
+ends itself after some time without clients or work.
 
 | module | holds |
 | --- | --- |
-| `runtime_paths` | where a running service has its lock and its log |
+| `runtime_paths` | the paths of the lock and the log of a running service |
 | `log_file` | the log as lines of JSON, bounded, without secrets |
 | `foreground` | the service itself: `serve --foreground` |
-| `background` | starting it as a separate process, and why that failed |
+| `background` | starting it as a separate process, and reporting why that failed |
 | `discovery` | `find_service`, `find_or_start`: exactly one service, however many processes look for it at once |
 | `attached_client` | a client of the running service, if one runs |
-| `presence` | whether the service is still there, for its readers |
+| `presence` | whether the service still runs, for its readers |
 | `one_request` | one short connection to a running service, for commands that send one request |
 | `status` | `status` |
 | `shutdown` | `shutdown` |

@@ -76,6 +76,8 @@ def nothing_runs(home: Path, what: str, *, start: str = "") -> str:
     """Describe that no service runs, so there is nothing to `what`, and how to start one with options; blocks."""
     holder = find_holder(home)
     if holder is not None:
-        return f"this home is in use by {holder}, which is not a service one could reach; there is nothing to {what}"
+        return (
+            f"this home is in use by {holder}, which is not a service that can be reached; there is nothing to {what}"
+        )
     typed = format_command(home, "serve", start)
     return f"no service runs for this home, so there is nothing to {what}; to start one: {typed}"

@@ -57,7 +57,7 @@ async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> List
     reading, writing = os.pipe()
     async with trio.lowlevel.FdStream(reading) as output:
         try:
-            # The process started here exits at once, and the process it leaves behind is nobody's child.
+            # The process started here exits at once, and the process that it leaves behind has no parent here.
             await trio.run_process(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -136,7 +136,7 @@ def _where(home: Path) -> str:
 
 
 def leave_the_starter() -> None:
-    """Continue in a process that is nobody's child and leads no session, so it can never acquire a terminal."""
+    """Continue in an orphaned process that leads no session, so it can never acquire a terminal."""
     if os.fork():
         os._exit(0)
 

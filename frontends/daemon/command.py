@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frontends.server.http.settings import HttpSettings
 
 IDLE_S = 900.0
-"""How long a background service stays without clients and work."""
+"""How long a background service stays without clients or work."""
 _REMARK_CHARS = 400
 _OPTIONS = {
     "host": "--http [HOST:]PORT, --tls CERT KEY, --allow-remote",
@@ -38,18 +38,18 @@ _OPTIONS = {
 
 @attrs.frozen(kw_only=True)
 class ServeRequest:
-    """What was asked of `serve`.
+    """The options of `serve`.
 
     Attributes:
         home: The home to serve.
-        foreground: Whether this process is to be the service.
+        foreground: Whether this process becomes the service.
         detached: Whether this process was started to become the background service.
-        idle_s: How long it stays with nothing to do; None if not given.
-        host, port: Where to listen for HTTP; without a port that door stays closed.
+        idle_s: How long it stays without clients or work; None if not given.
+        host, port: The address for HTTP; without a port, that door stays closed.
         certificate, key: For TLS.
         urls: Its URLs for clients elsewhere.
         allow_remote: Whether other machines may connect without TLS.
-        log_level: How much goes into the log.
+        log_level: The lowest level that is logged.
         telemetry: Whether spans are sent.
     """
 
@@ -82,7 +82,7 @@ class ServeRequest:
 
 def serve(wanted: ServeRequest) -> int:
     """Run `serve` and return the exit code."""
-    _checked_http(wanted)  # before anything is started, so typing errors are reported here
+    _checked_http(wanted)  # before anything is started, so mistakes are reported at once
     if wanted.telemetry:
         from frontends.server.telemetry.availability import check_installed, is_wanted
 
@@ -124,12 +124,12 @@ def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
 
 @contextmanager
 def naming_options() -> Generator[None]:
-    """Add to errors about the HTTP door which option of `serve` can fix them."""
+    """Add the option of `serve` that can fix it to each error about the HTTP door."""
     try:
         yield
     except (sc.InvalidInput, sc.Unavailable) as error:
         options = _OPTIONS.get(error.field or "")
-        if options is None or "--" in error.message:  # then it says so itself
+        if options is None or "--" in error.message:  # the message already names an option
             raise
         raise type(error)(f"{error.message} ({options})", field=error.field) from error
 
@@ -167,7 +167,7 @@ def _remark_lines(style: Style, remarks: Iterable[str]) -> list[str]:
 
 
 def listening_lines(home: Path, listening: Listening) -> list[str]:
-    """Describe where a service can be reached."""
+    """Return lines with the addresses of a service."""
     lines = [f"serving {format_path(str(home))} at {format_path(str(listening.socket))} (process {listening.pid})"]
     if listening.address is not None:
         lines.append(f"and at {listening.address}; to let a browser in: {format_command(home, 'serve', '--login')}")
@@ -180,7 +180,7 @@ async def _start(wanted: ServeRequest, streams: StandardStreams) -> int:
     holder = await trio.to_thread.run_sync(service_process, wanted.home)
     if holder is not None:
         see, end = format_command(wanted.home, "status", ""), format_command(wanted.home, "shutdown", "")
-        raise sc.Conflict(f"this home has a service already: {holder}; to see it: {see}, to end it: {end}")
+        raise sc.Conflict(f"this home already has a service: {holder}; to see it: {see}, to end it: {end}")
     with ProgressLine.on_stderr() if sys.stderr is not None else ProgressLine(None) as doing:
         doing("starting the service")
         listening = await start_in_background(wanted.home, wanted.arguments())

@@ -5,7 +5,7 @@ Rules:
    longer: then we wait. If the socket is gone although the service accepts clients (`run/open`), it was deleted, which
    is reported. A socket without that lock was left by a killed process.
 2. A process that finds no service takes the start lock, looks again, and keeps the lock until the new service accepts
-   clients. All others wait for that. If a process dies, the system releases both locks, so nobody waits forever.
+   clients. All others wait for that. If a process dies, the system releases both locks, so no process waits forever.
 """
 
 import fcntl
@@ -89,9 +89,7 @@ async def _wait_until_unused(home: Path) -> None:
     give_up_at = trio.current_time() + PATIENCE
     while (holder := await trio.to_thread.run_sync(find_holder, home)) is not None:
         if trio.current_time() >= give_up_at:
-            raise sc.StoreInUse(
-                f"this home is in use by {holder}, which is not a service one can attach to; wait for it, or stop it"
-            )
+            raise sc.StoreInUse(f"this home is in use by {holder}, which is not a service; wait for it, or stop it")
         await trio.sleep(_LOOK_EVERY_S)
 
 

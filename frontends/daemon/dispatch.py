@@ -37,7 +37,7 @@ def _serve(chosen: argparse.Namespace, home: Path) -> int:
             return login_commands.login(home)
         return login_commands.show_token(home, new=chosen.rotate_token)
     if chosen.http is None and (chosen.tls is not None or chosen.allow_remote or chosen.url):
-        raise UsageError("--tls, --url and --allow-remote are about HTTP: say where with --http [HOST:]PORT")
+        raise UsageError("--tls, --url and --allow-remote need --http [HOST:]PORT")
     if chosen.tls is not None and (missing := [each for each in chosen.tls if not Path(each).is_file()]):
         raise UsageError(f"--tls: there is no file {missing[0]!r}")
     from frontends.daemon.command import ServeRequest, serve
@@ -89,7 +89,7 @@ def _token(chosen: argparse.Namespace, home: Path) -> int:
 
 def _watch(chosen: argparse.Namespace, home: Path) -> int:
     if chosen.all and chosen.sessions:
-        raise UsageError("--all is about all sessions, so no ID goes with it")
+        raise UsageError("--all means all sessions, so it takes no ID")
     from frontends.commands.watch.watch import WatchOptions, watch
 
     return watch(

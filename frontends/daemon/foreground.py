@@ -1,4 +1,4 @@
-"""The service of a home, served until it is told to end or nobody needs it any more."""
+"""Serve the service of a home until it is told to end or has been idle long enough."""
 
 import logging
 import os
@@ -29,14 +29,14 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @attrs.frozen(kw_only=True)
 class ServeOptions:
-    """What was asked of `serve`.
+    """The options of a service.
 
     Attributes:
         home: The home to serve.
-        idle_s: How long it stays without clients and work; None means forever.
+        idle_s: How long it stays without clients or work; None means forever.
         http: The settings of the door for browsers and other machines; None leaves it closed.
-        log_level: How much goes into the log.
-        telemetry: Whether spans were asked for; the standard variables may ask for them too.
+        log_level: The lowest level that is logged.
+        telemetry: Whether spans were requested; the standard variables may request them too.
     """
 
     home: Path
@@ -57,7 +57,7 @@ async def serve_home(options: ServeOptions, ready: Ready) -> None:
 
     Raises:
         Conflict: The home has a service already; the message names the process.
-        StoreInUse: Something else uses the home; the message names the process.
+        StoreInUse: Another program uses the home; the message names the process.
         StoreUnusable: The home cannot be used.
         ConfigInvalid, InvalidInput: The configuration is wrong.
     """
@@ -94,7 +94,7 @@ async def _claim_service(home: Path) -> AsyncGenerator[None]:
             holder = sc.setup.lock_holder(folder)
             who = str(holder) if holder is not None else "another process"
             raise sc.Conflict(
-                f"this home has a service already: {who}; to see it: session-core status, to end it: "
+                f"this home already has a service: {who}; to see it: session-core status, to end it: "
                 "session-core shutdown"
             ) from None
 
@@ -109,7 +109,7 @@ async def _claim_service(home: Path) -> AsyncGenerator[None]:
 def _logging(options: ServeOptions) -> Generator[None]:
     """Keep a log for the length of the block, including the error that ends it."""
     with write_log(log_file(options.home), options.log_level):
-        log.info("version %s begins, process %d", sc.__version__, os.getpid())
+        log.info("version %s starts, process %d", sc.__version__, os.getpid())
         try:
             yield
         except (Exception, BaseExceptionGroup) as error:  # reported to the starting process, and kept in the log
@@ -128,7 +128,7 @@ class _Minder:
         self.server: Server | None = None
 
     async def run(self) -> None:
-        """Wait for it."""
+        """Wait for the first signal and start the shutdown."""
         number = await anext(self._signals)
         log.info("asked to end by %s", signal.Signals(number).name)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends even a hanging service
@@ -196,11 +196,11 @@ async def _telemetry(
                 from frontends.server.telemetry.exporter import open_telemetry
 
                 await stack.enter_async_context(open_telemetry(service, ending=ending))
-                log.info("spans of telemetry are sent")
+                log.info("telemetry spans are sent")
             except (sc.Unavailable, sc.InvalidInput) as refused:
                 if asked:
                     raise
-                log.warning("%s", refused.message)  # the variables may be there for other programs
+                log.warning("%s", refused.message)  # the variables may be meant for other programs
         yield
 
 

@@ -1,4 +1,4 @@
-"""Whether the running service has the keys that are set in this shell: it has only those from its own start."""
+"""Check whether the running service has the keys of this shell: it has only the keys from its own start."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _ANSWER_S: Final = 5.0
 def keyed_models(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[str, set[str]]:
     """Return the models that a variable set here makes available, by provider; blocks briefly.
 
-    A user who has chosen the demo misses none of them.
+    There are none if the user has chosen the demo.
 
     Raises:
         ConfigInvalid: The configuration is wrong.
@@ -42,7 +42,7 @@ def format_lacking_keys(home: Path, keyed: Mapping[str, set[str]], models: Itera
     if all(names & usable for names in keyed.values()):
         return ""
     end = format_command(home, "shutdown", "")
-    return f"the service that runs was started without the key that is set here; to let it have it: {end}"
+    return f"the running service was started without the key that is set here; to use it, end the service: {end}"
 
 
 async def describe_lacking_keys(service: sc.SessionMethods, home: Path, folder: Path) -> str:

@@ -81,9 +81,7 @@ class _BoundedQueueHandler(QueueHandler):
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
             if self.left_out:
-                self.queue.put_nowait(
-                    _build_record(f"{self.left_out} lines were left out: the disk could not take them")
-                )
+                self.queue.put_nowait(_build_record(f"{self.left_out} lines were dropped: the disk was too slow"))
                 self.left_out = 0
             self.queue.put_nowait(record)
         except queue.Full:
@@ -98,7 +96,7 @@ class _Writing(QueueListener):
         self._lines = lines
 
     def enqueue_sentinel(self) -> None:
-        self._lines.put(None)  # waits for room, unlike the one that comes along
+        self._lines.put(None)  # waits for room, unlike the inherited method
 
 
 def _build_record(message: str) -> logging.LogRecord:
@@ -109,7 +107,7 @@ def _build_record(message: str) -> logging.LogRecord:
 def write_log(file: Path, level: str, environ: Mapping[str, str] = os.environ) -> Generator[Path]:
     """Write the log to this file for the length of the block.
 
-    Only warnings of foreign libraries are kept: the rest may be more than people want on their disk.
+    Of other libraries, only warnings are kept: the rest may be more than people want on their disk.
 
     Raises:
         StoreUnusable: The file cannot be created, or is not private.

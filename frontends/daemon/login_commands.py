@@ -28,7 +28,7 @@ async def _show_token(home: Path, new: bool, streams: StandardStreams) -> int:  
     await streams.say(await trio.to_thread.run_sync(rotate if new else ensure_token, home))
     if new:
         await streams.remark(
-            "Whoever came in by the token before, or by one made from it, is sent away, and so are all browsers."
+            "Clients with the previous token, or with one made from it, are disconnected, and so are all browsers."
         )
     return 0
 
@@ -50,5 +50,5 @@ async def _login(home: Path, streams: StandardStreams) -> int:
                 f"the service of this home has no door for browsers; to start it with one: {end}, then {start}"
             ) from None
     await streams.say(link)
-    await streams.remark("It lets one browser in, once, within a minute.")
+    await streams.remark("The link lets one browser in, once, within a minute.")
     return 0

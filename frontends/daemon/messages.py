@@ -20,16 +20,16 @@ examples:
   session-core serve --login              a link that lets one browser in, once
 
 One service runs for each home. Frontends find it by its socket, which only
-your own programs can reach, and whatever runs goes on when they leave. With
-nobody there and nothing to do it ends itself, in the background after 15
-minutes. Commands that change sessions go through it while it runs.
+your own programs can reach, and running work continues when they leave. In
+the background it exits after 15 minutes without clients or work. Commands
+that change sessions go through it while it runs.
 
 HTTP is for browsers and other machines and always needs the token of the home
 (--token prints it), or one with fewer rights: see session-core token --help.
 It needs more packages: pip install 'session-core[server]'.
-Beyond this machine it needs --tls, or --allow-remote if
-something else encrypts. Whoever calls it by a name, not by its address, is let
-in only if --url says so: --url https://agents.example.net:8443
+Beyond this machine it needs --tls, or --allow-remote if a proxy encrypts.
+Clients that use a host name instead of the address are admitted only if --url
+lists it: --url https://agents.example.net:8443
 
 The log is logs/service.log in the home, one JSON object per line. --telemetry
 sends spans of turns, model calls and tool calls, without any of their texts, to
@@ -46,15 +46,15 @@ exit codes:
 _SHUTDOWN: Final = """\
 examples:
   session-core shutdown
-  session-core shutdown --force           although something runs
+  session-core shutdown --force           even if something is running
 
-What runs then is interrupted and says so; `run --session ID` goes on with it.
-The command is done when the process is gone. A service of another version
-cannot be asked what it does: then the store tells whether something is at work,
-and if that cannot be read, --force or a yes is needed.
+Running work is then interrupted and marked so; `run --session ID` continues it.
+The command waits until the process is gone. A service of another version
+cannot report its work: then the store shows whether something is running, and
+if it cannot be read, --force or a confirmation is needed.
 
 exit codes:
-  0 it is gone   1 it was not ended   3 none was running
+  0 it has ended   1 it was not ended   3 none was running
 """
 _WATCH: Final = """\
 examples:
@@ -66,7 +66,7 @@ examples:
   session-core watch --all --json | jq    snapshots and events, one per line
 
 Watching changes nothing; to step in, use run --session ID, or stop. Ctrl-C
-leaves, and whatever runs goes on.
+leaves, and running work continues.
 
 exit codes:
   0 left by Ctrl-C, or nothing runs any more   1 the service has ended
@@ -78,7 +78,7 @@ examples:
   session-core stop 7k2f --scope subtree  and those of sessions it has started
   session-core stop 7k2f --scope session  and their jobs and wake-ups
 
-What was said before is kept. Lines tell what has ended and what goes on.
+Earlier output is kept. The lines say what has ended and what still runs.
 
 exit codes:
   0 it was stopped   1 something is still stopping   3 nothing ran
@@ -120,8 +120,8 @@ def add_serving(commands: Commands) -> None:
     status = add_command(
         commands,
         "status",
-        "what the running service is doing",
-        "Say whether a service runs, and what it does.",
+        "show what the running service is doing",
+        "Show whether a service runs, and what it is doing.",
         _STATUS,
     )
     status.add_argument("--json", action="store_true", help="one JSON object")
@@ -149,7 +149,7 @@ def add_serving(commands: Commands) -> None:
 
 
 def host_and_port(typed: str) -> tuple[str, int]:
-    """Read where to listen: a port, or an address and a port."""
+    """Parse the address to listen on: a port, or an address and a port."""
     host, colon, port = typed.rpartition(":")
     if not colon:
         host = "127.0.0.1"

@@ -17,7 +17,7 @@ from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 R = TypeVar("R")
 
 ANSWER_S: Final = 10.0
-"""How long a service may take to say hello; one that takes longer hangs."""
+"""How long a service may take to answer the hello; one that takes longer hangs."""
 _NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
 
 
@@ -30,7 +30,7 @@ class ClientNotAdmitted(Exception):
 
 
 class Talk(sc.SessionMethods):
-    """The service, as one client sees it: the same methods."""
+    """The methods of the service, over one connection."""
 
     def __init__(self, connection: sc.wire.RpcConnection, welcome: sc.wire.Welcome) -> None:
         self.welcome = welcome
@@ -120,4 +120,4 @@ def _to_typed_error(failed: sc.wire.RpcFailed) -> sc.SessionCoreError:
     try:
         return sc.wire.error_from_info(sc.wire.from_json(failed.data, sc.wire.ErrorInfo))
     except sc.SessionCoreError:
-        return sc.ProtocolError(f"the service answered with an error of no known kind: {failed}")
+        return sc.ProtocolError(f"the service answered with an unknown error: {failed}")

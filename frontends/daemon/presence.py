@@ -1,4 +1,4 @@
-"""Whether the service is still there, for its readers: a client reconnects forever, but people do not wait."""
+"""Detect that a service is gone for good: a client reconnects forever, but people do not wait."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ class Presence:
             self._changed = trio.Event()
 
     async def change(self) -> None:
-        """Wait until the connection is lost, or there again."""
+        """Wait until the connection is lost or restored."""
         await self._changed.wait()
 
     async def run(self) -> str:

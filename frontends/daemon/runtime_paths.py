@@ -36,7 +36,7 @@ def format_open_to_others(open_to_others: str) -> str:
     scheme, _, rest = open_to_others.partition("://")
     host, _, port = rest.rpartition(":")
     where = "on all addresses of this machine" if host in {"0.0.0.0", "[::]"} else f"on {host}"  # noqa: S104
-    how = "encrypted" if scheme == "https" else "not encrypted by it"
+    how = "encrypted" if scheme == "https" else "not encrypted by the service"
     return f"other machines can reach it by HTTP {where}, port {port}, {how}; each needs a token"
 
 
@@ -78,7 +78,7 @@ def find_cut_off(home: Path, holder: sc.setup.LockHolder) -> sc.Disconnected | N
     """Return an error if a service is unreachable because its socket was deleted; blocks briefly."""
     if (
         read_service_version(home, holder) is None or socket_path_of_home(home).exists()
-    ):  # it still starts, or already ends
+    ):  # it is still starting, or already ending
         return None
     end, start = format_command(home, "shutdown", ""), format_command(home, "serve", "")
     return sc.Disconnected(
@@ -109,7 +109,7 @@ def build_release_conflict(home: Path, error: sc.ProtocolError) -> sc.Conflict:
     end = format_command(home, "shutdown", "")
     holder = service_process(home)
     which = f"{format_release_mismatch(home, holder)}: " if holder is not None else ""
-    advice = f"to end it, and have one of this release started when one is needed: {end}"
+    advice = f"to end it, so that one of this release starts when needed: {end}"
     return sc.Conflict(f"{which}{error.message} ({advice})")
 
 

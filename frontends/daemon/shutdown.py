@@ -36,7 +36,7 @@ async def _shutdown(home: Path, force: bool, streams: StandardStreams) -> int:  
         return EXIT_NOT_RUNNING
     with _watch_process(holder) as process:  # before the request: its pid could belong to another process afterwards
         if not await _ask_to_end(home, holder, streams, force=force):
-            await streams.remark("the service goes on")
+            await streams.remark("the service keeps running")
             return 1
         with ProgressLine.on_stderr() as doing:
             doing(f"waiting for process {holder.pid} to end")
@@ -97,7 +97,7 @@ async def _end_unheard(
         if at_work and not await _may_interrupt(home, at_work, streams, because=why):
             return False
     _terminate(holder)
-    await streams.remark(f"{why}; it was sent SIGTERM, by which it interrupts what runs and ends")
+    await streams.remark(f"{why}; it was sent SIGTERM, so it interrupts its work and ends")
     return True
 
 
@@ -110,11 +110,11 @@ async def _list_stored_ids_at_work(home: Path) -> list[str] | None:
 
 
 async def _may_end_unseen(home: Path, why: str, streams: StandardStreams) -> bool:
-    unseen = f"{why}; whether something is at work there cannot be known from here"
+    unseen = f"{why}; it is unknown whether something is running there"
     if streams.keyboard is None:
         force = format_command(home, "shutdown", "--force")
-        raise sc.Conflict(f"{unseen}; to end it all the same, and interrupt what may run: {force}")
-    return await _ask_yes(f"{unseen}. End it, and interrupt what may run?", streams)
+        raise sc.Conflict(f"{unseen}; to end it anyway, and interrupt any running work: {force}")
+    return await _ask_yes(f"{unseen}. End it, and interrupt any running work?", streams)
 
 
 async def _list_ids_at_work(talk: Talk) -> list[str]:
@@ -139,7 +139,7 @@ async def _may_interrupt(home: Path, at_work: Sequence[str], streams: StandardSt
 
 
 async def _ask_yes(question: str, streams: StandardStreams) -> bool:
-    assert streams.keyboard is not None, "somebody can be asked"
+    assert streams.keyboard is not None, "there is a terminal to ask on"
     await streams.err.write(f"{streams.err.style.yellow('?')} {question[0].upper()}{question[1:]} [y/N] ")
     return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
 
@@ -153,7 +153,7 @@ def _terminate(holder: sc.setup.LockHolder) -> None:
     except ProcessLookupError:
         pass
     except PermissionError:
-        raise sc.Forbidden(f"process {holder.pid} belongs to somebody else") from None
+        raise sc.Forbidden(f"process {holder.pid} belongs to another user") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`session-core status`: whether a service runs, and what it does."""
+"""`session-core status`: whether a service runs, and what it is doing."""
 
 import json
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ def nothing_lines(home: Path, holder: sc.setup.LockHolder | None) -> list[str]:
     """Describe that no service runs, which process uses the home instead, and how to start one."""
     lines = [f"No service runs for {format_path(str(home))}."]
     if holder is not None:
-        lines.append(f"The home is in use by {holder}, which is not a service one can attach to.")
+        lines.append(f"The home is in use by {holder}, which is not a service that clients can attach to.")
     else:
         lines.append(f"To start one: {format_command(home, 'serve', '')}")
     return lines
@@ -108,9 +108,9 @@ def report_lines(style: Style, report: ServiceReport, *, now: int) -> list[str]:
             else [style.yellow(one_line(format_open_to_others(service_status.open_to_others), 200))],
         ),
         ("sessions", [f"{service_status.sessions:,}, {service_status.running:,} at work"]),
-        ("at work", _limit_lines([_session(style, each, report) for each in report.at_work])),
-        ("clients", _limit_lines([_client(each) for each in report.clients]) or ["none"]),
-        ("ends", [_end(report, now)]),
+        ("at work", _limit_lines([_format_session(style, each, report) for each in report.at_work])),
+        ("clients", _limit_lines([_format_client(each) for each in report.clients]) or ["none"]),
+        ("ends", [_format_end(report, now)]),
         ("read-only", [] if service_status.read_only is None else [style.red(one_line(service_status.read_only, 400))]),
     ]
     lines = [f"{style.green(style.symbol('●'))} {head}"]
@@ -125,25 +125,25 @@ def _limit_lines(lines: list[str]) -> list[str]:
     return lines if remaining <= 0 else [*lines[:_MOST], f"and {remaining} more"]
 
 
-def _session(style: Style, summary: sc.SessionSummary, report: ServiceReport) -> str:
+def _format_session(style: Style, summary: sc.SessionSummary, report: ServiceReport) -> str:
     short = short_ids(report.sessions)[summary.session_id]
     return f'{style.cyan(short)} "{one_line(summary.name, _NAME_CHARS)}" {style.green(state_word(summary))}'
 
 
-def _client(client: sc.ClientPresence) -> str:
+def _format_client(client: sc.ClientPresence) -> str:
     name = one_line(client.name, _NAME_CHARS) or one_line(client.client_id, _NAME_CHARS)
     return f"{name} ({client.kind}, {client.role})"
 
 
-def _end(report: ServiceReport, now: int) -> str:
-    """Describe when it ends; the asking client is connected, and so postpones the end."""
+def _format_end(report: ServiceReport, now: int) -> str:
+    """Describe when the service ends; the asking client is connected, which postpones the end."""
     service_status = report.status
     if service_status.idle_ms is None:
-        return "when it is told to"
+        return "only on request"
     ends_at = _ends_at(report, now)
     if ends_at is None:
-        return f"by itself, after {duration(service_status.idle_ms)} with nobody and nothing to do"
-    return f"by itself at {clock_time(ends_at, now)}, if nothing happens until then"
+        return f"after {duration(service_status.idle_ms)} without clients or work"
+    return f"at {clock_time(ends_at, now)}, unless something happens before then"
 
 
 def _ends_at(report: ServiceReport, now: int) -> int | None:

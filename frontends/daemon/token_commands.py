@@ -30,7 +30,7 @@ _ROLES = {"observer": "watch", "controller": "watch and act in"}
 
 @attrs.frozen(kw_only=True)
 class TokenRequest:
-    """What was asked of `token new`: for some sessions, or for `everything`."""
+    """The options of `token new`: for some sessions, or for `everything`."""
 
     home: Path
     sessions: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class TokenRequest:
 
 
 def where(home: Path) -> int:
-    """Print where the token of a home is, without showing it, and return the exit code."""
+    """Print the path of the token of a home, without showing the token, and return the exit code."""
     return trio.run(_where, home, StandardStreams.standard())
 
 
@@ -50,11 +50,9 @@ async def _where(home: Path, streams: StandardStreams) -> int:
     there = await trio.Path(file).exists()
     await streams.say(str(file))
     if there:
-        await streams.remark(
-            f"Whoever has this token can do everything; to print it: {format_command(home, 'token show', '')}"
-        )
+        await streams.remark(f"This token allows everything; to print it: {format_command(home, 'token show', '')}")
     else:
-        await streams.remark("It is made when it is needed first.")
+        await streams.remark("It is created when it is first needed.")
     given = await trio.to_thread.run_sync(given_tokens, home) if there else ()
     if given:
         many = format_count(len(given), "token")
@@ -65,11 +63,13 @@ async def _where(home: Path, streams: StandardStreams) -> int:
 def new(wanted: TokenRequest) -> int:
     """Create a token, print it, and return the exit code."""
     if wanted.everything and wanted.sessions:
-        raise UsageError("--all is for all sessions, so no --session goes with it")
+        raise UsageError("--all means all sessions, so it cannot be combined with --session")
     if not wanted.everything and not wanted.sessions:
-        raise UsageError("say for which session: --session ID, or --all")
+        raise UsageError("choose the sessions: --session ID, or --all")
     if wanted.lasting_ms > MAX_SCOPED_MS:
-        raise UsageError(f"--expires: a token with fewer rights is good for {MAX_SCOPED_MS // 86_400_000} days at most")
+        raise UsageError(
+            f"--expires: a token with fewer rights is valid for at most {MAX_SCOPED_MS // 86_400_000} days"
+        )
     return trio.run(_new, wanted, StandardStreams.standard())
 
 
@@ -127,7 +127,7 @@ async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # 
         await streams.say(line)
     if not given:
         await streams.remark(
-            f"No token with fewer rights is good; to make one: {format_command(home, 'token new', '--session ID')}"
+            f"No token with fewer rights is valid; to make one: {format_command(home, 'token new', '--session ID')}"
         )
     return 0
 
@@ -160,10 +160,10 @@ def revoke(home: Path, ids: Sequence[str]) -> int:
 
 async def _revoke(home: Path, ids: Sequence[str], streams: StandardStreams) -> int:
     given = await _list_given_tokens(home)
-    ended = {_find_token(each, given, home).id for each in ids}  # all of them are known before one is ended
+    ended = {_find_token(each, given, home).id for each in ids}  # all are looked up before any is ended
     await trio.to_thread.run_sync(take_back, home, ended)
     many = "The token has ended" if len(ended) == 1 else f"{len(ended)} tokens have ended"
-    await streams.remark(f"{many}; whoever came in by {'it' if len(ended) == 1 else 'them'} is sent away.")
+    await streams.remark(f"{many}; clients that used {'it' if len(ended) == 1 else 'them'} are disconnected.")
     return 0
 
 
@@ -173,8 +173,10 @@ def _find_token(typed: str, given: Sequence[GivenToken], home: Path) -> GivenTok
         return fitting[0]
     see = format_command(home, "token list", "")
     if fitting:
-        raise UsageError(f"{one_line(typed, 60)!r} fits {len(fitting)} tokens; type more of the one you mean ({see})")
-    raise UsageError(f"no token {one_line(typed, 60)!r} is good; it may have ended already (see: {see})")
+        raise UsageError(
+            f"{one_line(typed, 60)!r} matches {len(fitting)} tokens; type more of the one you mean ({see})"
+        )
+    raise UsageError(f"there is no valid token {one_line(typed, 60)!r}; it may have ended already (see: {see})")
 
 
 async def _list_given_tokens(home: Path) -> tuple[GivenToken, ...]:

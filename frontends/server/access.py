@@ -1,4 +1,4 @@
-"""What a client may do and see, decided by how it came in."""
+"""The rights of a client, which depend on how it was admitted."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ class Access:
         if self.role == "observer" and not command.reads_only:
             raise sc.Forbidden("this client is an observer: it may watch but not act")
         if self.role == "observer" and _looks_elsewhere(command):
-            raise sc.AccessDenied("this client may only look where a session works: name a session", field="session_id")
+            raise sc.AccessDenied("this client may only see the folder of a session: name one", field="session_id")
         if self.sessions is not None:
             session_id = getattr(command, "session_id", None)
             if session_id is None:
@@ -82,11 +82,11 @@ def _access_denied(what: str, *, field: str | None = None) -> sc.AccessDenied:
 def _about_no_session(command: "sc.Command[object]") -> sc.AccessDenied:
     if hasattr(command, "session_id"):
         return _access_denied("ask this about all sessions: name one of its own", field="session_id")
-    return _access_denied(_REFUSED.get(type(command), "do what is not about one of its sessions"), field="type")
+    return _access_denied(_REFUSED.get(type(command), "act outside of its own sessions"), field="type")
 
 
 def _looks_elsewhere(command: "sc.Command[object]") -> bool:
-    """Return whether a command would show the content of any folder of the machine, or of the service's own."""
+    """Return whether a command could show folders outside of the client's sessions."""
     if isinstance(command, _c.FindFiles) and command.session_id is None:
         return True
     return getattr(command, "cwd", None) is not None
@@ -95,12 +95,12 @@ def _looks_elsewhere(command: "sc.Command[object]") -> bool:
 def _check_reach(command: "sc.Command[object]") -> None:
     """Refuse commands with which a client of some sessions could reach the others, or the home itself."""
     if isinstance(command, _LOOSENING):
-        raise sc.AccessDenied("this client may not change the bounds of a session; who shares it can", field="type")
+        raise sc.AccessDenied("this client may not change the restrictions of a session; its owner can", field="type")
     if isinstance(command, _c.DeleteSession):
-        raise sc.AccessDenied("this client may not delete a session; who shares it can", field="type")
+        raise sc.AccessDenied("this client may not delete a session; its owner can", field="type")
     always = isinstance(command, _c.AnswerApproval) and command.decision == "allow_always"
     if always or isinstance(command, _REACHING_OUT):
-        raise sc.AccessDenied("this client may do nothing that reaches beyond this session", field="type")
+        raise sc.AccessDenied("this client may not do anything that reaches beyond this session", field="type")
 
 
 EVERYTHING = Access()

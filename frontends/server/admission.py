@@ -1,4 +1,4 @@
-"""Accepting clients, at any door."""
+"""Accept clients at any door."""
 
 import errno
 import logging
@@ -31,7 +31,7 @@ async def serve_all(
             except OSError as error:
                 if error.errno not in _FULL:
                     raise
-                log.warning("no more clients can be let in for now: %s", error.strerror)
+                log.warning("no more clients can be accepted for now: %s", error.strerror)
                 await trio.sleep(_AGAIN_AFTER_S)
                 continue
             nursery.start_soon(welcome, stream)

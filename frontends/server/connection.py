@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 Door = Literal["socket", "WebSocket"]
 FAILED: Final = -32000
-"""The code of every typed error; the data says which one it is."""
+"""The code of every typed error; the data identifies the error."""
 HTTP_CLIENT: Final = "http-"
 """The name prefix of clients that send single requests and are never attached."""
 GREETING_S: Final = 10.0
-"""How long a client may take to say hello."""
+"""How long a client may take to send its hello."""
 _MAX_INSTANCE_CHARS: Final = 200
 
 
@@ -117,7 +117,7 @@ class ClientConnection:
     async def _await_greeting(self) -> None:
         with self._greeting:
             await trio.sleep(GREETING_S)
-            self.dismiss(sc.wire.Goodbye(reason="the client did not say who it is", retry=False))
+            self.dismiss(sc.wire.Goodbye(reason="the client did not send its hello", retry=False))
 
     def report_unusable_line(self, line: bytes, reason: str) -> None:
         """Report a line that is not a valid message; if it has a request id, that request is refused."""
@@ -140,7 +140,7 @@ class ClientConnection:
         if client is None or feeds is None:
             raise sc.ProtocolError("the first request must be hello", field="$.method")
         if self._nursery is None:
-            raise sc.ServiceClosed("this connection is at its end")
+            raise sc.ServiceClosed("this connection is about to end")
         match request.method:
             case "execute":
                 asked = _read(request, sc.wire.Execute)
@@ -169,9 +169,9 @@ class ClientConnection:
 
     def _greet(self, hello: sc.wire.Hello) -> sc.wire.Welcome:
         if self._client is not None:
-            raise sc.ProtocolError("this client has said hello before", field="$.method")
+            raise sc.ProtocolError("this client has already sent its hello", field="$.method")
         if self._connection is None or self._nursery is None:
-            raise sc.ServiceClosed("this connection is at its end")
+            raise sc.ServiceClosed("this connection is about to end")
         if self._server.closing:
             raise sc.ServiceClosed("the server is about to end")
         if hello.contract != sc.wire.CONTRACT:
@@ -204,7 +204,7 @@ class ClientConnection:
         self._feeds = Feeds(
             self._client.follow, self._connection, self._nursery, server.encodings, lambda: server.closing
         )
-        self._greeting.cancel(reason="the client has said who it is")
+        self._greeting.cancel(reason="the client has sent its hello")
         self._nursery.start_soon(self._send_heartbeats)
         return sc.wire.Welcome(
             contract=sc.wire.CONTRACT,
@@ -228,7 +228,7 @@ class ClientConnection:
         """
         self._refuse_observer()
         if self._access != EVERYTHING or self._door != "socket":
-            raise sc.AccessDenied("this client may not let others in")
+            raise sc.AccessDenied("this client may not create login links")
         if self._server.login_link is None:
             raise sc.Unavailable("this service has no door for browsers; it has to be started with --http")
         return self._server.login_link()

@@ -31,8 +31,8 @@ class Feeds:
     """The feeds of one client.
 
     Args:
-        follow: Starts following something.
-        connection: Where the items are sent.
+        follow: Starts following a session, or all of them.
+        connection: Sends the items.
         nursery: Runs one task per feed.
         encodings: Shared with all other connections.
         closing: Returns whether the service is about to end.

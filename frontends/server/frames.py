@@ -140,7 +140,7 @@ def format_server_sent_event(name: str, data: bytes, cursor: sc.Cursor | None = 
 
 
 def batch_json(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
-    """Return a `FeedBatch` around items that are written already; `resync` says why it begins with a snapshot."""
+    """Return a `FeedBatch` around items that are already encoded; `resync` says why it begins with a snapshot."""
     resync_fields = b""
     if resync is not None:
         resync_fields = b',"resync":%s' % sc.wire.encode(resync.reason)

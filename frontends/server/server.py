@@ -64,7 +64,7 @@ class ServerSettings:
 
     Attributes:
         home: The home that it serves.
-        idle_s: How long it stays without clients and work; None means forever.
+        idle_s: How long it stays without clients or work; None means forever.
         heartbeat_ms: The interval of heartbeats.
         max_connections: How many clients may be connected.
     """
@@ -111,7 +111,7 @@ class Server:
         """The connected clients that have said hello."""
         return tuple(self._attached.values())
 
-    # --- who is there -------------------------------------------------------------------------------------------------
+    # --- clients ------------------------------------------------------------------------------------------------------
 
     def arrive(self) -> None:
         """Count a connection.
@@ -123,7 +123,7 @@ class Server:
         if self.closing:
             raise sc.ServiceClosed("the server is about to end")
         if self.connections >= self.settings.max_connections:
-            raise sc.Overloaded(f"{self.connections} clients are connected, which is all that this server takes")
+            raise sc.Overloaded(f"{self.connections} clients are connected, which is the limit of this server")
         self.connections += 1
 
     def leave(self) -> None:
@@ -139,7 +139,7 @@ class Server:
             return False
         if not hmac.compare_digest(before.instance.encode(), instance.encode()):
             return False
-        before.dismiss(sc.wire.Goodbye(reason="this client has connected anew", retry=False))
+        before.dismiss(sc.wire.Goodbye(reason="this client has reconnected", retry=False))
         return True
 
     def add_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:

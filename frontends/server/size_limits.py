@@ -94,7 +94,7 @@ def _waiting_chars(value: sc.SessionSnapshot) -> int:
     return _chars(each.parts for each in value.queue)
 
 
-# --- leaving out ------------------------------------------------------------------------------------------------------
+# --- omitting old items -----------------------------------------------------------------------------------------------
 
 
 def _without_oldest(value: object) -> object:

@@ -11,10 +11,10 @@ import attrs
 
 import session_core as sc
 
-_SHORT_TEXT: Final = 256  # no id is longer, nor the name of anything
+_SHORT_TEXT: Final = 256  # no id or name is longer
 _FEW: Final = 64  # no object of ours has more fields
-_CHARACTER: Final = 6  # bytes that one takes in JSON at most
-_REMARK: Final = 80  # bytes of what is said about a text that was shortened
+_CHARACTER: Final = 6  # the most bytes of one character in JSON
+_REMARK: Final = 80  # bytes of the remark about a shortened text
 _MISSING: Final = sc.JsonObject({"…": "what was here was too long to be sent"})
 
 
@@ -24,7 +24,7 @@ def shorten_to_fit(value: object, room: int) -> Any:
     It always fits, unless there is hardly more room than our own ids, names and numbers take.
     """
     plain, size = _shorten_parts(sc.wire.to_json(value), room)
-    if size > room:  # open JSON of very many small things, none of which has many parts itself
+    if size > room:  # open JSON with very many small values, none of which has many parts
         plain, _ = _shorten_parts(sc.wire.to_json(_without_open_json(value)), room)
     return plain
 
@@ -39,7 +39,7 @@ def _shorten_parts(plain: Any, room: int) -> tuple[Any, int]:
     sizes = {text: len(sc.wire.encode(text[:most])) for text in texts}
     room_for_texts = (
         room - len(sc.wire.encode(_with_texts(plain, lambda _: ""))) + 2 * len(texts)
-    )  # as quotes count twice
+    )  # both counts include the quotes
     taken = sorted(sizes[text] for text in texts)
     if sum(taken) > room_for_texts or any(len(text) > most for text in texts):
         share = max(_SHORT_TEXT * _CHARACTER, _fair_share(taken, room_for_texts))
@@ -94,7 +94,7 @@ def _shorten_name(name: str) -> str:
 
 
 def _fair_share(sizes: list[int], room: int) -> int:
-    """Return how many bytes each of these, smallest first, may have for all of them to fit."""
+    """Return how many bytes each size, smallest first, may have so all of them fit."""
     remaining = len(sizes)
     for size in sizes:
         share = room // remaining - _REMARK

@@ -40,7 +40,7 @@ async def serve_unix(
         async def welcome(stream: trio.SocketStream) -> None:
             async with stream:
                 if not _is_ours(stream.socket):
-                    log.warning("a program of another user tried to connect, and was turned away")
+                    log.warning("a program of another user tried to connect and was refused")
                     return
                 await serve_connection(server, stream, stream)
 
@@ -64,7 +64,7 @@ def _listening(path: Path) -> Generator[socket.socket]:
             with short_socket_name(place) as name:
                 listening.bind(name)
         except OSError as error:
-            raise sc.StoreUnusable(f"the socket {str(place)!r} cannot be made: {error.strerror}") from error
+            raise sc.StoreUnusable(f"the socket {str(place)!r} cannot be created: {error.strerror}") from error
         finally:
             os.umask(before)
         made = place.lstat()

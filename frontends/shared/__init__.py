@@ -6,7 +6,7 @@
 - `text_width`, `figures`: tables and lines that fit, and human-readable times, sizes and paths
 - `progress`: a progress line for slow work
 - `signals`: signals during startup
-- `socket_path`: where the socket of a home is
+- `socket_path`: the path of the socket of a home
 
 Input: text from anywhere. Output: bytes on a file descriptor. Escape codes come from `style` alone;
 everything else passes through `sanitise` first.

@@ -23,7 +23,7 @@ def format_ago(time_ms: int, now: int) -> str:
 
 
 def clock_time(time_ms: int, now: int) -> str:
-    """Return the time of day, with the date when it is another day's."""
+    """Return the time of day, with the date if it is not today."""
     then = local_time(time_ms)
     return f"{then:%H:%M}" if then.date() == local_time(now).date() else f"{then:%Y-%m-%d %H:%M}"
 
@@ -47,7 +47,7 @@ def format_path(path: str, home: Path | None = None) -> str:
     """Return a path as its user would write it, with ~ for the home directory."""
     try:
         return "/".join(("~", *Path(path).relative_to(home or Path.home()).parts))
-    except (ValueError, RuntimeError):  # it lies elsewhere, or the user has none
+    except (ValueError, RuntimeError):  # outside of the home directory, or there is none
         return path
 
 

@@ -16,7 +16,7 @@ from frontends.shared.style import Style, style_for
 
 
 class ReaderLeft(BrokenPipeError):
-    """Nobody reads our output any more: the pipe was closed at its other end."""
+    """The reader of our output has gone: the pipe was closed at its other end."""
 
 
 class OutputFailed(Exception):
@@ -35,13 +35,13 @@ class Output:
         self._one_at_a_time = trio.CapacityLimiter(1)
 
     async def write(self, data: str | bytes) -> None:
-        """Write all of it.
+        """Write all of the data.
 
         Raises:
             ReaderLeft: The other end of the pipe is closed.
             OutputFailed: The system refuses the data.
 
-        Cancellation: returns at once; what the thread is writing may still appear, in whole or in part.
+        Cancellation: returns at once; data that the thread is writing may still appear, in whole or in part.
         """
         if self.fd is None or not data:
             await trio.lowlevel.checkpoint()

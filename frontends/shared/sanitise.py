@@ -1,11 +1,11 @@
-"""Make foreign text safe to print: a terminal obeys escape sequences, whoever wrote them.
+"""Make foreign text safe to print: a terminal obeys escape sequences from any source.
 
 Rules:
 1. Of the control characters only newline and tab pass; ESC never does, nor do its 8-bit relatives (C1).
 2. Escape sequences of every family vanish whole: CSI, the strings OSC, DCS, SOS, PM and APC, and the short ones. A
    string that is never terminated ends at the end of its line, so it cannot swallow the rest of an answer.
 3. Characters that are invisible or reorder a line (zero-width, bidi, tags, ...) are shown by number: `<U+202E>`.
-4. How a text is cut into chunks makes no difference: a sequence may begin in one and end in another.
+4. The result does not depend on the chunks: a sequence may begin in one chunk and end in another.
 """
 
 import re

@@ -42,6 +42,6 @@ async def cancel_on_signal(signals: AsyncIterator[int]) -> AsyncGenerator[Startu
 
 
 async def _watch(signals: AsyncIterator[int], start: StartupWatch, whole: trio.CancelScope) -> None:
-    with start._watch:  # noqa: SLF001 - two halves of one thing
+    with start._watch:  # noqa: SLF001 - this function is part of `StartupWatch`
         start.number = await anext(signals)
         whole.cancel(reason="asked to end")

@@ -56,7 +56,7 @@ def short_socket_name(path: Path) -> Generator[str]:
         return
     if not _DESCRIPTORS.is_dir() or len(os.fsencode(path.name)) > MAX_SOCKET_PATH // 2:
         raise sc.Unavailable(
-            f"the path of the socket has more than {MAX_SOCKET_PATH} bytes, which this system does not take; "
+            f"the path of the socket has more than {MAX_SOCKET_PATH} bytes, which this system does not accept; "
             "choose a home with a shorter path"
         )
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""The standard streams of a program: where to write, and the terminal for questions, if there is one."""
+"""The standard streams of a program, and the terminal for questions, if there is one."""
 
 import os
 import sys
@@ -10,12 +10,12 @@ import trio
 
 from frontends.shared.output import Output
 
-_LONGEST_ANSWER = 4096  # no terminal takes a longer line
+_LONGEST_ANSWER = 4096  # terminals accept no longer line
 
 
 @attrs.frozen(kw_only=True)
 class StandardStreams:
-    """Where to write, and the descriptor of the terminal for questions, if there is one."""
+    """The output streams, and the descriptor of the terminal for questions, if there is one."""
 
     out: Output
     err: Output
@@ -31,17 +31,17 @@ class StandardStreams:
         return cls(out=out, err=err, keyboard=keyboard)
 
     async def say(self, line: str) -> None:
-        """Print a line on stdout; it is ready to be printed."""
+        """Print a line on stdout; it must already be safe to print."""
         await self.out.write(f"{line}\n")
 
     async def remark(self, line: str) -> None:
-        """Print a line on stderr; it is ready to be printed."""
+        """Print a line on stderr; it must already be safe to print."""
         await self.err.write(f"{line}\n")
 
 
 def discard_typed_input(fd: int) -> None:
     """Discard input typed before a question is shown: it cannot be an answer to it."""
-    with suppress(termios.error, OSError):  # a pipe, which nobody types on
+    with suppress(termios.error, OSError):  # not a terminal
         termios.tcflush(fd, termios.TCIFLUSH)
 
 

@@ -1,4 +1,4 @@
-"""Colours and symbols: the only place where escape codes are made."""
+"""Colours and symbols; no other module makes escape codes."""
 
 import os
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ _PLAIN_SYMBOLS: Final = {"✓": "ok", "✗": "!!", "■": "--", "✻": "*", "↻
 
 @attrs.frozen(kw_only=True)
 class Style:
-    """How to write for one stream; without colours every method returns its text as it is."""
+    """The colours and symbols of one stream; without colours every method returns its text as it is."""
 
     colours: bool = False
     symbols: bool = True
 
     def bold(self, text: str) -> str:
-        """Stress a text."""
+        """Emphasise a text."""
         return self._wrap("bold", text)
 
     def dim(self, text: str) -> str:
-        """Put a text into the background."""
+        """De-emphasise a text."""
         return self._wrap("dim", text)
 
     def red(self, text: str) -> str:
@@ -49,7 +49,7 @@ class Style:
         return self._wrap("cyan", text)
 
     def symbol(self, wanted: str) -> str:
-        """Return a symbol, or what stands for it where only ASCII can be shown."""
+        """Return a symbol, or its replacement if only ASCII can be shown."""
         return wanted if self.symbols else _PLAIN_SYMBOLS[wanted]
 
     def _wrap(self, name: str, text: str) -> str:

@@ -15,7 +15,7 @@ import attrs
 
 NARROWEST = 40
 WIDEST = 100_000
-"""Output to a file or another program is not cut: nobody could widen the window."""
+"""Output to a file or another program is not cut, because there is no window to widen."""
 _GAP = "  "
 
 
@@ -32,7 +32,7 @@ def columns(stream: TextIO | None = None) -> int:
 
 def _terminal(stream: TextIO | None) -> int:
     if not os.environ.get("COLUMNS", "").isdecimal() and stream is not None:
-        with suppress(OSError, ValueError):  # not all that claim to be terminals can tell
+        with suppress(OSError, ValueError):  # some terminals do not report their size
             return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
     return shutil.get_terminal_size().columns
 
@@ -93,7 +93,7 @@ Paint = Callable[[int, int, str], str]
 
 
 def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, paint: Paint, more: str) -> list[str]:
-    """Lay out a table in lines of at most `width` cells; flexible columns share what the others leave."""
+    """Lay out a table in lines of at most `width` cells; flexible columns share the width that the others leave."""
     natural = [max([text_width(head.title), *(text_width(row[n]) for row in rows)]) for n, head in enumerate(heads)]
     room = width - sum(natural[n] for n, head in enumerate(heads) if not head.share) - len(_GAP) * (len(heads) - 1)
     widths = _share_widths(heads, natural, room)

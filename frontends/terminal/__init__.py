@@ -14,5 +14,5 @@
 - `screens`: pickers, search, help, usage
 - `look`: styles, themes, wording and safe text
 
-In: snapshots and events of the service, keys, the mouse. Out: commands, and a picture.
+In: snapshots and events of the service, keys, the mouse. Out: commands, and the screen.
 """

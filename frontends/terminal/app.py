@@ -85,13 +85,13 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         Binding("f6", "focus_transcript", "conversation", priority=True),
         Binding("f7", "focus_queue", "queue", priority=True),
         Binding("f8", "focus_request", "question", priority=True),
-        Binding("f9", "focus_widgets", "what extensions show", priority=True),
+        Binding("f9", "focus_widgets", "extension widgets", priority=True),
         Binding("alt+p", "toggle_plan", "the plan"),
         Binding("alt+n", "new", "new session"),
         Binding("alt+up,ctrl+pageup", "switch(-1)", "previous session", show=False),
         Binding("alt+down,ctrl+pagedown", "switch(1)", "next session", show=False),
         *(Binding(f"alt+{number}", f"switch_to({number})", show=False) for number in range(1, 10)),
-        Binding("ctrl+o", "expand", "whole output"),
+        Binding("ctrl+o", "expand", "expand all"),
         Binding("pageup", "page(-1)", show=False),
         Binding("pagedown", "page(1)", show=False),
         Binding("ctrl+home", "oldest", show=False),
@@ -265,7 +265,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         self.show_notices()
 
     def _go_to_question(self) -> None:
-        """Focus a new question once nobody is typing, so it does not swallow the first letters of a message."""
+        """Focus a new question once the user has stopped typing, so it does not swallow letters of a message."""
         if not self._question_is_new or not self.is_fully_mounted:
             return
         wait_s = self.typed_at + self.quiet_s - monotonic()

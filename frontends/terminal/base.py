@@ -240,7 +240,7 @@ class TerminalBase(App[None]):
     def edit_message(self, message: sc.Message) -> None:
         """Put a message with all its attachments into the composer for editing."""
         if is_shell_line(message):
-            raise sc.InvalidInput("a shell line cannot be said differently; type another after !", field="message_id")
+            raise sc.InvalidInput("a shell line cannot be edited; type another after !", field="message_id")
         self.composer.edit_message(EditTarget(message_id=message.message_id), message.parts)
         self.composer.focus()
         self.redraw()

@@ -40,7 +40,7 @@ UI: Final[tuple[sc.extensions.UiKind, ...]] = (
     "set_title",
 )
 OLDER_AT_ONCE: Final = 200
-NOT_YET: Final = "the service is not there yet; try again in a moment"
+NOT_YET: Final = "not connected to the service yet; try again in a moment"
 PATIENCE_S: Final = 30.0
 """How long user actions wait for a service that is starting."""
 LAG_MS: Final = 10_000
@@ -194,7 +194,7 @@ class TerminalState:
             viewed.has_older = False
             return
         if viewed.older.is_full:
-            raise sc.InvalidInput("older messages than these are not shown here; /export writes all of them")
+            raise sc.InvalidInput("no older messages can be shown here; /export writes all of them")
         viewed.loading = True
         try:
             reply = await self.client.load_messages(viewed.session_id, before=before, limit=OLDER_AT_ONCE)

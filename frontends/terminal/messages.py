@@ -19,9 +19,9 @@ def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
     terminal = add_command(
         commands,
         "terminal",
-        "work with sessions in this terminal (what session-core alone does)",
-        "Work with any number of sessions in this terminal. They run in a service in the background, which is started "
-        "if it does not run.",
+        "work with sessions in this terminal (the same as session-core alone)",
+        "Work with any number of sessions in this terminal. They run in a background service, which is started if "
+        "it is not running.",
         _EXAMPLES,
     )
     terminal.add_argument("prompt", nargs="?", help="a first message, which begins a new session")
@@ -37,5 +37,5 @@ def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
         metavar="MODE",
         help="a new session in this mode: read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)",
     )
-    terminal.add_argument("--theme", metavar="NAME", help="the colours (see /theme)")
-    terminal.add_argument("--embedded", action="store_true", help="have the service in this process")
+    terminal.add_argument("--theme", metavar="NAME", help="the theme (see /theme)")
+    terminal.add_argument("--embedded", action="store_true", help="run the service in this process")

@@ -2,7 +2,7 @@
 
 Rules:
 1. Keys typed while the program starts are kept for it and not echoed.
-2. On a signal to end, the process exits at once and restores the terminal; background work goes on.
+2. On a signal to end, the process exits at once and restores the terminal; background work continues.
 3. Nothing can prevent that. A closed terminal accepts no output, and a write to it may block for ever, so a separate
    thread ends the process after a moment and restores a terminal that is still there.
 """

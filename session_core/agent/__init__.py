@@ -18,7 +18,7 @@
 - `prompt`, `instructions`, `skills`: the parts of the system prompt
 
 A turn gets a `TurnHandle`, bound to one session, and records events on it. Failures of models and tools are events.
-Whatever a driver, a model, a tool or a hook does: every tool call gets exactly one result before anything else is
+Whatever a driver, a model, a tool or a hook does, every tool call gets exactly one result before anything else is
 said, no text appears twice, everything that starts has an end, and nothing runs that differs from what a person was
 shown.
 """

@@ -1,7 +1,7 @@
 """The budget of a turn: tokens and money, shared with its subagents, and its number of model calls.
 
 Rules:
-1. The limits of the topmost session apply to everything that works for its turn, whoever makes the call.
+1. The limits of the topmost session apply to every call made for its turn, including those of subagents.
 2. A model call reserves its share before it starts: its input, and the longest answer it may give. Its real usage is
    counted when it ends. So concurrent calls never spend the same remainder twice. Example: with 10,000 tokens left, a
    call that reserves 8,000 leaves 2,000 for others until it ends.

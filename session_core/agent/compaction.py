@@ -138,7 +138,7 @@ async def _ask(asking: _SummaryAttempts, messages: tuple[Message, ...]) -> str |
                     reported = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
                     return "".join(pieces)
                 if size > limits.MAX_ANSWER_CHARS:
-                    return ModelFailed(kind="malformed", message="the summary does not end")
+                    return ModelFailed(kind="malformed", message="the summary exceeds the length limit")
         return ModelFailed(kind="malformed", message="the summary ended without an end mark")
     finally:
         asking.count(unfinished_usage(needs, reported, size))

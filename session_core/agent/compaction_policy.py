@@ -31,7 +31,7 @@ class CompactionPolicy:
         The caller puts the summary in place.
         """
         if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
-            raise SummaryFailed(f"an extension does not want it: {no.reason}")
+            raise SummaryFailed(f"an extension refused it: {no.reason}")
         return await summarise_conversation(
             desk, self.models.with_folder_models(desk.state.settings.cwd), compactor=self.compactor
         )

@@ -71,7 +71,7 @@ class DirectCompletions:
         """
         for name, text in (("source", source), ("key", key)):
             if not is_label(text):
-                raise InvalidInput(f"{name} must have 1 to {limits.MAX_NAME_CHARS} whole characters", field=name)
+                raise InvalidInput(f"{name} must have 1 to {limits.MAX_NAME_CHARS} valid characters", field=name)
         fingerprint = _fingerprint(request, source)
         known = self._questions.get(key)
         if known is not None:
@@ -81,7 +81,7 @@ class DirectCompletions:
                 raise Conflict(f"the question {key!r} is being asked right now", field="key")
             return known.answer
         if self._question_count >= limits.MAX_DIRECT_COMPLETIONS:
-            raise TooManyQuestions(f"a turn asks at most {limits.MAX_DIRECT_COMPLETIONS} questions beside its own")
+            raise TooManyQuestions(f"a turn asks at most {limits.MAX_DIRECT_COMPLETIONS} direct questions")
         if self._answer_chars >= limits.MAX_DIRECT_CHARS:
             raise TooManyQuestions(f"the answers of this turn have more than {limits.MAX_DIRECT_CHARS:,} characters")
         self._question_count += 1
@@ -139,14 +139,14 @@ class DirectCompletions:
                         case ToolCallOpened():
                             size += 1
                     if size > limits.MAX_ANSWER_CHARS:
-                        raise DirectFailed("the model's answer does not end")
+                        raise DirectFailed("the model's answer exceeds the length limit")
             raise DirectFailed("the model's answer ended without an end mark")
         except DirectFailed:
             raise
         except FOREIGN_FAULTS as fault:
             if must_propagate(fault):
                 raise
-            log.exception("a provider failed by a bug")
+            log.exception("a provider failed because of a bug")
             raise DirectFailed(clean_error(f"{type(fault).__name__}: {fault}")) from fault
         finally:
             if not done:

@@ -99,7 +99,7 @@ async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Messag
     rebuilt = _rebuild_messages(messages, entries)
     if rebuilt and _calls_are_answered(rebuilt):
         return rebuilt
-    log.warning("an extension left a conversation that no model could be sent; it is sent as it was")
+    log.warning("an extension returned a conversation that no model accepts; the original is sent")
     return messages
 
 

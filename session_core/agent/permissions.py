@@ -101,7 +101,7 @@ def decide(
     if by_person:
         return ALLOWED
     if by_rule == "ask":
-        return PermissionVerdict(decision="ask", reason="a rule in the configuration wants it to be asked for")
+        return PermissionVerdict(decision="ask", reason="a rule in the configuration requires approval")
     if by_rule == "allow" or call.grant in grants:
         return ALLOWED
     if ASKS[mode] & call.effects:

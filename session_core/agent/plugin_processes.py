@@ -2,7 +2,7 @@
 
 Rules:
 1. A program runs in the session's folder and sandbox as they are when it starts, with a cleaned environment. If the
-   policy asks for a sandbox and there is none, or the session is read-only, it is not started: nobody is asked.
+   policy asks for a sandbox and there is none, or the session is read-only, it is not started, without asking.
 2. Additions to the environment are set inside the sandbox. Outside, they could change how the sandbox is made.
 3. Whatever happens to a program, the turn continues. Leaving the block ends all of them, with all that they started.
 4. A turn without programs pays nothing: the first program opens a nursery, in a task beside that of the turn.
@@ -144,7 +144,7 @@ class TurnProcesses:
         with trio.move_on_after(ENDING_S, shield=True) as patience:
             await self._holder.gone.wait()
         if patience.cancelled_caught:
-            log.error("programs of a turn were still being ended after %g seconds", ENDING_S)
+            log.error("programs of a turn had not ended after %g seconds", ENDING_S)
 
     # --- what a protocol can do ---------------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ async def _record_file_changes(record_changes: Callable[[], Awaitable[None]]) ->
     try:
         await record_changes()
     except Exception:
-        log.exception("how a program has left the files could not be noted")
+        log.exception("the files that a program changed could not be recorded")
 
 
 async def _send_signals(program: _PluginProgram) -> None:

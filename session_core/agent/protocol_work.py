@@ -173,7 +173,7 @@ class ProtocolWork:
         try:
             await protocol.restore_executor(None if state is None else await self._load_saved_state(state))
         except StateRejected as rejected:
-            why = f"{rejected.message}; clearing the context lets its code begin anew"
+            why = f"{rejected.message}; clear the context to start its code from an empty state"
             raise ProtocolFault(protocol.record.name, "restore", why) from rejected
         protocol.executor_current, protocol.executor_base = True, state
         return lost
@@ -184,8 +184,8 @@ class ProtocolWork:
         for leaf in state.leaves:
             data = found.get(leaf.digest)
             if data is None or compute_digest(data) != leaf.digest:
-                what = "is missing" if data is None else "is not what was kept"
-                raise StateRejected(f"a part of what the executor had kept {what}: {leaf.name}")
+                what = "is missing" if data is None else "differs from what was stored"
+                raise StateRejected(f"a part of the executor's stored state {what}: {leaf.name}")
             leaves[leaf.name] = data
         return KeptState(state=state, leaves=leaves)
 

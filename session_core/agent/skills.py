@@ -123,7 +123,7 @@ def parse_head(text: str) -> dict[str, str]:
             continue
         if line[0] in " \t" or line.startswith("- "):
             if key is None:
-                raise _BadHead(f"line {number} belongs to nothing")
+                raise _BadHead(f"line {number} belongs to no key")
             values[key] += "\n" + line.strip()
             continue
         match = _KEY.fullmatch(line)
@@ -131,7 +131,7 @@ def parse_head(text: str) -> dict[str, str]:
             raise _BadHead(f"line {number} is not of the form 'key: value'")
         key = str(match[1])
         if key in values:
-            raise _BadHead(f"line {number} says {key!r} a second time")
+            raise _BadHead(f"line {number} repeats the key {key!r}")
         values[key] = (match[2] or "").strip()
     raise _BadHead("the second line of --- is missing")
 
@@ -144,7 +144,7 @@ def _parse_value(raw: str) -> str:
     for quote in ('"', "'"):
         if joined.startswith(quote):
             if len(joined) < 2 or not joined.endswith(quote):
-                raise _BadHead(f"a text begins with {quote} and does not end with it")
+                raise _BadHead(f"a value begins with {quote} and does not end with it")
             inner = joined[1:-1]
             return inner.replace('\\"', '"').replace("\\\\", "\\") if quote == '"' else inner.replace("''", "'")
     return joined
@@ -194,7 +194,7 @@ def _load(skill: Skill) -> Skill | str:
     except FileNotFoundError:
         return f"{label} is not used: it has no {SKILL_FILE}"
     except UnicodeDecodeError:
-        return f"{label} is not used: its {SKILL_FILE} is not a text in UTF-8"
+        return f"{label} is not used: its {SKILL_FILE} is not UTF-8 text"
     except _BadHead as error:
         return f"{label} is not used: {error}"
     except (WorkspaceRefused, OSError) as error:

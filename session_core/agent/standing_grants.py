@@ -45,7 +45,7 @@ class StandingGrants(Collection[str]):
             try:
                 await trio.to_thread.run_sync(self._write, dict(self._entries))
             except OSError as error:
-                log.warning("the grant could not be written down: %s", error)
+                log.warning("the standing grant could not be saved: %s", error)
 
     def _write(self, entries: dict[str, dict[str, str]]) -> None:
         if self._file is None:
@@ -69,5 +69,5 @@ def _read(file: Path) -> dict[str, dict[str, str]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log.warning("what was allowed for good cannot be read, so everything is asked for: %s", error)
+        log.warning("the standing grants cannot be read, so those calls need approval again: %s", error)
         return {}

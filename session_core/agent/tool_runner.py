@@ -237,7 +237,7 @@ class ToolRunner:
         if verdict.decision == "deny":
             return _RefusedCall("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
         if verdict.decision == "ask":
-            await trio.lowlevel.checkpoint_if_cancelled()  # then nobody is asked
+            await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled call asks no person
             approval_request = ApprovalPrompt(
                 call=call,
                 summary=preview.summary,

@@ -340,7 +340,7 @@ class _Turn:
                 self._desk.finish_unless_more("failed", error=clean_error(f"nothing can run here: {problem.message}"))
             finally:
                 self._folder.release()
-                if self._desk.state.turn is not None:  # it was stopped, or has failed by a bug
+                if self._desk.state.turn is not None:  # it was stopped, or has failed because of a bug
                     await self._work.save_unfinished()  # noqa: ASYNC102 - it shields itself, for a while
                 self._protocol.note_turn_end(self._desk.state.head)
 
@@ -371,7 +371,7 @@ class _Turn:
         if self._owes_results() and (tells or not (gives_up or isinstance(last, RunTools))):
             raise self._build_fault("the driver left tool calls without results")
         if tells or not gives_up:
-            withdraw_partial(self._desk, "it is not gone on with")
+            withdraw_partial(self._desk, "the turn does not continue with it")
         self._checkpoints = self._checkpoints + 1 if isinstance(last, Checkpoint) else 0
         for action in first:
             if isinstance(action, Remember):
@@ -389,7 +389,7 @@ class _Turn:
                 return await self._switch(last)
             case Checkpoint(kind=kind):
                 if self._checkpoints > MOST_CHECKPOINTS:
-                    raise self._build_fault("the driver goes round in circles")
+                    raise self._build_fault("the driver is in a loop of checkpoints")
                 more = self._desk.deliver_waiting(DELIVERED_AT_CHECKPOINT[kind])
                 return self._ask_driver("on_checkpoint", kind, more=more)
             case Finish():
@@ -450,7 +450,7 @@ class _Turn:
             return None
         self._model_calls += 1
         if self._model_calls > limits.MAX_STEPS_PER_TURN:  # a call that never began is not counted as a step
-            raise self._build_fault("the driver asks again and again")
+            raise self._build_fault("the driver is in a loop of model calls")
         answer = await ask_model(await self._build_model_call(action))
         match answer:
             case LimitReached():
@@ -536,7 +536,7 @@ class _Turn:
     async def _run_tools(self) -> CheckedActions:
         answer = self._view.answer
         if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
-            raise self._build_fault("the driver wants tools run that nobody has called")
+            raise self._build_fault("the driver asked to run tools, but the model has called none")
         # A model can only call tools that it sees.
         tools = await self._tools() if self._protocol.bundle.native_tools else {}
         runner = ToolRunner(self._desk, tools, self._agent.setting)
@@ -547,7 +547,7 @@ class _Turn:
     async def _run_cell(self, action: ExecuteCode) -> CheckedActions:
         driver = self._protocol.bundle.driver
         if not isinstance(driver, CodeDriver):
-            raise self._build_fault("the driver wants code run, and has no way to hear what became of it")
+            raise self._build_fault("the driver asked to run code, but has no on_code callback")
         self._view = attrs.evolve(self._view, cell=await self._work.run_cell(action, await self._tools()))
         return self._ask_driver("on_code")
 

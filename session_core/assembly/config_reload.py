@@ -66,7 +66,7 @@ async def follow_config(
     read = SettingsReader(setup.place, setup.flags, setup.settings)
     files = watched_files(setup.place)
     async for change in ConfigWatcher(read, files, setup.settings, every_s=every_s):
-        taken = change if change.config is None else await _take_over(setup, service, change, change.config)
+        taken = change if change.config is None else await _apply_change(setup, service, change, change.config)
         service.tell(_as_event(taken))
         tell(taken)
 
@@ -80,7 +80,7 @@ def _as_event(change: ConfigChange) -> ConfigurationChanged:
     )
 
 
-async def _take_over(setup: Setup, service: SessionService, change: ConfigChange, config: Config) -> ConfigChange:
+async def _apply_change(setup: Setup, service: SessionService, change: ConfigChange, config: Config) -> ConfigChange:
     rules = setup.service.rules
     assert isinstance(rules, LiveRules)  # `open_setup` made it
     rules.replace(rules_of(config))
@@ -96,11 +96,11 @@ async def _take_over(setup: Setup, service: SessionService, change: ConfigChange
             model = None
             change = attrs.evolve(change, needs_restart=("model", *change.needs_restart))
 
-    service.change_defaults(lambda now: _with_defaults(now, config, change.changed, model))
+    service.change_defaults(lambda now: _update_defaults(now, config, change.changed, model))
     return change
 
 
-def _with_defaults(now: ServiceConfig, config: Config, changed: Collection[str], model: str | None) -> ServiceConfig:
+def _update_defaults(now: ServiceConfig, config: Config, changed: Collection[str], model: str | None) -> ServiceConfig:
     """Apply only what has changed: the rest may come from the code that opened the service."""
     limits = {field: getattr(config.limits, field) for key, field in _LIMITS.items() if key in changed}
     sandbox = {key.partition(".")[2] for key in changed if key.startswith("sandbox.")}

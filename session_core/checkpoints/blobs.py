@@ -104,7 +104,7 @@ class Blobs:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write everything, however little the system takes at a time."""
+    """Write all bytes, even if the system accepts only some of them at a time."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

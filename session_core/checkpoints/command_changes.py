@@ -119,7 +119,7 @@ class CommandWatch:
         self.running.changed.clear()
 
     def rebase(self, paths: list[str]) -> None:
-        """Exclude the changes of an undo from the comparison: they are nobody's work."""
+        """Exclude the changes of an undo from the comparison: no command made them."""
         if (index := self.index) is None:
             return
         files, times = dict(index.files), dict(index.times)

@@ -1,4 +1,4 @@
-"""What a command may have changed.
+"""Find the files that a command may have changed.
 
 A command names no files, so the whole folder is recorded before it runs: size and time of every file that is not
 ignored, and the content of small text files. Afterwards the differences are recorded as if a tool had made them. In
@@ -129,7 +129,7 @@ class FolderWalker:
                     if files > self._limits.tree_files:
                         self.why = f"only {self._limits.tree_files:,} files are remembered"
                         return
-                    # With the whole disk open, files are shown by their whole path; tools' files are not noted so.
+                    # If the whole disk is accessible, paths are absolute, but tools record files relative to the root.
                     yield path.removeprefix(self._workspace.root.rstrip("/") + "/")
         except OSError as error:
             self.why = f"a folder could not be read: {error.strerror or error}"
@@ -211,14 +211,14 @@ def changes_since(
             continue
         try:
             status = workspace.stat(path)
-            # An older file is not new: it was ignored until now, or somebody moved it here.
+            # An older file is not new: it was ignored until now, or was moved here.
             if status is None or status.mtime_ns < index.taken_ns - _CLOCK_BLUR_NS:
                 continue
             after, _ = read_file_state(workspace, path, limit=limits.file_bytes)
         except (OutsideWorkspace, OSError):
             continue
         found.append(FolderChange(path=path, before=MISSING, after=after))
-    return _doubting_new_ones(found)
+    return _mark_uncertain_new_files(found)
 
 
 def changes_between(
@@ -241,11 +241,11 @@ def changes_between(
         for path, after in later.files.items()
         if path not in earlier.files and later.times[path] >= youngest_old
     ]
-    return _doubting_new_ones(found)
+    return _mark_uncertain_new_files(found)
 
 
-def _doubting_new_ones(found: list[FolderChange]) -> list[FolderChange]:
-    """After a change of the ignore rules a file that comes to light may be old."""
+def _mark_uncertain_new_files(found: list[FolderChange]) -> list[FolderChange]:
+    """Mark new files as uncertain if the ignore rules changed: such a file may be old."""
     if not any(each.path.rpartition("/")[2] in IGNORE_FILES for each in found):
         return found
     return [
@@ -257,7 +257,7 @@ def _doubting_new_ones(found: list[FolderChange]) -> list[FolderChange]:
 
 
 def find_change(index: TreeIndex, path: str, workspace: Workspace, limits: CheckpointLimits) -> FolderChange | None:
-    """Compare one file that the index knows with how it was."""
+    """Compare the current state of one file in the index with its recorded state."""
     before = index.files[path]
     try:
         status = workspace.stat(path)

@@ -1,6 +1,7 @@
 """Plan an undo, file by file, and carry it out.
 
-A file is restored only if it is exactly as the undone turns left it. Anything else is a conflict: somebody's work.
+A file is restored only if it is exactly as the undone turns left it. Any other state is a conflict, because it may be
+a person's work.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from session_core.sandbox.workspace import Workspace
 
 @attrs.frozen
 class _RecordedChange:
-    """What one record says about a file; the number gives the order."""
+    """The change of a file in one record; the number gives the order."""
 
     number: int
     before: FileState
@@ -50,13 +51,13 @@ def build_plan(
     steps: dict[str, list[_RecordedChange]] = {}
     for record in chosen:
         for path in record.before:
-            steps.setdefault(path, []).append(_step(record, path))
-    files = [_planned(folder, path, steps[path], workspace, limits) for path in sorted(steps)]
+            steps.setdefault(path, []).append(_find_change(record, path))
+    files = [_plan_file(folder, path, steps[path], workspace, limits) for path in sorted(steps)]
     return RestorePlan(
         session_id=session_id,
         turn_ids=tuple(record.turn_id for record in chosen),
         files=tuple(files),
-        remarks=tuple(remark for record in chosen for remark in _remarks(record)),
+        remarks=tuple(remark for record in chosen for remark in _collect_remarks(record)),
     )
 
 
@@ -130,7 +131,7 @@ class UndoRun:
         if brought is None or (present.kind, present.sha256) != (brought.kind, brought.sha256):
             raise _FileSkipped("somebody else changed it meanwhile")
         content = self.session_folder.blobs.get(found.sha256 or "") if found.kind == "content" else None
-        _put(self.workspace, path, content, found.mode, status)
+        _write_file(self.workspace, path, content, found.mode, status)
 
     def _begin_record(self) -> TurnRecord:
         return self.session_folder.begin_turn(
@@ -175,7 +176,7 @@ class UndoRun:
                 saved, _ = folder.save(self._record, path, present, data, keep=self.plan.turn_ids)
                 if saved.kind not in {"content", "missing"}:
                     raise _FileSkipped(f"what is there now could not be saved first: {saved.why}")
-            _put(workspace, path, content, target.mode, status)
+            _write_file(workspace, path, content, target.mode, status)
             folder.add_after(self._record, [(path, read_file_state(workspace, path, limit=self.limits.file_bytes)[0])])
         except (BlobLost, WorkspaceRefused) as error:
             raise _FileSkipped(str(error)) from error
@@ -196,7 +197,7 @@ class _FileSkipped(Exception):
     """A file is not touched; the message is for people."""
 
 
-def _planned(
+def _plan_file(
     folder: SessionFolder, path: str, steps: list[_RecordedChange], workspace: Workspace, limits: CheckpointLimits
 ) -> PlannedFile:
     target = steps[0].before
@@ -229,15 +230,15 @@ def _planned(
         return as_planned
     chosen = {each.number for each in steps}
     undos = [
-        _step(each, path)
+        _find_change(each, path)
         for each in folder.turns.values()
         if each.number not in chosen and path in each.before and _is_undo_in(each, workspace.root)
     ]
-    conflict = _conflict(steps, undos, present)
+    conflict = _find_conflict(steps, undos, present)
     return as_planned if conflict is None else attrs.evolve(as_planned, action="conflict", why=conflict)
 
 
-def _step(record: TurnRecord, path: str) -> _RecordedChange:
+def _find_change(record: TurnRecord, path: str) -> _RecordedChange:
     before, origin = record.before[path]
     return _RecordedChange(record.number, before, record.after.get(path), origin)
 
@@ -246,8 +247,8 @@ def _is_undo_in(record: TurnRecord, root: str) -> bool:
     return record.undo and (record.undoes is None or record.undoes.root == root)
 
 
-def _conflict(steps: list[_RecordedChange], undos: list[_RecordedChange], present: FileState) -> str | None:
-    # A forced undo may have restored somebody else's work: only states known to the turns are safe to overwrite.
+def _find_conflict(steps: list[_RecordedChange], undos: list[_RecordedChange], present: FileState) -> str | None:
+    # A forced undo may have restored another person's work: only states known to the turns are safe to overwrite.
     known = [steps[0].before, *(each.after for each in steps if each.after is not None)]
     undos = [each for each in undos if each.after is not None and any(each.after.same_as(state) for state in known)]
     for step, later in pairwise(steps):
@@ -276,7 +277,7 @@ def _leads_to(state: FileState, undos: list[_RecordedChange], end: FileState) ->
     return state.same_as(end)
 
 
-def _put(workspace: Workspace, path: str, content: bytes | None, mode: int, found: FileStatus | None) -> None:
+def _write_file(workspace: Workspace, path: str, content: bytes | None, mode: int, found: FileStatus | None) -> None:
     try:
         if content is not None:
             workspace.write(path, content, expected=found.version if found else None)
@@ -287,7 +288,7 @@ def _put(workspace: Workspace, path: str, content: bytes | None, mode: int, foun
         raise _FileSkipped(f"it cannot be changed: {error.strerror or error}") from error
 
 
-def _remarks(record: TurnRecord) -> list[str]:
+def _collect_remarks(record: TurnRecord) -> list[str]:
     found = [f"{record.turn_id}: {remark}" for remark in record.remarks]
     if record.dropped:
         found.append(f"{record.turn_id}: it is too long ago, its files had to make room for later ones")

@@ -30,7 +30,7 @@ class SessionFolder:
         self.blobs = Blobs(folder / "blobs")
         self.turns: dict[TurnId, TurnRecord] = {}
         self.trees: dict[str, TreeIndex] = self._read_trees()
-        self._needed: Counter[str] = Counter()  # by how many lines
+        self._needed: Counter[str] = Counter()  # number of lines that need each content
         self._sizes: dict[str, int] = {}
         for record in self._read_turns():
             self.turns[record.turn_id] = record

@@ -273,7 +273,7 @@ class CheckpointStore:
                     self._remembered.pop(session_id, None)
                     for each in [key for key in self._running if key[0] == session_id]:
                         del self._running[each]
-                # The new name hides it at once; if we crash, the next start removes what has that name.
+                # The new name hides it at once; after a crash, the next start removes folders with such names.
                 gone = self._folder / (_GONE + secrets.token_hex(8))
                 try:
                     (self._folder / session_id).rename(gone)

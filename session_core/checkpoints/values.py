@@ -10,7 +10,7 @@ from session_core.ids import SessionId, TurnId
 StateKind = Literal["content", "missing", "too_large", "not_saved"]
 Action = Literal["restore", "delete", "unchanged", "conflict", "not_saved", "too_large"]
 Origin = Literal["tool", "command", "background"]
-"""What changed the file: a tool that names it, a command that may change anything, or a background command."""
+"""The kind of change: by a tool that names the file, a command that may change anything, or a background command."""
 
 
 class CheckpointFailed(SessionCoreError):
@@ -84,7 +84,7 @@ MISSING: Final = FileState(kind="missing")
 
 @attrs.frozen(kw_only=True)
 class FileSaveResult:
-    """What was done before a write.
+    """The result of saving a file before a write.
 
     Attributes:
         path: The name under which the file is recorded.
@@ -130,7 +130,7 @@ class UndoDescription:
 
 @attrs.frozen(kw_only=True)
 class TurnCheckpoint:
-    """What can be undone of one turn.
+    """The recorded changes of one turn, which can be undone.
 
     Attributes:
         undo: Whether it was made by an undo rather than by a turn of the agent.
@@ -154,7 +154,7 @@ class TurnCheckpoint:
 
 @attrs.frozen(kw_only=True)
 class TreeSnapshot:
-    """What was recorded of the folder before a command runs; if not `complete`, `why` says what is missing."""
+    """The record of the folder before a command runs; if not `complete`, `why` says what is missing."""
 
     files: int
     saved_bytes: int
@@ -164,7 +164,7 @@ class TreeSnapshot:
 
 @attrs.frozen(kw_only=True)
 class PlannedFile:
-    """What an undo would do with one file.
+    """The planned effect of an undo on one file.
 
     Attributes:
         action: For a conflict, `target` is restored only if the caller insists, and if `stuck` not even then.
@@ -184,7 +184,7 @@ class PlannedFile:
 
 @attrs.frozen(kw_only=True)
 class RestorePlan:
-    """What an undo of some turns would do, file by file; making it changes none of the user's files."""
+    """The planned effect of undoing some turns, file by file; making it changes none of the user's files."""
 
     session_id: SessionId
     turn_ids: tuple[TurnId, ...]
@@ -193,7 +193,7 @@ class RestorePlan:
 
     @property
     def conflicts(self) -> tuple[PlannedFile, ...]:
-        """The files that somebody else changed since."""
+        """The files that were changed by others since."""
         return tuple(each for each in self.files if each.action == "conflict")
 
 
@@ -207,9 +207,9 @@ class SkippedFile:
 
 @attrs.frozen(kw_only=True)
 class UndoReport:
-    """What an undo did; to revert it, restore the turn `undo_turn_id`, which is None if nothing was stored for it.
+    """The result of an undo; to revert it, restore the turn `undo_turn_id`, which is None if nothing was stored for it.
 
-    `restored` files existed and have their old content again, `recreated` ones had been gone.
+    `restored` files existed and have their old content again, `recreated` files did not exist.
     """
 
     undo_turn_id: TurnId | None

@@ -1,6 +1,6 @@
 """Settings: where they come from, and clear messages about everything that is wrong.
 
-- `values`: `Config` and its parts: what the rest of the program sees
+- `values`: `Config` and its parts, as the rest of the program uses them
 - `settings`: the table of all settings: type, default, variable, and whether a project may make it stricter
 - `kinds`: types and bounds of single values
 - `rules`, `globs`: permission rules, which of them decides about a call, and their patterns; `LiveRules` can change
@@ -12,7 +12,7 @@
 - `layers`: the values of one file, the environment or the flags
 - `load`: `load_config`, which merges the layers
 - `problems`: `ConfigProblem` and the one error that holds all of them
-- `origins`: each value with the place it came from, keys masked
+- `origins`: each value with its source, keys masked
 - `watch`: `ConfigWatcher`, which notices that a file was changed
 
 Input: two files, the environment and flags. Output: one frozen `Config`, or `ConfigInvalid` with every problem at once.
@@ -23,7 +23,7 @@ A project's file was written by others: it is read only in a trusted folder, and
 anything else is ignored with a warning (`Config.ignored`).
 Keys are `Secret`s from the moment they are read, and no problem ever repeats a value that could be one.
 
-Out of scope: who trusts a folder (`sandbox`), the MCP servers' own file, and what is done with the values.
+Out of scope: trust in folders (`sandbox`), the MCP servers' own file, and the use of the values.
 
 To add a setting: a row in `settings`, a field in `values.Config`, a line in `docs/configuration.md`.
 """

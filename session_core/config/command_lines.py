@@ -16,7 +16,7 @@ from session_core.config.shell_words import SimpleCommand, Word, read_script
 from session_core.config.starters import ASSIGNMENT, TAKES_MORE, find_scripts, find_started_commands, join_words
 
 MAX_BEHIND: Final = 32
-"""How many programs that start each other are followed in one command."""
+"""The longest chain of programs starting each other that is followed in one command."""
 _MAX_LOOKS: Final = 200
 """Commands behind others in a whole line: each may be parsed in several ways, and so may those behind it."""
 _MAX_SCRIPTS: Final = 8
@@ -25,7 +25,7 @@ _MAX_SCRIPTS: Final = 8
 _MAX_CHARS: Final = 150_000
 """Total characters of a line's commands and scripts: each way to parse a line repeats most of it."""
 _MAX_ASSIGNMENTS: Final = 16
-"""How many words before a program are removed one by one; the rest is removed at once."""
+"""How many words before a program are removed one at a time; the rest is removed at once."""
 
 _KEYWORDS: Final = frozenset(
     "! { } if then elif else fi while until do done for select case in esac function coproc".split()  # noqa: SIM905

@@ -14,7 +14,7 @@ from session_core.providers.catalogue import find_nearest_name
 from session_core.providers.secrets import Secret, redact
 
 MAX_TEXTS: Final = 256
-"""Entries of one list: more was not written by hand."""
+"""The most entries of one list; people do not write longer lists by hand."""
 _YES: Final = frozenset({"true", "yes", "on", "1"})
 _NO: Final = frozenset({"false", "no", "off", "0"})
 _LONGEST_SECRET: Final = 4_096
@@ -29,7 +29,7 @@ class SettingKind(Protocol):
 
     @property
     def expected(self) -> str:
-        """What it should be."""
+        """A description of a valid value."""
         ...
 
     def read(self, value: object) -> Any:
@@ -42,7 +42,7 @@ class SettingKind(Protocol):
 
 
 def format_value(value: object) -> str:
-    """Return a wrong value as a sentence may repeat it: short, and with nothing in it that looks like a key."""
+    """Return a wrong value for an error message: short, and without anything that looks like a key."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -173,7 +173,7 @@ class TextKind:
 
 @attrs.frozen
 class ToolNameKind(TextKind):
-    """The name of a tool, or a pattern. A rule for a tool that was renamed must not lose its effect silently."""
+    """The name of a tool, or a pattern. Old names of renamed tools are refused: their rules would have no effect."""
 
     def read(self, value: object) -> str:
         if value == "shell":
@@ -183,7 +183,7 @@ class ToolNameKind(TextKind):
 
 @attrs.frozen
 class PathKind:
-    """A path that means the same wherever it is read: from / or from ~."""
+    """A path that does not depend on the current folder: from / or from ~."""
 
     expected: str = "a path that begins with / or ~/"
 
@@ -194,7 +194,7 @@ class PathKind:
         try:
             return str(Path(text).expanduser())
         except RuntimeError:
-            raise InvalidValue("you have no home directory, so ~ means nothing; write the path from /") from None
+            raise InvalidValue("you have no home directory, so ~ cannot be expanded; write the path from /") from None
 
     def read_text(self, text: str) -> str:
         return self.read(text)

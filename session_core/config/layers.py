@@ -32,12 +32,12 @@ from session_core.providers.secrets import redact
 VARIABLE_PREFIX: Final = "SESSION_CORE_"
 NOT_FOR_PROJECTS: Final = "this is ignored: a project's file cannot set it, only your own config.toml can"
 _BEYOND_A_PROJECT: Final = frozenset({"hooks", "extensions", "trust", "trusted", "mcp_servers"})
-"""Keys that a project may try to set, although no file has them."""
+"""Keys that are not settings of any file, but that a project may try to set."""
 
 
 @attrs.define(kw_only=True)
 class Layer:
-    """The values of a layer, with the place of each."""
+    """The values of a layer, each with its source."""
 
     name: LayerName
     values: dict[str, Any] = attrs.field(factory=dict)
@@ -137,11 +137,11 @@ class FileReader:
         self.report_wrong(path, f"there is no such setting{format_suggestion(format_key_path(path), known)}")
 
     def report_not_for_projects(self, path: Sequence[str | int]) -> None:
-        """Report that this is for the user's own file, and ignored here."""
+        """Report that only the user's own file can set this, and that it is ignored here."""
         self._ignored.append(self._problem(path, NOT_FOR_PROJECTS))
 
     def source(self, path: Sequence[str | int]) -> SettingSource:
-        """Return the place of a value."""
+        """Return the source of a value."""
         return SettingSource(layer=self.layer.name, place=str(self.file.path), line=find_line(self.file.lines, path))
 
 
@@ -165,7 +165,7 @@ def format_suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) -> tuple[Layer, list[str]]:
-    """Return the values of the variables, and remarks about variables that look like ours and are not."""
+    """Return the values of the variables, and remarks about unknown variables that look like ours."""
     layer, remarks = Layer(name="environment"), []
     for variable, text in environ.items():
         setting = BY_VARIABLE.get(variable)
@@ -173,7 +173,7 @@ def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) 
             _take_text(layer, setting, variable, text.strip(), problems)
         elif setting is None and variable.startswith(VARIABLE_PREFIX) and variable not in OTHER_VARIABLES:
             remarks.append(
-                f"{format_key_path((variable,))} is set, and means nothing{format_suggestion(variable, BY_VARIABLE)}"
+                f"{format_key_path((variable,))} is set but has no effect{format_suggestion(variable, BY_VARIABLE)}"
             )
     return layer, remarks
 

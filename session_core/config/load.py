@@ -60,7 +60,7 @@ def load_config(
     """Read and check the whole configuration; blocks briefly.
 
     Args:
-        home: Where the user's `config.toml` is; a missing file, or home, is fine.
+        home: The directory of the user's `config.toml`; the file or the directory may be missing.
         workspace: The folder that may hold `.session-core/config.toml`.
         environ: The variables; by default those of this process.
         flags: The command line's values, by keys such as `limits.steps`; None means not given.
@@ -68,7 +68,7 @@ def load_config(
             exactly the files it identifies (see `find_trusted_fingerprint`).
 
     Raises:
-        ConfigInvalid: Something is wrong; the error holds every problem.
+        ConfigInvalid: There are problems; the error holds all of them.
     """
     return _ConfigLoader(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
 
@@ -77,7 +77,7 @@ def read_settings(home: Path) -> Config:
     """Read the user's own file, ignoring the environment.
 
     Raises:
-        ConfigInvalid: Something in it is wrong.
+        ConfigInvalid: The file has problems.
     """
     return load_config(home, environ={})
 
@@ -92,7 +92,7 @@ def find_trusted_fingerprint(home: Path, workspace: Path) -> Fingerprint | None:
 
 
 def find_project_file(home: Path, workspace: Path) -> Path | None:
-    """Return where the project's file is, if there is one."""
+    """Return the path of the project's file, if it exists."""
     path = workspace / PROJECT_FOLDER / CONFIG_FILE
     try:
         # The home itself may be in the project: then the file is the user's own.
@@ -180,7 +180,7 @@ class _ConfigLoader:
         self._sources.update(layer.sources)
 
     def _apply_project_layer(self, project: Layer) -> None:
-        """Apply the stricter values and ignore the rest: a stranger's file must not stop the program."""
+        """Apply the stricter values and ignore the rest: a file from another author must not stop the program."""
         for key, wanted in project.values.items():
             setting, so_far = BY_KEY[key], self._values[key]
             source = project.sources[key]

@@ -1,4 +1,4 @@
-"""Each setting with its value and the place it came from, fit to be shown: keys are masked."""
+"""Each setting with its value and its source, safe to show: keys are masked."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -16,7 +16,7 @@ JsonLike = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 @attrs.frozen(kw_only=True)
 class ShownSetting:
-    """A setting as it may be seen by anybody: `value` is plain JSON."""
+    """A setting that is safe to show to anyone; `value` is plain JSON."""
 
     key: str
     value: JsonLike
@@ -24,7 +24,7 @@ class ShownSetting:
 
 
 def describe_settings(config: Config, environ: Mapping[str, str]) -> tuple[ShownSetting, ...]:
-    """Return everything that is set, by default or by somebody; of models only those that somebody added."""
+    """Return all settings, including defaults; of the models, only those that the user added."""
     return (
         *(ShownSetting(key=key, value=value, source=config.source(key)) for key, value in _singles(config).items()),
         *_rules(config),

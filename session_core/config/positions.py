@@ -17,7 +17,7 @@ def find_key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def find_line(lines: Lines, path: Sequence[str | int]) -> int | None:
-    """Return the line of a key, or of the innermost known thing around it."""
+    """Return the line of a key, or of the innermost known table around it."""
     for end in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:end]))) is not None:
             return line
@@ -30,7 +30,7 @@ class _TomlScanner:
         self.position = 0
         self.lines: dict[KeyPath, int] = {}
         self.prefix: KeyPath = ()
-        self.counts: dict[KeyPath, int] = {}  # how many [[x]] there have been of each
+        self.counts: dict[KeyPath, int] = {}  # how many [[x]] tables were seen for each path
         self.counted_to = 0
         self.line = 1
 
@@ -45,7 +45,7 @@ class _TomlScanner:
         return self.lines
 
     def _note(self, prefix: KeyPath, parts: Sequence[str], line: int) -> KeyPath:
-        """Remember the line of a key and, where they are new, of the tables it makes on its way."""
+        """Record the line of a key, and of the tables that it creates."""
         path = prefix
         for part in parts:
             path = (*path, part)
@@ -71,7 +71,7 @@ class _TomlScanner:
         self.prefix = path
 
     def _key(self, end: str) -> list[str]:
-        """Read the parts of a dotted key, and the character behind it."""
+        """Read the parts of a dotted key, and the character after it."""
         parts: list[str] = []
         while self.position < len(self.text):
             character = self.text[self.position]

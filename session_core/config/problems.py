@@ -8,7 +8,7 @@ import attrs
 from session_core.errors import InvalidInput
 
 MAX_PROBLEMS: Final = 50
-"""More at once would not help, and a stranger's file could hold thousands."""
+"""A longer list would not help, and a file from another author could hold thousands."""
 
 
 @attrs.frozen(kw_only=True)
@@ -17,8 +17,8 @@ class ConfigProblem:
 
     Attributes:
         place: The file, the variable or the flag.
-        line: The line in that file, where it is known.
-        key: The setting, such as `limits.steps`; empty when the file as a whole is meant.
+        line: The line in that file, if it is known.
+        key: The setting, such as `limits.steps`; empty for a problem of the whole file.
         what: What is wrong and what to do, in one sentence that never repeats a key.
     """
 
@@ -29,7 +29,7 @@ class ConfigProblem:
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
+        """The whole problem in one line."""
         where = self.place if self.line is None else f"{self.place}, line {self.line}"
         return f"{where}: {self.key}: {self.what}" if self.key and self.key != self.place else f"{where}: {self.what}"
 
@@ -48,5 +48,5 @@ class ConfigInvalid(InvalidInput):
 
     @property
     def details(self) -> tuple[str, ...]:
-        """A line for each problem, when there are several."""
+        """One line per problem, if there are several."""
         return tuple(each.sentence for each in self.problems) if len(self.problems) > 1 else ()

@@ -13,9 +13,9 @@ matches anything. In doubt, a deny or ask rule matches, and an allow rule does n
   language may hide such a command, as in `$x y`, a person is asked. Commands that other programs run internally
   (`make`, `tar --to-command`, a script in a file) are not seen.
 - Allowing `git log *` does not allow `git log; rm -r y`: a star never matches characters with which a shell starts
-  something else, nor a command that the program before it would start. What is not understood is not allowed.
+  something else, nor a command that the program before it would start. Unknown syntax is not allowed.
 
-The rules read commands as text. They stop the slips of honest models; the sandbox confines all others.
+The rules read commands as text. They stop honest mistakes of models; everything else is confined by the sandbox.
 """
 
 import posixpath
@@ -83,7 +83,7 @@ def decide(
 ) -> RuleDecision | None:
     """Return the decision of the rules, in any order, about a call, or None if none of them matches.
 
-    If a rule may forbid a command, but its text does not tell for certain, the decision is to ask.
+    If it is uncertain whether a rule forbids a command, the decision is to ask.
     """
     fitting: set[RuleDecision] = set()
     for rule in rules:
@@ -110,7 +110,7 @@ def _fits_beside_command(rule: PermissionRule, tool: str, paths: Sequence[str]) 
 
 
 def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None) -> bool:
-    """Return whether a rule could match this call, as far as its text tells."""
+    """Return whether a rule could match this call, judging by the text of its command."""
     if rule.command is None or command is None or not _fits_beside_command(rule, tool, paths):
         return False
     line = parse_command_line(command)
@@ -120,7 +120,7 @@ def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str
     return any(
         each.known is not None
         and (each.known.startswith(certain) or certain.startswith(each.known))
-        and not (each.only_names and not certain)  # a file's name would have to be the rest of it
+        and not (each.only_names and not certain)  # only a file name could complete the match
         for each in line.commands
     )
 

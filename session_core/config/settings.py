@@ -1,4 +1,4 @@
-"""The table of all single settings: type, default, variable, and what a project may do with it."""
+"""The table of all single settings: type, default, variable, and whether a project may change them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -22,7 +22,7 @@ from session_core.vocabulary.protocols import STANDARD
 from session_core.vocabulary.sessions import PermissionMode, Thinking
 
 MAX_STEPS: Final = 10_000
-"""A turn with more model calls than this has lost its way, whatever its limit."""
+"""A turn with more model calls than this is stuck, whatever its limit."""
 
 MODES: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
 _STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
@@ -32,27 +32,27 @@ _STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
     "auto_edit": (0, 0, 1),
     "full": (0, 0, 0),
 }
-"""For reading, for writing, for programs and the network: 0 just goes on, 1 asks, 2 is refused. `read_only` lets tools
-read without asking, so it is no stricter than `ask_all`, nor the other way round."""
+"""For reading, for writing, for programs and the network: 0 runs, 1 asks, 2 is refused. `read_only` lets tools read
+without asking, so neither `read_only` nor `ask_all` is stricter than the other."""
 SANDBOXES: Final = ("read_only", "workspace_write", "full_access")
 """From strict to lenient."""
 
 Stricter = Callable[[Any, Any], bool]
 
 
-def _by_order(order: Sequence[str]) -> Stricter:
+def _make_order_check(order: Sequence[str]) -> Stricter:
     return lambda old, new: order.index(new) <= order.index(old)
 
 
-def _mode(old: PermissionMode, new: PermissionMode) -> bool:
+def _is_stricter_mode(old: PermissionMode, new: PermissionMode) -> bool:
     return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
 
 
-def _any(_old: Any, _new: Any) -> bool:
+def _is_always_allowed(_old: Any, _new: Any) -> bool:
     return True
 
 
-def _not_more(old: Any, new: Any) -> bool:
+def _is_not_more(old: Any, new: Any) -> bool:
     return old is None or new <= old
 
 
@@ -60,7 +60,7 @@ def _is_subset(old: Sequence[str], new: Sequence[str]) -> bool:
     return set(new) <= set(old)
 
 
-def _either(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+def _unite(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*old, *new)))
 
 
@@ -69,10 +69,10 @@ class Setting:
     """One setting.
 
     Attributes:
-        key: Its place in the file: `limits.steps` is `steps` in the table `[limits]`.
-        kind: What it must be.
+        key: Its key in the file: `limits.steps` is `steps` in the table `[limits]`.
+        kind: Its type and bounds.
         default: Its value if nothing sets it.
-        about: What it is for, in a few words.
+        about: Its purpose, in a few words.
         variable: The environment variable that sets it.
         is_stricter: Given the current value and a project's, returns whether the project's is at least as strict.
             Without it, a project may not change the setting.
@@ -104,7 +104,7 @@ SETTINGS: Final = (
         key="thinking",
         kind=ChoiceKind(get_args(Thinking)),
         default="off",
-        about="how much the model reasons beforehand",
+        about="how much the model reasons before it answers",
         variable="SESSION_CORE_THINKING",
     ),
     Setting(
@@ -119,9 +119,9 @@ SETTINGS: Final = (
         key="permission_mode",
         kind=ChoiceKind(MODES),
         default="ask_writes",
-        about="which tool calls need a yes",
+        about="which tool calls need approval",
         variable="SESSION_CORE_PERMISSIONS",
-        is_stricter=_mode,
+        is_stricter=_is_stricter_mode,
     ),
     Setting(
         key="sandbox.mode",
@@ -129,7 +129,7 @@ SETTINGS: Final = (
         default="workspace_write",
         about="where tools may write",
         variable="SESSION_CORE_SANDBOX",
-        is_stricter=_by_order(SANDBOXES),
+        is_stricter=_make_order_check(SANDBOXES),
     ),
     Setting(
         key="sandbox.network",
@@ -137,7 +137,7 @@ SETTINGS: Final = (
         default=False,
         about="whether commands may use the network",
         variable="SESSION_CORE_NETWORK",
-        is_stricter=_not_more,
+        is_stricter=_is_not_more,
     ),
     Setting(
         key="sandbox.writable_roots",
@@ -152,7 +152,7 @@ SETTINGS: Final = (
         default=MAX_STEPS_PER_TURN,
         about="model calls in one turn",
         variable="SESSION_CORE_MAX_STEPS",
-        is_stricter=_not_more,
+        is_stricter=_is_not_more,
     ),
     Setting(
         key="limits.tokens",
@@ -160,7 +160,7 @@ SETTINGS: Final = (
         default=None,
         about="tokens of one turn, read and written",
         variable="SESSION_CORE_MAX_TOKENS",
-        is_stricter=_not_more,
+        is_stricter=_is_not_more,
     ),
     Setting(
         key="limits.cost",
@@ -168,7 +168,7 @@ SETTINGS: Final = (
         default=None,
         about="dollars of one turn",
         variable="SESSION_CORE_MAX_COST",
-        is_stricter=_not_more,
+        is_stricter=_is_not_more,
     ),
     Setting(
         key="limits.seconds",
@@ -176,27 +176,27 @@ SETTINGS: Final = (
         default=None,
         about="length of one turn",
         variable="SESSION_CORE_MAX_SECONDS",
-        is_stricter=_not_more,
+        is_stricter=_is_not_more,
     ),
     Setting(
         key="tools.disabled",
         kind=ListKind(_TOOL),
         default=(),
-        about="tools that are not on offer",
-        is_stricter=_any,
-        merge=_either,
-        live=False,  # a tool stays on offer, although calls of it are refused at once
+        about="tools that the model cannot use",
+        is_stricter=_is_always_allowed,
+        merge=_unite,
+        live=False,  # the model still sees the tool until a restart, but calls of it are refused at once
     ),
     Setting(
         key="compaction.threshold",
         kind=NumberKind(Decimal("0.1"), Decimal("0.95")),
         default=Decimal("0.8"),
-        about="how full the model's context may be before the conversation is summed up",
+        about="how full the model's context may be before the conversation is compacted",
         live=False,
     ),
     Setting(key="mcp.file", kind=PathKind(), default=None, about="where your MCP servers are listed", live=False),
     Setting(
-        key="skills.paths", kind=ListKind(PathKind()), default=(), about="folders with skills of yours", live=False
+        key="skills.paths", kind=ListKind(PathKind()), default=(), about="folders with your own skills", live=False
     ),
     Setting(
         key="extensions.use",
@@ -204,21 +204,21 @@ SETTINGS: Final = (
         default=True,
         about="whether extensions are started",
         variable="SESSION_CORE_EXTENSIONS",
-        is_stricter=_not_more,
+        is_stricter=_is_not_more,
         live=False,
     ),
     Setting(
         key="extensions.flags",
         kind=ListKind(TextKind(expected="a flag, as name or name=value")),
         default=(),
-        about="flags that extensions are told, as name or name=value",
+        about="flags that are passed to extensions, as name or name=value",
         live=False,
     ),
     Setting(
         key="extensions.watch",
-        kind=ListKind(TextKind(expected="the name of an extension of yours")),
+        kind=ListKind(TextKind(expected="the name of one of your extensions")),
         default=(),
-        about="extensions of yours that are reloaded when their files change, without asking again",
+        about="your extensions that are reloaded when their files change, without asking again",
         live=False,
     ),
     Setting(

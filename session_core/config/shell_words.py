@@ -63,7 +63,7 @@ def read_script(text: str) -> Script:
 
 
 class _WordBuilder:
-    """A word being put together."""
+    """A word being assembled."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -309,7 +309,9 @@ class _ShellScanner:
             elif character == "\\":
                 self.position += 2
             elif character == "'":
-                self.whole = self.whole and not quoted  # within other quotes it is one for some signs, not for others
+                self.whole = (
+                    self.whole and not quoted
+                )  # inside double quotes, whether it quotes depends on the operator
                 self._single(inside)
             elif character == '"':
                 self.position += 1

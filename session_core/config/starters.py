@@ -147,7 +147,7 @@ _GNU: Final = frozenset({"gtimeout", "gnice", "gnohup", "genv", "gstdbuf", "gxar
 
 
 def join_words(texts: Iterator[str] | Sequence[str]) -> str:
-    """Put words together with single blanks."""
+    """Join words with single blanks."""
     return " ".join(" ".join(texts).split())
 
 

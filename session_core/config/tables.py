@@ -47,7 +47,7 @@ _TIMEOUTS: Final[Mapping[str, SettingKind]] = {
     "progress": NumberKind(Decimal(1), Decimal(6 * 3_600)),
     "total": NumberKind(Decimal(1), Decimal(24 * 3_600)),
 }
-"""In seconds. Less than one would take a slow moment for the end; the longest is what `ProviderTimeouts` takes."""
+"""In seconds. Less than one would mistake a short delay for a failure; the maximum is that of `ProviderTimeouts`."""
 _KIND: Final = ChoiceKind(get_args(ProviderKind))
 _VARIABLE: Final = TextKind(
     expected="the name of an environment variable", pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -60,7 +60,7 @@ _NAME: Final = TextKind(
 )
 _MODEL: Final[Mapping[str, SettingKind]] = {
     "name": _NAME,
-    "id": TextKind(expected="what the provider calls the model"),
+    "id": TextKind(expected="the provider's name of the model"),
     "aliases": ListKind(TextKind(expected="a short name without a slash or blanks", pattern=re.compile(r"[^\s/]+"))),
     "context_tokens": IntegerKind(1_000, 100_000_000),
     "max_output_tokens": IntegerKind(1, 100_000_000),
@@ -75,7 +75,7 @@ _NESTED: Final = ("prices", "long_prompt")
 
 @attrs.frozen(kw_only=True)
 class GivenRule:
-    """A rule and where it stands."""
+    """A rule and its source."""
 
     rule: PermissionRule
     source: SettingSource
@@ -83,7 +83,7 @@ class GivenRule:
 
 @attrs.frozen(kw_only=True)
 class GivenProvider:
-    """What a file says about a provider; `values` holds only what it says."""
+    """The settings of a provider in a file; `values` holds only the keys that it sets."""
 
     values: Mapping[str, Any]
     source: SettingSource
@@ -92,14 +92,14 @@ class GivenProvider:
 
 @attrs.frozen(kw_only=True)
 class GivenModel:
-    """A model and where it stands."""
+    """A model and its source."""
 
     info: ModelInfo
     source: SettingSource
 
 
 class TableReader(Protocol):
-    """What these functions need of the reader of a file."""
+    """The part of `FileReader` that these functions use."""
 
     def attempt(self, path: KeyPath, read: Callable[[], Any]) -> tuple[bool, Any]: ...
     def report_wrong(self, path: KeyPath, what: str) -> None: ...
@@ -113,8 +113,8 @@ def read_rules(value: object, reader: TableReader) -> list[GivenRule]:
     if isinstance(value, str):
         reader.report_wrong((RULES,), "expected rules, each under [[permissions]]; did you mean permission_mode?")
         return rules
-    for path, table in _tables(value, RULES, MAX_RULES, reader):
-        fields = _fields(table, _RULE, path, reader)
+    for path, table in _read_tables(value, RULES, MAX_RULES, reader):
+        fields = _read_fields(table, _RULE, path, reader)
         if fields is None:
             continue
         if "decision" not in fields:
@@ -134,29 +134,29 @@ def read_providers(value: object, reader: TableReader) -> dict[str, GivenProvide
     if len(value) > MAX_PROVIDERS:
         reader.report_wrong((PROVIDERS,), f"expected at most {MAX_PROVIDERS} providers")
         return {}
-    return {name: read for name, table in value.items() if (read := _provider(name, table, reader)) is not None}
+    return {name: read for name, table in value.items() if (read := _read_provider(name, table, reader)) is not None}
 
 
-def _provider(name: str, table: object, reader: TableReader) -> GivenProvider | None:
+def _read_provider(name: str, table: object, reader: TableReader) -> GivenProvider | None:
     path: KeyPath = (PROVIDERS, name)
     if not _PROVIDER.fullmatch(name):
         reader.report_wrong(path, "expected a provider's name of small letters, digits, - and _")
         return None
     if not isinstance(table, dict):
-        reader.report_wrong(path, "expected a table for this provider (what is there is not repeated here)")
+        reader.report_wrong(path, "expected a table for this provider (its present value is not repeated here)")
         return None
     readers: dict[str, Callable[[object], Any]] = {
         "kind": _KIND.read,
         "base_url": kinds.parse_base_url,
-        "key_env": _variable,
+        "key_env": _read_variable,
         "key": kinds.parse_key,
     }
     values: dict[str, Any] = {}
     for key, each in table.items():
         if key == "headers":
-            values[key] = _headers((*path, key), each, reader)
+            values[key] = _read_headers((*path, key), each, reader)
         elif key == "timeouts":
-            values[key] = _timeouts((*path, key), each, reader)
+            values[key] = _read_timeouts((*path, key), each, reader)
         elif key not in readers:
             reader.report_unknown((*path, key), tuple(f"{PROVIDERS}.{name}.{known}" for known in _PROVIDER_KEYS))
         else:
@@ -170,15 +170,15 @@ def _provider(name: str, table: object, reader: TableReader) -> GivenProvider | 
     )
 
 
-def _timeouts(path: KeyPath, value: object, reader: TableReader) -> dict[str, float]:
+def _read_timeouts(path: KeyPath, value: object, reader: TableReader) -> dict[str, float]:
     if not isinstance(value, dict):
         reader.report_wrong(path, f"expected a table with seconds: {', '.join(_TIMEOUTS)}")
         return {}
-    fields = _fields(value, _TIMEOUTS, path, reader) or {}
+    fields = _read_fields(value, _TIMEOUTS, path, reader) or {}
     return {f"{key}_s": float(seconds) for key, seconds in fields.items()}
 
 
-def _variable(value: object) -> str:
+def _read_variable(value: object) -> str:
     if isinstance(value, str) and not _is_variable(value):
         raise kinds.InvalidValue(
             "expected the name of an environment variable, not a key itself (it is not repeated here)"
@@ -191,7 +191,7 @@ def _is_variable(value: str) -> bool:
     return len(value) <= 100 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None
 
 
-def _headers(path: KeyPath, value: object, reader: TableReader) -> tuple[tuple[str, Secret], ...]:
+def _read_headers(path: KeyPath, value: object, reader: TableReader) -> tuple[tuple[str, Secret], ...]:
     if not isinstance(value, dict) or len(value) > MAX_HEADERS:
         reader.report_wrong(path, f"expected a table of at most {MAX_HEADERS} headers")
         return ()
@@ -204,20 +204,22 @@ def _headers(path: KeyPath, value: object, reader: TableReader) -> tuple[tuple[s
 
 
 def holds_keys(value: object) -> bool:
-    """Return whether `[providers]` has a key in it, however wrong the rest may be."""
+    """Return whether `[providers]` contains a key, even if the rest is invalid."""
     if not isinstance(value, dict):
         return False
     return any(isinstance(table, dict) and ("key" in table or "headers" in table) for table in value.values())
 
 
 def read_models(value: object, reader: TableReader) -> list[GivenModel]:
-    """Read `[[models]]`; what is there has the keys of the built-in catalogue."""
+    """Read `[[models]]`, which has the same keys as the built-in catalogue."""
     models: list[GivenModel] = []
     taken: set[str] = set()
-    for path, table in _tables(value, MODELS, MAX_MODELS, reader):
+    for path, table in _read_tables(value, MODELS, MAX_MODELS, reader):
         nested = {key: each for key, each in table.items() if key in _NESTED}
-        fields = _fields({key: each for key, each in table.items() if key not in nested}, _MODEL, path, reader, _NESTED)
-        prices = _model_prices(nested, path, reader)
+        fields = _read_fields(
+            {key: each for key, each in table.items() if key not in nested}, _MODEL, path, reader, _NESTED
+        )
+        prices = _read_prices(nested, path, reader)
         if fields is None or prices is None:
             continue
         if "name" not in fields:
@@ -232,27 +234,27 @@ def read_models(value: object, reader: TableReader) -> list[GivenModel]:
     return models
 
 
-def _model_prices(nested: Mapping[str, object], path: KeyPath, reader: TableReader) -> dict[str, Any] | None:
+def _read_prices(nested: Mapping[str, object], path: KeyPath, reader: TableReader) -> dict[str, Any] | None:
     read: dict[str, Any] = {}
     for key, table in nested.items():
         known = _PRICES if key == "prices" else {"above": IntegerKind(1), **_PRICES}
         if not isinstance(table, dict):
             reader.report_wrong((*path, key), "expected a table with input and output, in dollars per million tokens")
             return None
-        fields = _fields(table, known, (*path, key), reader)
+        fields = _read_fields(table, known, (*path, key), reader)
         if fields is None:
             return None
         if missing := [each for each in known if not each.startswith("cache") and each not in fields]:
-            reader.report_wrong((*path, key), f"{' and '.join(missing)} must be there too")
+            reader.report_wrong((*path, key), f"{' and '.join(missing)} must be set too")
             return None
         read[key] = fields
     if "long_prompt" in read and "prices" not in read:
-        reader.report_wrong((*path, "long_prompt"), "prices of long prompts make sense only beside prices")
+        reader.report_wrong((*path, "long_prompt"), "long_prompt needs prices too")
         return None
     return read
 
 
-def _tables(value: object, name: str, most: int, reader: TableReader) -> list[tuple[KeyPath, dict[str, Any]]]:
+def _read_tables(value: object, name: str, most: int, reader: TableReader) -> list[tuple[KeyPath, dict[str, Any]]]:
     if not isinstance(value, list):
         reader.report_wrong((name,), f"expected a list of tables, each headed [[{name}]]")
         return []
@@ -268,14 +270,14 @@ def _tables(value: object, name: str, most: int, reader: TableReader) -> list[tu
     return found
 
 
-def _fields(
+def _read_fields(
     table: Mapping[str, object],
     known: Mapping[str, SettingKind],
     path: KeyPath,
     reader: TableReader,
     others: tuple[str, ...] = (),
 ) -> dict[str, Any] | None:
-    """Read the keys of a table; None when one of them is wrong. `others` may be meant too, and are read elsewhere."""
+    """Read the keys of a table; None if one of them is wrong. `others` are valid keys that are read elsewhere."""
     fields: dict[str, Any] = {}
     sound = True
     for key, value in table.items():

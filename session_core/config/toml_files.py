@@ -20,7 +20,7 @@ MAX_CONFIG_BYTES: Final = 64 * 1024
 MAX_DOTS_IN_LINE: Final = 250
 """The time to read a key grows with the square of its dots: one line of a small file could take minutes."""
 
-_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # without the last one, a pipe of that name would hang us
+_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # without O_NONBLOCK, opening a named pipe would hang
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +47,7 @@ def read_project_file(workspace: Path) -> TomlFile | ConfigProblem | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        return _unreadable(path, error)
+        return _build_read_problem(path, error)
     try:
         return _read(path, folder)
     finally:
@@ -63,19 +63,19 @@ def _read(path: Path, folder: int | None) -> TomlFile | ConfigProblem | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        return _unreadable(path, error)
+        return _build_read_problem(path, error)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return _about(path, "this is not an ordinary file; expected a text file with settings, or none")
+            return _build_problem(path, "this is not an ordinary file; expected a text file with settings, or none")
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_CONFIG_BYTES + 1)
     except (OSError, ValueError) as error:
-        return _unreadable(path, error)
+        return _build_read_problem(path, error)
     finally:
-        os.close(descriptor)  # by ourselves: `open` leaves it open when it refuses, as with a directory
+        os.close(descriptor)  # closed here, because `open` leaves it open when it fails, as for a directory
     if len(content) > MAX_CONFIG_BYTES:
-        return _about(path, f"it is longer than {MAX_CONFIG_BYTES} bytes; expected a short file with settings")
+        return _build_problem(path, f"it is longer than {MAX_CONFIG_BYTES} bytes; expected a short file with settings")
     return _parse_content(path, content, others_may_read=bool(status.st_mode & 0o077))
 
 
@@ -86,28 +86,28 @@ def _parse_content(path: Path, content: bytes, *, others_may_read: bool) -> Toml
             if line.count(".") > MAX_DOTS_IN_LINE:
                 what = f"there are more than {MAX_DOTS_IN_LINE} dots in this line; expected short settings"
                 return ConfigProblem(place=str(path), line=number, what=what)
-        tables = tomllib.loads(text, parse_float=_exactly)
+        tables = tomllib.loads(text, parse_float=_parse_decimal)
     except UnicodeDecodeError as error:
-        return _about(path, f"it is not text in UTF-8 (at byte {error.start})")
+        return _build_problem(path, f"it is not text in UTF-8 (at byte {error.start})")
     except RecursionError:
-        return _about(path, "it is nested too deeply to be understood")
+        return _build_problem(path, "it is nested too deeply")
     except tomllib.TOMLDecodeError as error:
-        return _not_toml(path, str(error))
+        return _build_syntax_problem(path, str(error))
     except ValueError:  # the digits of a number that Python refuses to convert
-        return _about(path, "this is not TOML: a number in it is too long")
+        return _build_problem(path, "this is not TOML: a number in it is too long")
     return TomlFile(
         path=path, content=content, tables=tables, lines=find_key_lines(text), others_may_read=others_may_read
     )
 
 
-def _exactly(digits: str) -> Decimal:
+def _parse_decimal(digits: str) -> Decimal:
     try:
         return Decimal(digits)
-    except ArithmeticError:  # an exponent beyond all bounds
+    except ArithmeticError:  # the exponent is out of range
         return Decimal("NaN")
 
 
-def _not_toml(path: Path, message: str) -> ConfigProblem:
+def _build_syntax_problem(path: Path, message: str) -> ConfigProblem:
     """Return the error of Python's parser as a problem, with the line in its own field."""
     said, line = message, None
     if found := re.search(r" \(at line (\d+), column (\d+)\)$", message):
@@ -115,10 +115,10 @@ def _not_toml(path: Path, message: str) -> ConfigProblem:
     return ConfigProblem(place=str(path), line=line, what=f"this is not TOML: {said[:1].lower()}{said[1:]}")
 
 
-def _about(path: Path, what: str) -> ConfigProblem:
+def _build_problem(path: Path, what: str) -> ConfigProblem:
     return ConfigProblem(place=str(path), what=what)
 
 
-def _unreadable(path: Path, error: OSError | ValueError) -> ConfigProblem:
+def _build_read_problem(path: Path, error: OSError | ValueError) -> ConfigProblem:
     why = error.strerror if isinstance(error, OSError) else str(error)
-    return _about(path, f"it cannot be read: {why}")
+    return _build_problem(path, f"it cannot be read: {why}")

@@ -1,4 +1,4 @@
-"""Unknown tool names in a configuration: slips that would otherwise go unnoticed.
+"""Unknown tool names in a configuration: mistakes that would otherwise go unnoticed.
 
 A rule about a missing tool forbids nothing. Tools of MCP servers and extensions come and go, so names that look like
 theirs, such as `mcp__server__tool` and `extension.tool`, are not checked.
@@ -16,13 +16,13 @@ from session_core.providers.catalogue import find_nearest_name
 
 _OF_SERVERS: Final = "mcp__"
 _OF_EXTENSIONS: Final = "."
-"""Stands between an extension and its tool; no tool of ours has one."""
+"""Separates an extension from its tool; no built-in tool has one in its name."""
 _WITHOUT_CLASS: Final = ("mcp_list_resources", "mcp_read_resource")
 """Tools for the resources of all MCP servers; their module is not worth loading for two names."""
 
 
 def built_in_tool_names() -> tuple[str, ...]:
-    """Return the names of all tools that come with this program, whether they are on offer now or not."""
+    """Return the names of all built-in tools, whether they are available now or not."""
     from session_core.tools.files import coding_file_tools, file_tools
     from session_core.tools.job_tools import ListJobs, ReadJob, StopJob
     from session_core.tools.plan import PlanTool
@@ -37,11 +37,11 @@ def built_in_tool_names() -> tuple[str, ...]:
 
 
 def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tuple[ConfigProblem, ...]:
-    """Return a warning for each name of a tool, in rules and in `tools.disabled`, that no tool has.
+    """Return a warning for each unknown tool name in rules and in `tools.disabled`.
 
     Args:
         config: The configuration.
-        known: The tools there are; left out, those that come with this program.
+        known: The names of all tools; by default those of the built-in tools.
     """
     names = tuple(built_in_tool_names() if known is None else known)
     disabled = config.source("tools.disabled")
@@ -51,7 +51,7 @@ def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tu
             key = f"{RULES}[{number}]"
             given.append((f"{key}.tool", rule.tool, config.source(key)))
     return tuple(
-        ConfigProblem(place=str(source.place), line=source.line, key=key, what=_about(name, names))
+        ConfigProblem(place=str(source.place), line=source.line, key=key, what=_describe_unknown(name, names))
         for key, name, source in given
         if not _is_known(name, names)
     )
@@ -67,7 +67,7 @@ def _is_known(name: str, known: tuple[str, ...]) -> bool:
     return comes_and_goes or any(match_gaps(name, each) is not None for each in known)
 
 
-def _about(name: str, known: tuple[str, ...]) -> str:
+def _describe_unknown(name: str, known: tuple[str, ...]) -> str:
     probably = find_nearest_name(name, known)
     meant = f"; did you mean {probably}?" if probably is not None else ""
     return f"there is no tool called {format_value(name)}, so this has no effect{meant}"

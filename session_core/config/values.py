@@ -1,4 +1,4 @@
-"""What the rest of the program gets to see of the configuration: frozen values, complete and checked."""
+"""The configuration as the rest of the program uses it: frozen values, complete and checked."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,7 +17,7 @@ LayerName = Literal["default", "user", "project", "environment", "flag"]
 
 @attrs.frozen(kw_only=True)
 class SettingSource:
-    """Where a value came from: a file with its line, a variable, or a flag."""
+    """The source of a value: a file with its line, a variable, or a flag."""
 
     layer: LayerName
     place: str = ""
@@ -41,26 +41,26 @@ class Config:
     """The whole configuration.
 
     Attributes:
-        model: The model of new sessions, as it was chosen; None means that one is found (`default_model`).
-        thinking: How much models reason beforehand, those that can.
+        model: The chosen model of new sessions; None means that `default_model` picks one.
+        thinking: How much models reason before they answer, if they can.
         protocol: How models act in a turn, in new sessions.
-        permission_mode: Which tool calls of new sessions need a yes.
-        permissions: Rules about single tools, paths and commands; the strictest that fits decides.
+        permission_mode: Which tool calls of new sessions need approval.
+        permissions: Rules about single tools, paths and commands; the strictest matching rule decides.
         sandbox: Where tools of new sessions may write, and whether they may use the network.
-        limits: What one turn may use.
-        disabled_tools: Tools that are not on offer.
-        providers: How to reach those who have models.
-        models: Every model that is known, the user's own first.
-        compaction_threshold: How full a model's context may be before the conversation is summed up, from 0 to 1.
-        mcp_file: Where the user's MCP servers are listed, if not in the usual place.
+        limits: The limits of one turn.
+        disabled_tools: Tools that the model cannot use.
+        providers: The providers of models, and how to reach them.
+        models: Every known model, the user's own first.
+        compaction_threshold: How full a model's context may be before the conversation is compacted, from 0 to 1.
+        mcp_file: The file that lists the user's MCP servers, if it is not the usual one.
         skill_paths: Folders with the user's skills, besides the usual ones.
         extensions: Whether extensions are started.
-        extension_flags: What they are told, as `name` or `name=value`.
-        watched_extensions: Those that are reloaded when their files change.
+        extension_flags: The flags passed to them, as `name` or `name=value`.
+        watched_extensions: The extensions that are reloaded when their files change.
         retention: How long sessions are kept.
         remarks: Sentences people should see although nothing is wrong.
-        ignored: What a project's file says and may not, and is passed over; `remarks` has it as sentences.
-        sources: Where each setting came from, by its key; what is not in it is a default.
+        ignored: Settings of a project's file that it may not set; `remarks` holds them as sentences.
+        sources: The source of each setting by its key; a setting without one has its default.
     """
 
     model: str | None
@@ -85,5 +85,5 @@ class Config:
     sources: Mapping[str, SettingSource] = attrs.field(factory=dict, converter=_frozen, eq=False, repr=False)
 
     def source(self, key: str) -> SettingSource:
-        """Tell where a setting came from."""
+        """Return the source of a setting."""
         return self.sources.get(key, DEFAULT)

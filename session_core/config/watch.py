@@ -1,6 +1,6 @@
-"""Noticing that somebody changed the configuration, by looking at its files now and then.
+"""Notice changes of the configuration by polling its files.
 
-Looking once a second costs next to nothing, works on every file system, and misses no editor's way of saving.
+Polling once a second costs next to nothing, works on every file system, and works however an editor saves files.
 """
 
 import os
@@ -23,14 +23,14 @@ _Mark = tuple[int, int, int, int] | None
 
 @attrs.frozen(kw_only=True)
 class ConfigChange:
-    """Something was changed.
+    """A change of the configuration.
 
     Attributes:
-        config: The new configuration, or None when it cannot be used: the one before stays in force.
-        problems: What is wrong with it.
-        warnings: What is passed over in it.
+        config: The new configuration, or None if it is invalid; then the previous one stays in force.
+        problems: The problems of an invalid configuration.
+        warnings: The settings in it that are ignored.
         changed: The settings that differ from before, by their keys.
-        needs_restart: Those of them that take effect only when the program starts again.
+        needs_restart: The changed settings that take effect only after a restart.
     """
 
     config: Config | None
@@ -41,12 +41,12 @@ class ConfigChange:
 
 
 class ConfigWatcher:
-    """Gives each change of the configuration, by `async for` or `next_change`. One task may wait at a time.
+    """Yields each change of the configuration, by `async for` or `next_change`. One task may wait at a time.
 
     Args:
         load: Reads the configuration again; it is called in a thread and may raise `ConfigInvalid`.
-        files: The files to look at, whether they are there or not.
-        current: The configuration that is in force.
+        files: The files to poll, whether they exist or not.
+        current: The configuration in force.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ConfigWatcher:
     async def next_change(self) -> ConfigChange:
         """Wait for a change that matters: other values, other problems, or problems that are gone.
 
-        Cancellation: nothing is lost; the change is told by the next call.
+        Cancellation: nothing is lost; the next call returns the change.
         """
         while True:
             change = await self.look()
@@ -77,12 +77,12 @@ class ConfigWatcher:
             await trio.sleep(self._every_s)
 
     async def look(self) -> ConfigChange | None:
-        """Look once, and return the change there is, if any.
+        """Poll once and return the change, if any.
 
-        Cancellation: nothing is lost; the change is told by the next call.
+        Cancellation: nothing is lost; the next call returns the change.
         """
-        # The marks come first: a file that changes while it is read looks different again the next time.
-        marks = await trio.to_thread.run_sync(_marks, self._files)
+        # Take the marks before reading: a file that changes during the read then differs again at the next poll.
+        marks = await trio.to_thread.run_sync(_take_marks, self._files)
         if marks == self._seen:
             return None
         try:
@@ -121,18 +121,18 @@ def changed_settings(before: Config, after: Config) -> tuple[str, ...]:
 
 
 def settings_needing_restart(changed: Sequence[str]) -> tuple[str, ...]:
-    """Return which of these settings a running program cannot take over."""
+    """Return those of these settings that a running program cannot apply."""
     settled = {PROVIDERS, MODELS, *(each.key for each in SETTINGS if not each.live)}
     return tuple(key for key in changed if key in settled)
 
 
-def _marks(files: Sequence[Path]) -> tuple[_Mark, ...]:
-    return tuple(map(_mark, files))
+def _take_marks(files: Sequence[Path]) -> tuple[_Mark, ...]:
+    return tuple(map(_take_mark, files))
 
 
-def _mark(path: Path) -> _Mark:
+def _take_mark(path: Path) -> _Mark:
     try:
-        status = os.stat(path)  # noqa: PTH116 - as plain as it gets; the path may be anything
+        status = os.stat(path)  # noqa: PTH116 - accepts any path
     except (OSError, ValueError):
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode

@@ -43,7 +43,7 @@ _HTTP_TYPES: Final = ("http", "streamable-http", "streamableHttp")
 
 @attrs.frozen(kw_only=True)
 class ServerRules:
-    """What both kinds of servers have; `allow` and `deny` hold the server's own tool names, `*` matches anything."""
+    """Settings of both kinds of servers; `allow` and `deny` hold the server's own tool names, `*` matches anything."""
 
     name: str
     origin: Origin = "user"
@@ -88,7 +88,7 @@ class McpConfigProblem:
 
 @attrs.frozen(kw_only=True)
 class McpConfig:
-    """The usable servers, and what was wrong with the rest."""
+    """The usable servers, and the problems of the rest."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[McpConfigProblem, ...] = ()
@@ -168,7 +168,7 @@ class _McpConfigReader:
             if not is_server_name(name):
                 raise McpConfigFieldError(
                     field,
-                    f"a server's name is made of letters, digits, '-' and single '_', {MAX_SERVER_NAME} at the most",
+                    f"a server's name is made of letters, digits, '-' and single '_', at most {MAX_SERVER_NAME}",
                 )
             if name in self.servers:
                 raise McpConfigFieldError(field, "your own mcp.json has a server of this name, which is used instead")
@@ -256,7 +256,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def _read_beneath(file: Path, trusted: Fingerprint | None) -> bytes | None:
-    """Read a project's file; content that nobody could see before trusting the folder does not count."""
+    """Read a project's file; content that differs from what was trusted is refused."""
     try:
         content = Workspace(str(file.parent), read_only=True).read(file.name, max_bytes=MAX_CONFIG_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -287,5 +287,5 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
         double = next(key for key in keys if keys.count(key) > 1)
-        raise McpConfigFieldError(double[:100], "stands twice in the same object")
+        raise McpConfigFieldError(double[:100], "occurs twice in the same object")
     return found

@@ -178,7 +178,7 @@ class Connection:
                     await self._serve_until_lost(session)
         except* trio.TooSlowError:
             failure = f"it did not become ready within {self._pace.connecting:g} seconds"
-        except* Exception as group:  # noqa: BLE001  foreign code, and its faults are the reason we were asked for
+        except* Exception as group:  # noqa: BLE001  foreign code; its error becomes the reason
             failure = describe_exception(group)
         finally:
             self._session = None
@@ -242,7 +242,7 @@ class Connection:
         return cut(f"{reason}; it last wrote: {last}" if last else reason, MAX_ERROR_CHARS)
 
     async def _pause(self, failures: int, *, for_ever: bool) -> bool:
-        """Wait before the next attempt; returns whether somebody requested it."""
+        """Wait before the next attempt; returns whether the attempt was requested."""
         self._reconnect_requested = trio.Event()
         seconds = min(self._pace.longest_pause, self._pace.first_pause * 2.0 ** min(failures - 1, 32))
         with trio.move_on_after(math.inf if for_ever else seconds):

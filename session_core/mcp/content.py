@@ -1,4 +1,4 @@
-"""What servers offer, as our own values: tools, resources, prompts, and the state of a server."""
+"""Tools, resources and prompts of servers as our own values, and the status of a server."""
 
 from typing import Final, Literal
 

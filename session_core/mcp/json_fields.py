@@ -60,7 +60,7 @@ class McpConfigFields:
         return f"{self.field}.{key}" if self.field else key
 
     def refuse_unknown(self, known: Sequence[str], elsewhere: Collection[str]) -> None:
-        """Refuse an unknown key: it might be a rule that somebody relies on."""
+        """Refuse an unknown key: it might be a misspelt rule that the user relies on."""
         for key in self._entry:
             if key in known:
                 continue
@@ -124,7 +124,9 @@ class McpConfigFields:
         if len(value) > most:
             raise McpConfigFieldError(self.full_name(key), f"is longer than {most:,} characters")
         if "\0" in value:
-            raise McpConfigFieldError(self.full_name(key), "holds a NUL character, which no program can be given")
+            raise McpConfigFieldError(
+                self.full_name(key), "contains a NUL character, which cannot be passed to a program"
+            )
         return value
 
 

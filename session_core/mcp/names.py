@@ -30,7 +30,7 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     its suffix.
     """
     taken: dict[str, str] = {}
-    # Names that need no change come first, or an adapted one could take the place of a valid one.
+    # Names that need no change come first, or an adapted name could displace a valid one.
     for tool in sorted(set(tools), key=lambda tool: (_accepted_name(server, tool) != _plain(server, tool), tool)):
         name = _accepted_name(server, tool)
         if name in taken:

@@ -11,7 +11,7 @@ from session_core.tools.base import Tool
 
 
 class NoServers:
-    """No servers: the methods of `McpServers`, which find nothing."""
+    """The methods of `McpServers` for an empty set of servers."""
 
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return nothing."""

@@ -97,7 +97,7 @@ def as_json(message: "JSONRPCMessage") -> bytes:
 
 _CONNECT_SECONDS: Final = 15.0
 _SLACK_SECONDS: Final = 30.0
-"""A request's own deadline comes first; this one is for requests that nobody waits for any more."""
+"""A request's own deadline comes first; this one is for requests that no caller waits for any more."""
 _GOODBYE_SECONDS: Final = 1.0
 _OUTGOING: Final = 64
 _LONGEST_PAUSE: Final = 60.0
@@ -112,7 +112,7 @@ async def open_remote(
 ) -> AsyncGenerator[TransportStreams]:
     """Prepare the connection to the server; the first message opens it.
 
-    Cancellation: the server is told that we leave, which takes at most a second.
+    Cancellation: the session on the server is ended, which takes at most a second.
     """
     import anyio
     import httpx2
@@ -159,7 +159,7 @@ class _HttpTransport:
         self._open: dict[RequestId, trio.CancelScope] = {}
 
     async def send_all(self, outgoing: "MemoryObjectReceiveStream[SessionMessage]", nursery: trio.Nursery) -> None:
-        """Send the session's messages; only the greeting is waited for, because everything else depends on it."""
+        """Send the session's messages; waits only for the handshake, because everything else depends on it."""
         from mcp_types import JSONRPCNotification, JSONRPCRequest
 
         async for item in outgoing:
@@ -219,7 +219,7 @@ class _HttpTransport:
         elif kind.startswith("text/event-stream"):
             await self._pass_on_events(response)
             if number in self._open:
-                # If the answer was among the events, nobody waits for it any more.
+                # If the answer was among the events, its request has ended and ignores this.
                 await self._fail(number, CONNECTION_CLOSED, "it ended its answer too early")
         else:
             raise UnusableHttpAnswer(f"it answered with {kind[:100] or 'something of no kind'} instead of JSON")

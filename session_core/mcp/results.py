@@ -31,7 +31,7 @@ _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def remote_tools(config: ServerConfig, listed: Sequence["types.Tool"]) -> tuple[list[RemoteTool], list[str]]:
-    """Return the usable tools, and a remark on each that is left out although nobody denied it."""
+    """Return the usable tools, and a remark for each tool that is left out although no rule denies it."""
     found: dict[str, RemoteTool] = {}
     notes: list[str] = []
     for tool in listed:
@@ -71,7 +71,7 @@ def _why_not(tool: "types.Tool") -> str:
 def _effects(config: ServerConfig, hints: "types.ToolAnnotations | None") -> frozenset[Effect]:
     """Return a tool's effects: the user's own servers may declare it read-only, other hints only add effects.
 
-    A server that a project brings might claim so to avoid approvals: nothing it says makes its tools harmless.
+    A project's server might claim so to avoid approvals, so none of its hints makes a tool harmless.
     """
     if config.origin == "project":
         return frozenset({"execute", "network"})
@@ -183,7 +183,7 @@ def cut(text: str, most: int) -> str:
 
 
 def _is_modest(item: object, most: int) -> bool:
-    """Return whether JSON is small, flat and plain enough for everyone who may have to read it."""
+    """Return whether JSON is small, flat and plain enough for every provider and frontend."""
     room, waiting = most, [(item, 1)]
     while waiting:
         each, depth = waiting.pop()

@@ -48,7 +48,7 @@ class McpTool:
 
     @property
     def effects(self) -> frozenset[Effect]:
-        """What running it can do, as far as its server says."""
+        """The effects of running it, according to its server."""
         return self.remote.effects
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -75,7 +75,7 @@ async def _call(
     import mcp_types as types
     from pydantic import TypeAdapter
 
-    # Not `session.call_tool`: it would validate the answer in our event loop, by a schema that the server made up.
+    # Not `session.call_tool`: it would validate the answer in our event loop, against the server's own schema.
     adapter: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
         types.CallToolResult | types.InputRequiredResult
     )
@@ -110,7 +110,7 @@ class _Progress:
 
 
 class ResourceReader(Protocol):
-    """What the two resource tools need."""
+    """The methods that the two resource tools need."""
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
         """Return the resources."""

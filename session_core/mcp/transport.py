@@ -16,7 +16,7 @@ MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES
 
 
 class McpFailed(SessionCoreError):
-    """An MCP server could not do what it was asked, or is not there; the message says why in plain words."""
+    """A request to an MCP server failed, or the server is not available; the message says why in plain words."""
 
     code = "mcp_failed"
 

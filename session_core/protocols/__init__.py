@@ -8,7 +8,7 @@
 - `frames`: where a conversation starts fresh for the model
 - `registry`: the available protocols; `lifecycle`: the only caller of their code; `faults`: their errors
 - `result_checks`: checks the return values of plugins before they are used
-- `structured`: makes turns that must return JSON of a given shape end with it, whoever ends them
+- `structured`: makes turns that must return JSON of a given shape end with it, however they end
 - `standard`: native tool calling, the protocol of sessions that name none
 - `code`: the model writes cells of Python, which run in their own sandboxed process
 

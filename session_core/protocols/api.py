@@ -47,7 +47,7 @@ class ProtocolSession:
         Raises:
             InputRejected: It does not accept this input, which is the default.
         """
-        raise InputRejected("this protocol takes nothing beside the conversation")
+        raise InputRejected("this protocol accepts no input outside the conversation")
 
     async def check_turn_extension(self, context: SessionContext, extension: JsonObject) -> TurnAdditions:
         """Check the extension that a caller sends with a message, before any model call; accepted by default.
@@ -108,7 +108,7 @@ class ProtocolFactory(ABC):
         Raises:
             ValueError: They cannot be converted, which is the default.
         """
-        raise ValueError(f"options of version {version} are not understood any more")
+        raise ValueError(f"options of version {version} are no longer supported")
 
     async def aclose(self) -> None:  # noqa: B027 - most have nothing to let go of
         """Release what all sessions share, at the end of the service."""

@@ -48,7 +48,7 @@ class Lease:
             finally:
                 self._under_way.discard(scope)
         self.check()
-        raise AssertionError("nobody else cancels it")
+        raise AssertionError("only the end of the lease cancels it")
 
     def end(self) -> None:
         """End the use of the context."""

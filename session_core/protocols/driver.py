@@ -180,9 +180,9 @@ class DriverFault(Exception):
 def check_actions(actions: object) -> CheckedActions:
     """Split a driver's reply into immediate actions and the leading one; raises `DriverFault` if it is invalid."""
     if not isinstance(actions, tuple) or not actions or not isinstance(actions[-1], LeadingAction):
-        raise DriverFault(f"the driver did not say how the turn goes on: it gave back {_describe_reply(actions)}")
+        raise DriverFault(f"the driver did not say how the turn continues: it returned {_describe_reply(actions)}")
     if len(actions) > limits.MAX_DRIVER_ACTIONS:
-        raise DriverFault(f"the driver asked for {len(actions)} things, and {limits.MAX_DRIVER_ACTIONS} are allowed")
+        raise DriverFault(f"the driver returned {len(actions)} actions; the limit is {limits.MAX_DRIVER_ACTIONS}")
     *first, last = actions
     for action in first:
         if not isinstance(action, Tell | Remember):
@@ -191,28 +191,28 @@ def check_actions(actions: object) -> CheckedActions:
                 f"{_describe_type(action)}"
             )
         if isinstance(action, Tell) and not _is_text(action.text):
-            raise DriverFault("the driver wants the model told, and does not say what")
+            raise DriverFault("the driver returned a Tell without text")
         fault = find_fault(action.memory, limits.MAX_OPEN_JSON_DEPTH) if isinstance(action, Remember) else None
         if fault is not None:
             where = f"memory{fault.path}"
-            raise DriverFault(f"the driver wants something remembered that is not JSON: {where}: {fault.reason}")
+            raise DriverFault(f"the driver returned a Remember that is not JSON: {where}: {fault.reason}")
     if isinstance(last, Checkpoint) and last.kind not in get_args(CheckpointKind):
-        raise DriverFault(f"the driver named a checkpoint that there is not: {last.kind!r}")
+        raise DriverFault(f"the driver named an unknown kind of checkpoint: {last.kind!r}")
     if isinstance(last, Finish):
         last = _check_finish(last)
     if isinstance(last, ExecuteCode) and not (_is_text(last.code) and _is_text(last.language)):
-        raise DriverFault("the driver wants code run, and gives none")
+        raise DriverFault("the driver asked to run code, but gave none")
     if isinstance(last, SwitchFrame) and not (_is_text(last.key) and _is_text(last.task)):
-        raise DriverFault("the driver wants another frame, and does not say which, or what for")
+        raise DriverFault("the driver asked for another frame without naming its key or task")
     if isinstance(last, SwitchFrame) and not is_label(last.reason):
-        raise DriverFault("the driver wants another frame, and does not say why in a few words")
+        raise DriverFault("the driver asked for another frame without a short reason")
     return tuple(first), last
 
 
 def _describe_reply(actions: object) -> str:
     """Describe an invalid reply, and how to correct it."""
     if iscoroutine(actions):
-        actions.close()  # nobody awaits it
+        actions.close()  # avoids the warning that it was never awaited
         return "a coroutine; the callbacks of a driver are plain functions, without async"
     if isinstance(actions, tuple):
         ends = f"a tuple that ends with {_describe_type(actions[-1])}" if actions else "an empty tuple"
@@ -237,11 +237,11 @@ def _is_text(given: object) -> bool:
 def _check_finish(finish: Finish) -> Finish:
     """Return it with its result frozen, as it is recorded."""
     if finish.status not in get_args(FinishStatus):
-        raise DriverFault(f"the driver named an end that there is not: {finish.status!r}")
+        raise DriverFault(f"the driver named an unknown status of a turn: {finish.status!r}")
     if finish.error is not None and not _is_text(finish.error):
-        raise DriverFault("the driver gave an error that says nothing")
+        raise DriverFault("the driver gave an empty error")
     if (fault := find_fault(finish.output, limits.MAX_OPEN_JSON_DEPTH)) is not None:
-        raise DriverFault(f"the driver gave a result that nobody could be sent: {fault.reason}")
+        raise DriverFault(f"the driver gave a result that cannot be sent: {fault.reason}")
     if finish.output is None:
         return finish
     output = freeze_json(finish.output)

@@ -82,16 +82,16 @@ class _GuardedStream:
     def close(self) -> tuple[Span, ...]:
         spans = self._check_spans(lambda: self._stream.close())  # noqa: PLW0108 - there may be no such method
         if self._held:
-            raise ProtocolFault(self._plugin, "prose", "it has lost a part of an answer")
+            raise ProtocolFault(self._plugin, "prose", "it lost a part of an answer")
         return spans
 
     def _check_spans(self, call: Callable[[], tuple[Span, ...]]) -> tuple[Span, ...]:
         spans: tuple[Span, ...] = _call_guarded(self._plugin, lambda: tuple(call()))
         for span in spans:
             if not _is_span(span):
-                raise ProtocolFault(self._plugin, "prose", "it divided an answer into something that is no text")
+                raise ProtocolFault(self._plugin, "prose", "it divided an answer into something that is not text")
             if not self._held.startswith(span[1]):
-                raise ProtocolFault(self._plugin, "prose", "it told something else than the answer said")
+                raise ProtocolFault(self._plugin, "prose", "it returned text that differs from the answer")
             self._held = self._held[len(span[1]) :]
         return spans
 
@@ -245,9 +245,9 @@ class SessionProtocol:
                 expected=InputRejected,
             )
         if not isinstance(found, TurnAdditions):
-            raise self._mark_broken("check_turn_extension", "it gave back no TurnAdditions")
+            raise self._mark_broken("check_turn_extension", "it returned no TurnAdditions")
         if (problem := find_text_problem(found.instructions)) is not None:
-            raise self._mark_broken("check_turn_extension", f"it gave back no TurnAdditions for a model: {problem}")
+            raise self._mark_broken("check_turn_extension", f"it returned no TurnAdditions for a model: {problem}")
         return found
 
     # --- turns --------------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class SessionProtocol:
         if not is_before_call(decided):
             raise self._mark_broken(
                 "before_model_call",
-                f"it gave back {type(decided).__name__}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or "
+                f"it returned {type(decided).__name__}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or "
                 "RefuseTurn with fields of the right types",
             )
         return decided
@@ -342,7 +342,7 @@ class SessionProtocol:
         except FOREIGN_FAULTS as error:
             if must_propagate(error):
                 raise
-            log.exception("an executor cannot tell whether it has anything to keep")
+            log.exception("an executor failed to report whether it has state to save")
             return True
 
     async def probe(self) -> str | None:
@@ -399,11 +399,11 @@ class SessionProtocol:
 
     def _require_executor(self, callback: Callback) -> CodeExecutor:
         if self.executor is None:
-            raise ProtocolFault(self._plugin, callback, "it has no executor, and wants code run")
+            raise ProtocolFault(self._plugin, callback, "it asked to run code, but has no executor")
         return self.executor
 
     async def aclose(self) -> None:
-        """End whatever the executor runs; a fault is logged, as nobody waits for it."""
+        """End whatever the executor runs; a fault is logged, as no caller waits for it."""
         if self.executor is not None:
             executor = self.executor
             try:

@@ -98,7 +98,7 @@ class ProtocolRegistry:
         """
         if name not in self._loaders:
             there = ", ".join(self._loaders)
-            raise UnknownPlugin(f"there is no protocol called {name!r}; known are: {there}", field="protocol")
+            raise UnknownPlugin(f"there is no protocol called {name!r}; known: {there}", field="protocol")
         if name in self._duplicates:
             origins = " and ".join(self._duplicates[name])
             raise DuplicatePlugin(
@@ -162,9 +162,9 @@ def find_factory_problem(factory: ProtocolFactory) -> str | None:
     """Describe what is wrong with a protocol's description of itself."""
     name, version = getattr(factory, "id", None), getattr(factory, "version", None)
     if not is_label(name):
-        return f"has the id {name!r:.100}, which is no name: a text of 1 to {limits.MAX_NAME_CHARS} characters"
+        return f"has the id {name!r:.100}, which is not a valid name: use 1 to {limits.MAX_NAME_CHARS} characters"
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        return f"has the version {version!r:.100}, which is no whole number from 1 on"
+        return f"has the version {version!r:.100}, which is not a whole number of at least 1"
     if not is_options_class(getattr(factory, "options", None)):
         return "has options that are not all made by `option`, in an attrs class"
     return None

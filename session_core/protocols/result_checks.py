@@ -150,21 +150,21 @@ def find_text_problem(text: object) -> str | None:
         return "they are not text"
     if len(text) > limits.MAX_TEXT_CHARS:
         return f"they have {len(text):,} characters, and {limits.MAX_TEXT_CHARS:,} are allowed"
-    return None if is_encodable(text) else "they hold half a character"
+    return None if is_encodable(text) else "they contain half of a surrogate pair"
 
 
 def find_result_problem(result: object) -> str | None:
     """Describe what is wrong with the result of a cell."""
     if not isinstance(result, CellResult):
-        return "it gave back no CellResult"
+        return "it returned no CellResult"
     if not build_check(CellResult)(result):
-        return "it gave back a CellResult with fields of other types"
+        return "it returned a CellResult with fields of other types"
     if (fault := find_fault(result.value, limits.MAX_OPEN_JSON_DEPTH)) is not None:
-        return f"it gave back a value that is not JSON: {fault.reason}"
+        return f"it returned a value that is not JSON: {fault.reason}"
     if not all(is_base64(image.data) for image in result.images):
-        return "it gave back a picture that is not base64 text"
+        return "it returned a picture that is not base64 text"
     if sum(len(image.data) for image in result.images) > limits.MAX_CELL_IMAGE_CHARS:
-        return f"it gave back pictures of more than {limits.MAX_CELL_IMAGE_CHARS:,} characters together"
+        return f"it returned pictures of more than {limits.MAX_CELL_IMAGE_CHARS:,} characters together"
     return None
 
 
@@ -178,16 +178,16 @@ def is_large(capture: object) -> bool:
 def find_capture_problem(capture: object, engine: str, stored_digests: Collection[str]) -> str | None:
     """Describe what is wrong with a state to save; `stored_digests` are those of the leaves that the store has."""
     if not isinstance(capture, StateCapture) or not isinstance(capture.new, Mapping):
-        return "it gave back no StateCapture"
+        return "it returned no StateCapture"
     if not build_check(ExecutorState)(capture.state):
-        return "it gave back a StateCapture with fields of other types"
+        return "it returned a StateCapture with fields of other types"
     state, new = capture.state, capture.new
     if state.engine != engine:
-        return f"it gave back the state of another engine: {state.engine!r:.100}"
+        return f"it returned the state of another engine: {state.engine!r:.100}"
     if (problem := _problem_of_root(state)) is not None:
         return problem
     if not all(_is_a(data, bytes) for data in new.values()):
-        return "it gave back leaves that are not bytes"
+        return "it returned leaves that are not bytes"
     return _problem_of_leaves(state, new, stored_digests)
 
 
@@ -195,7 +195,7 @@ def _problem_of_root(state: ExecutorState) -> str | None:
     try:
         size = len(encode(state.root))
     except ProtocolError as error:
-        return f"it gave back a state that is not JSON: {error.reason}"
+        return f"it returned a state that is not JSON: {error.reason}"
     if size > limits.MAX_EXECUTOR_ROOT_BYTES:
         return f"the root of its state has {size:,} bytes, and {limits.MAX_EXECUTOR_ROOT_BYTES:,} are allowed"
     return None
@@ -210,7 +210,7 @@ def _problem_of_leaves(
     if len(names) != len(state.leaves) or not all(map(is_encodable, names)):
         return "the leaves of its state have no names of their own"
     if bodies.keys() - {leaf.digest for leaf in state.leaves}:
-        return "it gave back leaves that its state does not name"
+        return "it returned leaves that its state does not name"
     if sum(max(leaf.size, len(bodies.get(leaf.digest, b""))) for leaf in state.leaves) > limits.MAX_CELL_STATE_BYTES:
         return f"its state has more than {limits.MAX_CELL_STATE_BYTES:,} bytes"
     for leaf in state.leaves:

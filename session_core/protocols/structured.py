@@ -32,7 +32,7 @@ def finish_wrong_shape(fault: str) -> Finish:
 
 
 def fit_output(finish: Finish, view: DriverView, answer_text: str | None = None) -> Finish:
-    """Enforce the required shape at the end of a turn, whoever ends it; without an output, the answer is used.
+    """Enforce the required shape at the end of a turn, however it ends; without an output, the answer is used.
 
     `answer_text` is the turn's answer, if that is not the model's newest one.
     """

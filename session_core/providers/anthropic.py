@@ -1,7 +1,7 @@
-"""Models behind Anthropic's Messages interface; `build_request` writes the question, `AnthropicDecoder` reads answers.
+"""Models behind Anthropic's Messages API: `build_request` builds a request, `AnthropicDecoder` decodes the answer.
 
-Thinking goes back as it came, or the interface refuses it: its signature is kept as "anthropic:...", thinking that came
-encrypted as "anthropic-redacted:...". Thinking of other kinds of providers is left out.
+The API accepts thinking only if it comes back unchanged. So its signature is kept as "anthropic:...", and encrypted
+thinking as "anthropic-redacted:...". Thinking from other kinds of providers is dropped.
 """
 
 import json
@@ -41,14 +41,14 @@ _IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]
 
 @attrs.frozen(kw_only=True)
 class AnthropicOptions:
-    """What the model can do.
+    """The abilities of a model.
 
     Attributes:
-        max_output_tokens: The longest answer; the interface wants to be told.
-        thinking: Not at all, up to a budget of tokens, by effort, or by effort and always.
-        structured_output: Whether it can be held to a JSON schema; if not, it is asked to follow one.
-        can_see: Whether it takes images; if not, it is told that there was one.
-        caching: Whether to mark what should be cached between calls.
+        max_output_tokens: The longest answer; the API requires this field.
+        thinking: Unsupported, limited by a token budget, set by effort, or set by effort and always on.
+        structured_output: Whether the API can enforce a JSON schema; if not, the prompt asks for it.
+        can_see: Whether the model accepts images; if not, it is told that there was one.
+        caching: Whether to mark the parts of the request to cache between calls.
     """
 
     max_output_tokens: int = 8_192
@@ -59,7 +59,7 @@ class AnthropicOptions:
 
 
 class AnthropicProvider:
-    """Answers from a model of Anthropic, or from any server with the same interface."""
+    """Answers from an Anthropic model, or from any server with the same API."""
 
     def __init__(self, endpoint: Endpoint, model_id: str, *, options: AnthropicOptions = AnthropicOptions()) -> None:  # noqa: B008 - frozen
         self._endpoint = endpoint
@@ -69,7 +69,7 @@ class AnthropicProvider:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-        """Ask the model; leaving at any moment closes the connection."""
+        """Call the model; leaving the context at any moment closes the connection."""
         body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = AnthropicDecoder(names=names.ours, secrets=self._endpoint.secrets)
@@ -79,7 +79,7 @@ class AnthropicProvider:
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """Return a request as bytes; halves of characters, which no interface takes, are replaced."""
+    """Return a request as bytes; lone surrogates, which no API accepts, are replaced."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -101,10 +101,10 @@ def build_request(
     if request.output_schema is not None:
         schema = thaw_json(request.output_schema)
         if options.structured_output:
-            output["format"] = {"type": "json_schema", "schema": _closed_objects(schema)}
+            output["format"] = {"type": "json_schema", "schema": _close_objects(schema)}
         else:
             system = f"{system}\n\n{_SCHEMA_IN_WORDS}{json.dumps(schema)}".strip()
-    thinking = _thinking(request.thinking, options, longest, steps)
+    thinking = _build_thinking(request.thinking, options, longest, steps)
     if thinking is not None:
         body["thinking"] = thinking
         if thinking["type"] == "adaptive":
@@ -113,14 +113,14 @@ def build_request(
         body["output_config"] = output
     if system.strip():
         body["system"] = [{"type": "text", "text": system}]
-    body.update(_tools(request, steps, names))
-    body["messages"] = _messages(steps, options)
+    body.update(_build_tools(request, steps, names))
+    body["messages"] = _build_messages(steps, options)
     if options.caching:
         _mark_for_cache(body)
     return body
 
 
-def _thinking(
+def _build_thinking(
     effort: ThinkingEffort, options: AnthropicOptions, longest: int, steps: tuple[ConversationStep, ...]
 ) -> dict[str, Any] | None:
     if options.thinking == "none":
@@ -136,12 +136,12 @@ def _thinking(
 
 
 def _may_think_now(steps: tuple[ConversationStep, ...]) -> bool:
-    """With a budget, an answer that goes on after tool results must have begun with the model's own thinking."""
+    """Return whether thinking is allowed: with a budget, an answer continued after tool results must begin with it."""
     last = steps[-1]
-    return not isinstance(last, ModelStep) or _thinking_block(last.parts[0]) is not None
+    return not isinstance(last, ModelStep) or _build_thinking_block(last.parts[0]) is not None
 
 
-def _tools(request: ModelRequest, steps: tuple[ConversationStep, ...], names: ToolNames) -> dict[str, Any]:
+def _build_tools(request: ModelRequest, steps: tuple[ConversationStep, ...], names: ToolNames) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for spec in request.tools:
         tool: dict[str, Any] = {"name": names.fit(spec.name)}
@@ -151,7 +151,7 @@ def _tools(request: ModelRequest, steps: tuple[ConversationStep, ...], names: To
         tools.setdefault(tool["name"], tool)
     if tools:
         return {"tools": list(tools.values())}
-    # Calls in a conversation want their tools declared, even if the model is to call none any more.
+    # The API requires every tool that the conversation calls to be declared, even if none is available any more.
     used = sorted({part.name for step in steps for part in step.parts if isinstance(part, ToolCallPart)})
     if not used:
         return {}
@@ -159,7 +159,7 @@ def _tools(request: ModelRequest, steps: tuple[ConversationStep, ...], names: To
     return {"tools": declared, "tool_choice": {"type": "none"}}
 
 
-def _messages(steps: Iterable[ConversationStep], options: AnthropicOptions) -> list[dict[str, Any]]:
+def _build_messages(steps: Iterable[ConversationStep], options: AnthropicOptions) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
 
     def add_blocks(role: str, blocks: list[dict[str, Any]]) -> None:
@@ -170,17 +170,19 @@ def _messages(steps: Iterable[ConversationStep], options: AnthropicOptions) -> l
 
     for step in steps:
         if isinstance(step, UserStep):
-            add_blocks("user", [_user_block(part, options) for part in step.parts])
+            add_blocks("user", [_build_user_block(part, options) for part in step.parts])
         else:
-            add_blocks("assistant", [block for part in step.parts if (block := _assistant_block(part)) is not None])
-            add_blocks("user", [_result(result, options) for result in step.results])
-            # The interface takes no images in a result that failed.
+            add_blocks(
+                "assistant", [block for part in step.parts if (block := _build_assistant_block(part)) is not None]
+            )
+            add_blocks("user", [_build_result_block(result, options) for result in step.results])
+            # The API refuses images in a failed result, so they follow as user content.
             failed_images = [image for result in step.results if result.status != "success" for image in result.images]
-            add_blocks("user", [_user_block(image, options) for image in failed_images])
+            add_blocks("user", [_build_user_block(image, options) for image in failed_images])
     return messages
 
 
-def _user_block(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[str, Any]:
+def _build_user_block(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if not options.can_see:
@@ -188,18 +190,18 @@ def _user_block(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[s
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
 
 
-def _assistant_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
+def _build_assistant_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text}
         case ThinkingPart():
-            return _thinking_block(part)
+            return _build_thinking_block(part)
         case ToolCallPart():
             return {"type": "tool_use", "id": part.call_id, "name": part.name, "input": thaw_json(part.arguments)}
 
 
-def _thinking_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
-    """Return thinking of our own kind as a block, None for everything else."""
+def _build_thinking_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
+    """Return thinking that this API produced as a block, None for everything else."""
     if not isinstance(part, ThinkingPart):
         return None
     if signature := own_signature(part, SIGNED):
@@ -209,18 +211,18 @@ def _thinking_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, A
     return None
 
 
-def _result(result: ToolResultPart, options: AnthropicOptions) -> dict[str, Any]:
+def _build_result_block(result: ToolResultPart, options: AnthropicOptions) -> dict[str, Any]:
     succeeded = result.status == "success"
     content = [{"type": "text", "text": result_text(result)}]
     if succeeded:
         content = content if result.text.strip() or not result.images else []
-        content += [_user_block(image, options) for image in result.images]
+        content += [_build_user_block(image, options) for image in result.images]
     block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
     return block if succeeded else {**block, "is_error": True}
 
 
 def _mark_for_cache(body: dict[str, Any]) -> None:
-    """Mark at most four places: tools, system, and the ends of this call and of the one before it."""
+    """Set at most four cache marks: after the tools, the system prompt, and the last two user messages."""
     for blocks in (body.get("tools"), body.get("system")):
         if blocks:
             blocks[-1]["cache_control"] = _CACHED
@@ -228,19 +230,19 @@ def _mark_for_cache(body: dict[str, Any]) -> None:
         message["content"][-1]["cache_control"] = _CACHED
 
 
-def _closed_objects(schema: Any) -> Any:
-    """Say of every object in a schema that it has no other fields, which the interface insists on."""
+def _close_objects(schema: Any) -> Any:
+    """Return a schema in which no object allows additional properties, as the API requires."""
     if isinstance(schema, list):
-        return [_closed_objects(each) for each in schema]
+        return [_close_objects(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     closed = dict(schema)
     for key in ("properties", "$defs", "definitions"):
         if isinstance(closed.get(key), dict):
-            closed[key] = {name: _closed_objects(each) for name, each in closed[key].items()}
+            closed[key] = {name: _close_objects(each) for name, each in closed[key].items()}
     for key in ("items", "anyOf", "allOf", "oneOf"):
         if key in closed:
-            closed[key] = _closed_objects(closed[key])
+            closed[key] = _close_objects(closed[key])
     if closed.get("type") == "object":
         closed.setdefault("additionalProperties", False)
     return closed

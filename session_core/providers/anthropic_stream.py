@@ -1,4 +1,4 @@
-"""The answers of Anthropic's Messages interface, event by event and without I/O."""
+"""Decode the answers of Anthropic's Messages API, event by event and without I/O."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ from session_core.vocabulary.messages import Usage
 SIGNED: Final = "anthropic"
 REDACTED: Final = "anthropic-redacted"
 _END_MARK: Final = "[DONE]"
-"""Not of this interface, but some who copy it end with this instead of the last event."""
+"""Not part of this API, but some compatible servers end with this instead of the last event."""
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "tool_use": "tool_calls",
@@ -45,18 +45,18 @@ _TEXT_OF_DELTA: Final = {
     "signature_delta": ("thinking", "signature"),
     "input_json_delta": ("tool_use", "partial_json"),
 }
-"""Which kind of block a delta belongs to, and which of its fields holds the text."""
+"""The kind of block that each delta belongs to, and the field that holds its text."""
 
 BlockKind = Literal["text", "thinking", "redacted_thinking", "tool_use", "other"]
 
 
 class _MalformedEvent(Exception):
-    """An event that makes no sense where it came."""
+    """An event is invalid, or invalid at this position."""
 
 
 @attrs.define
 class _Block:
-    """The part of the answer that is being sent; `whole_input` is the arguments of a call that came all at once."""
+    """The part of the answer being received; `whole_input` holds the arguments of a call that came in one piece."""
 
     index: int
     kind: BlockKind
@@ -67,7 +67,7 @@ class _Block:
 
 
 class AnthropicDecoder:
-    """Turns the events of one answer into ours; `names` tells what we call the tools the interface knows."""
+    """Turns the API's events of one answer into ours; `names` maps the API's tool names to ours."""
 
     def __init__(self, *, names: Mapping[str, str] | None = None, secrets: Iterable[Secret] = ()) -> None:
         self._names = names or {}
@@ -79,7 +79,7 @@ class AnthropicDecoder:
         self._ended = False
 
     def take(self, event: SseEvent) -> list[ProviderEvent]:
-        """Return what an event means; after the last event nothing means anything any more."""
+        """Decode an event; events after the end of the answer are ignored."""
         if self._ended:
             return []
         found: list[ProviderEvent]
@@ -92,11 +92,11 @@ class AnthropicDecoder:
 
     @property
     def usage(self) -> Usage:
-        """What the answer has used, as far as it has been told."""
+        """The usage of the answer, as far as the server has reported it."""
         return Usage(**self._usage)
 
     def finish(self) -> list[ProviderEvent]:
-        """Say what the end of the stream means: all is well if the model has said why it stopped."""
+        """Handle the end of the stream: a success if the model has reported why it stopped, else a failure."""
         if self._ended:
             return []
         self._ended = True
@@ -123,7 +123,7 @@ class AnthropicDecoder:
             case "content_block_delta":
                 return self._grow_block(_index(data), _object(data.get("delta")))
             case "content_block_stop":
-                # Some servers begin the next part first: then this one was closed already.
+                # Some servers open the next block before they close this one; it was then closed already.
                 known = self._block is not None and data.get("index") in {self._block.index, None}
                 return self._close_block() if known else []
             case "message_delta":
@@ -136,7 +136,7 @@ class AnthropicDecoder:
             case _ if data.get("error"):
                 return [failure_from_event(data, secrets=self._secrets)]
             case _:
-                # The interface may grow; what is not known yet is no fault.
+                # The API may gain events; unknown ones are not errors.
                 pass
         return []
 
@@ -165,12 +165,12 @@ class AnthropicDecoder:
     def _grow_block(self, index: int, delta: Mapping[str, Any]) -> list[ProviderEvent]:
         block = self._block
         if block is None or block.index != index:
-            raise _MalformedEvent("a piece belongs to no part of the answer")
+            raise _MalformedEvent("a delta belongs to no block of the answer")
         kind, field = _TEXT_OF_DELTA.get(str(delta.get("type")), ("", ""))
         if not kind or block.kind == "other":
             return []
         if block.kind != kind:
-            raise _MalformedEvent("a piece does not fit the part of the answer it came for")
+            raise _MalformedEvent("a delta does not fit its block")
         if field == "partial_json" and isinstance(delta.get(field), dict):
             delta = {field: json.dumps(delta[field])}
         text = _text(delta, field)
@@ -201,7 +201,7 @@ class AnthropicDecoder:
             self._stop_reason = _STOP_REASONS.get(reason, "end")
 
     def _count(self, usage: object) -> None:
-        """Take the highest figures: each is a sum so far, and some servers end with none."""
+        """Keep the highest figures: each is a running total, and some servers end with zeros."""
         for theirs, ours in _USAGE_FIELDS.items():
             count = _object(usage).get(theirs)
             if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= limits.MAX_INTEGER:
@@ -229,12 +229,12 @@ def _text(item: Mapping[str, Any], field: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise _MalformedEvent(f"{field} is not a text")
+        raise _MalformedEvent(f"{field} is not text")
     return clean_text(text)
 
 
 def _index(data: Mapping[str, Any]) -> int:
     index = data.get("index")
     if not isinstance(index, int):
-        raise _MalformedEvent("a part of the answer has no number")
+        raise _MalformedEvent("a block of the answer has no index")
     return index

@@ -79,7 +79,7 @@ class ToolCallChunk:
 
 @attrs.frozen(kw_only=True)
 class ModelFinished:
-    """The answer is complete; nothing follows. Cut at its longest, it says `max_tokens`."""
+    """The answer is complete; nothing follows. An answer cut at its maximum length says `max_tokens`."""
 
     usage: Usage = Usage()
     stop_reason: StopReason = "end"

@@ -29,7 +29,7 @@ UNKNOWN_OUTPUT_TOKENS: Final = 8_192
 
 @attrs.frozen(kw_only=True)
 class Prices:
-    """Millionths of a dollar per million tokens; `cache_write` counts as fresh input where there is no price for it."""
+    """Millionths of a dollar per million tokens; without a price of its own, `cache_write` costs as much as input."""
 
     input: int
     output: int
@@ -39,7 +39,7 @@ class Prices:
 
 @attrs.frozen(kw_only=True)
 class LongPrompt:
-    """What a whole call costs when its prompt is longer than `above` tokens."""
+    """The prices of a whole call whose prompt is longer than `above` tokens."""
 
     above: int
     prices: Prices
@@ -50,17 +50,17 @@ class ModelInfo:
     """A model.
 
     Attributes:
-        name: What sessions call it: provider, slash, and the provider's own name.
-        provider: Which of the configured providers has it.
-        api_id: What the provider calls it.
+        name: Its name in sessions: provider, slash, and the provider's own name.
+        provider: The configured provider that offers it.
+        api_id: The provider's own name for it.
         aliases: Shorter names for it.
-        context_tokens: How much it reads and writes in one call.
+        context_tokens: The most tokens it reads and writes in one call.
         max_output_tokens: The longest answer.
-        prices: None where nobody knows them.
-        long_prompt: Other prices for long prompts, if there are.
-        thinking: Whether it can reason beforehand: not at all, up to a budget of tokens, by effort, or in any case.
+        prices: None if they are not known.
+        long_prompt: Different prices for long prompts, if there are any.
+        thinking: Whether it reasons: never, up to a budget of tokens, by effort, or always.
         retires: The day it is switched off, if that has been announced.
-        described: Whether somebody wrote these facts down; else they are a careful guess.
+        described: Whether a catalogue describes it; otherwise these facts are a cautious guess.
     """
 
     name: str
@@ -84,14 +84,14 @@ class ProviderSettings:
     """How to reach a provider.
 
     Attributes:
-        name: What the configuration calls it.
-        kind: Which interface it speaks.
-        base_url: Where it is.
+        name: Its name in the configuration.
+        kind: The API it speaks.
+        base_url: Its address.
         key_env: The environment variable that holds its key.
-        key: A key written into the user's own file; it comes before the variable.
-        headers: Sent along with every call; their values may be keys too, so they are kept like keys.
-        chosen_by_user: Whether the user's own file names the address, so that keys may go there.
-        timeouts: How long things may take.
+        key: A key from the user's own file; it takes precedence over the variable.
+        headers: Sent with every call; their values may be keys too, so they are treated as secrets.
+        chosen_by_user: Whether the user's own file names the address; only then may keys be sent there.
+        timeouts: How long each phase of a call may take.
     """
 
     name: str
@@ -121,8 +121,8 @@ BUILT_IN_PROVIDERS: Final = (
 def cost_micros(info: ModelInfo, usage: Usage) -> int:
     """Return what one model call costs, in millionths of a dollar, rounded up; 0 where the prices are not known.
 
-    The four counts of `usage` do not overlap: `input_tokens` are those that no cache was used for. Ask for each call by
-    itself, as long prompts may have prices of their own.
+    The four counts of `usage` do not overlap: `input_tokens` excludes tokens read from or written to a cache. Compute
+    the cost of each call separately, because long prompts may have different prices.
     """
     prices = info.prices
     if prices is None:
@@ -140,7 +140,7 @@ def cost_micros(info: ModelInfo, usage: Usage) -> int:
 
 
 def find_model(models: Iterable[ModelInfo], name: str, providers: Iterable[str] = ()) -> ModelInfo | None:
-    """Return the model of this name or alias; one that no catalogue knows is guessed if its provider is known."""
+    """Return the model of this name or alias; an undescribed model of a known provider gets guessed facts."""
     known = tuple(models)
     for each in known:
         if each.name == name:
@@ -156,9 +156,9 @@ def find_model(models: Iterable[ModelInfo], name: str, providers: Iterable[str] 
 
 def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that was probably meant."""
-    # Capitals are a common slip, and difflib takes them for other letters altogether.
+    # Wrong capitals are a common mistake, and difflib treats them as different letters.
     by_folded = {each.casefold(): each for each in known}
-    import difflib  # only for a slip
+    import difflib  # only needed after a mistake
 
     close = difflib.get_close_matches(name[:200].casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None
@@ -177,7 +177,7 @@ def built_in_models() -> tuple[ModelInfo, ...]:
 
 
 def merge_models(own: Sequence[ModelInfo], built_in: Sequence[ModelInfo]) -> tuple[ModelInfo, ...]:
-    """Put somebody's own models first; they take the place of built-in ones of the same name, and their aliases."""
+    """Put the user's own models first; they replace built-in models of the same name, and take over aliases."""
     names = {each.name for each in own}
     taken = {alias for each in own for alias in each.aliases}
     remaining = [

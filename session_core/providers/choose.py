@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 DEMO: Final = "demo"
 OLLAMA: Final = "ollama"
 PROBE_TIMEOUT_S: Final = 0.5
-"""A server on this very machine answers at once, or is not there."""
+"""A server on this machine answers at once or does not run."""
 MAX_PROBE_BYTES: Final = 1_000_000
 MAX_PROBED_MODELS: Final = 200
 _LONGEST_NAME: Final = 200
@@ -48,23 +48,23 @@ class ModelConfig(Protocol):
 
     @property
     def model(self) -> str | None:
-        """The model that was chosen."""
+        """The chosen model, if any."""
         ...
 
     @property
     def models(self) -> tuple[ModelInfo, ...]:
-        """All that are known."""
+        """All known models."""
         ...
 
     @property
     def providers(self) -> tuple[ProviderSettings, ...]:
-        """How to reach those who have them."""
+        """The providers of the models, and how to reach them."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class ModelChoice:
-    """A model, and if it cannot be used, why not and what to do."""
+    """A model; if it cannot be used, `why_not` gives the reason and the remedy."""
 
     info: ModelInfo
     why_not: str | None = None
@@ -77,7 +77,7 @@ class ModelChoice:
 
 @attrs.frozen(kw_only=True)
 class PickedModel:
-    """The model that answers when a session names none; `info` is None for the demo, and `remark` tells the reason."""
+    """The model of sessions that name none; `info` is None for the demo, and `remark` gives the reason."""
 
     name: str
     info: ModelInfo | None
@@ -88,7 +88,7 @@ Probe = Callable[[str], Awaitable[list[str]]]
 
 
 def available_models(config: ModelConfig, environ: Mapping[str, str] | None = None) -> list[ModelChoice]:
-    """Return every known model in the order of the catalogue, with why it is not available."""
+    """Return every known model in catalogue order, with the reason if it is not available."""
     variables = os.environ if environ is None else environ
     reasons = {each.name: find_key(each, variables)[1] for each in config.providers}
     return [
@@ -108,7 +108,7 @@ def find_key(provider: ProviderSettings, environ: Mapping[str, str]) -> tuple[Se
     if not key:
         return None, f"set {variable}"
     if not (key.isascii() and key.isprintable()) or " " in key:
-        return None, f"what {variable} holds is no key: there are blanks or odd characters in it"
+        return None, f"{variable} does not hold a valid key: it contains blanks or odd characters"
     host = urlsplit(provider.base_url).hostname
     if variable in _KEY_HOSTS and host != _KEY_HOSTS[variable] and not provider.chosen_by_user:
         return None, f"{variable} is for {_KEY_HOSTS[variable]} and is not sent to {host}"
@@ -121,7 +121,7 @@ async def default_model(
     """Pick a model: the configured one, else the first that has a key, else one of Ollama, else the demo.
 
     Raises:
-        InvalidInput: The configured one is not known, or cannot be used; the message says what to do.
+        InvalidInput: The configured model is unknown or cannot be used; the message says what to do.
     """
     variables = os.environ if environ is None else environ
     if config.model == DEMO:
@@ -132,7 +132,7 @@ async def default_model(
         info = resolve_model(config, config.model, variables)
         return PickedModel(name=info.name, info=info)
     for choice in available_models(config, variables):
-        provider = _provider_of(config, choice.info)
+        provider = _find_provider(config, choice.info)
         if choice.available and (provider.key_env is not None or provider.key is not None):
             return PickedModel(name=choice.info.name, info=choice.info, remark=f"there is a key for {provider.name}")
     local = next((each for each in config.providers if each.name == OLLAMA), None)
@@ -149,23 +149,23 @@ async def default_model(
 
 
 def resolve_model(config: ModelConfig, name: str, environ: Mapping[str, str] | None = None) -> ModelInfo:
-    """Return the model that somebody chose by its name or an alias.
+    """Return the model with this name or alias.
 
     Raises:
-        InvalidInput: It is not known, or cannot be used; the message says what to do.
+        InvalidInput: It is unknown or cannot be used; the message says what to do.
     """
     info = find_model(config.models, name, [each.name for each in config.providers])
     if info is None:
         probably = find_nearest_name(name, (DEMO, *list_model_names(config.models)))
         suggestion = f"did you mean {probably}?" if probably is not None else "see: session-core models --all"
         raise InvalidInput(f"there is no model called {name[:_LONGEST_NAME]!r}; {suggestion}", field="model")
-    _, why_not = find_key(_provider_of(config, info), os.environ if environ is None else environ)
+    _, why_not = find_key(_find_provider(config, info), os.environ if environ is None else environ)
     if why_not is not None:
         raise InvalidInput(f"{info.name} cannot be used: {why_not}", field="model")
     return info
 
 
-def _provider_of(config: ModelConfig, info: ModelInfo) -> ProviderSettings:
+def _find_provider(config: ModelConfig, info: ModelInfo) -> ProviderSettings:
     for each in config.providers:
         if each.name == info.provider:
             return each
@@ -189,22 +189,22 @@ async def probe_ollama(base_url: str, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
     answers = False
     try:
         with trio.move_on_after(timeout_s):
-            # Mostly nobody is there, and to learn that needs no HTTP library, which takes long to import.
+            # Usually no server runs. Find that out before importing the HTTP library, which is slow.
             port = address.port or (443 if address.scheme == "https" else 80)
             await (await trio.open_tcp_stream(address.hostname, port)).aclose()
             answers = True
     except OSError:
         return []
-    return _model_names(await _get(f"{base_url.rstrip('/')}/models", timeout_s)) if answers else []
+    return _parse_model_names(await _fetch_body(f"{base_url.rstrip('/')}/models", timeout_s)) if answers else []
 
 
-async def _get(url: str, timeout_s: float) -> bytes:
-    """Return what is at an address of this machine; nothing when anything is wrong with it."""
+async def _fetch_body(url: str, timeout_s: float) -> bytes:
+    """Return the body at an address of this machine; empty on any failure."""
     httpx2 = await trio.to_thread.run_sync(importlib.import_module, "httpx2")
     body = b""
     with trio.move_on_after(timeout_s) as patience:
         try:
-            # A proxy of the environment is for the world outside; and no server here has to send us elsewhere.
+            # Proxies from the environment are for remote hosts, and a local server has no reason to redirect us.
             async with (
                 httpx2.AsyncClient(timeout=timeout_s, trust_env=False, follow_redirects=False) as client,
                 client.stream("GET", url) as response,
@@ -212,7 +212,7 @@ async def _get(url: str, timeout_s: float) -> bytes:
                 async for piece in response.aiter_bytes():
                     body += piece
                     if len(body) > MAX_PROBE_BYTES:
-                        patience.cancel()  # leaving the loop by itself would leave its generators open
+                        patience.cancel()  # a plain `break` would leave the generators open
                 if response.status_code != HTTPStatus.OK:
                     return b""
         except (httpx2.HTTPError, httpx2.InvalidURL):
@@ -220,8 +220,8 @@ async def _get(url: str, timeout_s: float) -> bytes:
     return b"" if patience.cancelled_caught else body
 
 
-def _model_names(body: bytes) -> list[str]:
-    """Read a list of models as servers of OpenAI's kind give it; whatever is odd is left out."""
+def _parse_model_names(body: bytes) -> list[str]:
+    """Parse a model list in OpenAI's format; skip odd names."""
     try:
         entries = json.loads(body)["data"]
         names = [entry["id"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
@@ -246,7 +246,7 @@ def make_provider(
     Raises:
         InvalidInput: There is no key for it, or its address cannot be used.
     """
-    settings = _provider_of(config, info)
+    settings = _find_provider(config, info)
     reached = endpoint if endpoint is not None else make_endpoint(settings, environ)
     match settings.kind:
         case "anthropic":
@@ -281,7 +281,7 @@ def make_provider(
 
 
 def make_endpoint(provider: ProviderSettings, environ: Mapping[str, str] | None = None) -> "Endpoint":
-    """Return where a provider is, with its key.
+    """Return the endpoint of a provider, with its key.
 
     Raises:
         InvalidInput: There is no key for it, or its address cannot be used.
@@ -295,23 +295,23 @@ def make_endpoint(provider: ProviderSettings, environ: Mapping[str, str] | None 
         base_url=provider.base_url,
         key=key,
         headers=dict(provider.headers),
-        key_hint=_key_hint(provider, key),
-        absent_hint=_absent_hint(provider),
+        key_hint=_build_key_hint(provider, key),
+        absent_hint=_build_absent_hint(provider),
         timeouts=provider.timeouts,
     )
 
 
-def _absent_hint(provider: ProviderSettings) -> str:
+def _build_absent_hint(provider: ProviderSettings) -> str:
     """Return a hint about what is probably missing, in terms of the configuration."""
     if provider.name == OLLAMA:
         return "is Ollama running? (to start it: ollama serve)"
     return f"is the server of providers.{provider.name} running?"
 
 
-def _key_hint(provider: ProviderSettings, key: Secret | None) -> str:
+def _build_key_hint(provider: ProviderSettings, key: Secret | None) -> str:
     """Describe where the key came from, so people know which one to change."""
     if key is None:
         return f"none was sent: give one as providers.{provider.name}.key_env in the settings"
     if provider.key is not None:
-        return f"it is the one of providers.{provider.name}.key in the settings"
+        return f"it comes from providers.{provider.name}.key in the settings"
     return f"set {provider.key_env} to one that it accepts"

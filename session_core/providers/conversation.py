@@ -43,7 +43,7 @@ from session_core.vocabulary.messages import (
 )
 
 MAX_ID_CHARS: Final = 40
-"""The shortest of the longest call ids that interfaces take."""
+"""The smallest maximum length of call ids among the APIs."""
 
 _GO_ON: Final = "Please go on."
 _BEGINS_WITH_ANSWER: Final = "[What was said before this is no longer part of the conversation.]"
@@ -112,7 +112,7 @@ def own_signature(part: ThinkingPart, kind: str) -> str | None:
 
 @attrs.define
 class _OpenStep:
-    """A step that is still being collected; `answers` holds a place for the result of each call."""
+    """A step that is still being collected; `answers` maps each call to its result, or None until it comes."""
 
     by_model: bool
     parts: list[UserContent | ModelContent] = attrs.field(factory=list)
@@ -130,7 +130,7 @@ class _Conversation:
         self._posted_last = False
 
     def add(self, message: Message) -> None:
-        """Take in one message: an answer of the model, or something from the user's side."""
+        """Add one message: an answer of the model, or a message of the user's side."""
         if message.role == "assistant":
             self._add_answer(message)
         for part in message.parts:
@@ -140,7 +140,7 @@ class _Conversation:
                 case TextPart() if message.role != "assistant":
                     self._tell(part.text)
                 case FilePart():
-                    self._tell(_file_text(part))
+                    self._tell(_format_file(part))
                 case ImagePart():
                     self._step(by_model=False).parts.append(part)
                 case ToolResultPart():
@@ -151,13 +151,13 @@ class _Conversation:
                     pass
 
     def _add_answer(self, message: Message) -> None:
-        parts = list(_model_content(message.parts))
+        parts = list(_join_model_content(message.parts))
         while parts and isinstance(parts[-1], ThinkingPart):
             parts.pop()
         if not parts:
             return
         if self._posted_last and message.source is None and self._ends_with_answer():
-            self._tell(_GO_ON)  # as it was asked then
+            self._tell(_GO_ON)  # the original request had this too
         self._posted_last = message.source is not None
         step = self._step(by_model=True)
         for part in parts:
@@ -201,7 +201,7 @@ class _Conversation:
         return bool(self._steps) and self._steps[-1].by_model and not self._steps[-1].answers
 
     def steps(self) -> tuple[ConversationStep, ...]:
-        """Close everything that is open."""
+        """Return the finished conversation; open steps are closed."""
         if self._steps and self._steps[0].by_model:
             self._steps.insert(0, _OpenStep(by_model=False, parts=[TextPart(text=_BEGINS_WITH_ANSWER)]))
         if not self._steps or self._ends_with_answer():
@@ -209,7 +209,7 @@ class _Conversation:
         return tuple(map(_close_step, self._steps))
 
 
-def _model_content(parts: Iterable[Part]) -> Iterator[ModelContent]:
+def _join_model_content(parts: Iterable[Part]) -> Iterator[ModelContent]:
     """Join the parts that a protocol has split: the model wrote them as one piece."""
     for written, group in groupby(parts, lambda part: isinstance(part, TextPart | CodePart)):
         if written:
@@ -220,7 +220,7 @@ def _model_content(parts: Iterable[Part]) -> Iterator[ModelContent]:
             yield from (part for part in group if isinstance(part, ThinkingPart | ToolCallPart))
 
 
-def _file_text(file: FilePart) -> str:
+def _format_file(file: FilePart) -> str:
     return f"[Attached file: {file.name}]\n{file.text}\n[End of the attached file]"
 
 

@@ -1,7 +1,7 @@
 """An offline model that shows what a session can do: it streams, thinks, calls harmless tools and can fail on demand.
 
-It understands a few plain requests, listed in `_RULES`: each rule is a pattern and what to do about it. A request may
-hold several of them. Everything is deterministic; the only memory is which messages were already failed once.
+It understands a few plain requests, listed in `_RULES`: each rule is a pattern and a behaviour. A request may
+match several of them. Everything is deterministic; it remembers only which messages have already failed once.
 """
 
 import json
@@ -33,7 +33,7 @@ from session_core.vocabulary.messages import Message, Part, TextPart, ThinkingPa
 MAX_COUNT: Final = 1_000
 """The highest number it counts to; more would be boring."""
 RETRY_AFTER_MS: Final = 1_500
-"""Long enough to see the session wait, short enough to stay and watch."""
+"""Long enough to see the session wait, short enough not to bore."""
 
 _SLOWLY: Final = 20
 _MAX_PARTS: Final = 8
@@ -53,7 +53,7 @@ _HINT: Final = (
 
 @attrs.frozen(kw_only=True)
 class _DemoAnswerPart:
-    """What one rule adds to the answer: thoughts, then words, then a tool call."""
+    """The part of the answer that one rule adds: thinking, then text, then a tool call."""
 
     thinking: str = ""
     text: str = ""
@@ -218,7 +218,7 @@ def _describe_result(result: ToolResultPart) -> str:
 def _events(
     parts: list[_DemoAnswerPart],
 ) -> Iterator[tuple[int, TextChunk | ThinkingChunk | ToolCallOpened | ToolCallChunk]]:
-    """Each event with the number of paces to wait before it."""
+    """Yield each event with the number of paces to wait before it."""
     for word in _words(" ".join(part.thinking for part in parts if part.thinking)):
         yield 1, ThinkingChunk(text=word)
     gap = ""

@@ -28,8 +28,8 @@ _OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connec
 _LOGGERS_OF_ANSWERS: Final = ("httpcore2.http11", "httpcore2.http2")
 
 
-def _tells_no_answer(record: logging.LogRecord) -> bool:
-    """Keep what a server has sent out of the logs: some repeat the key in a header, or in what should be one."""
+def _is_without_server_data(record: logging.LogRecord) -> bool:
+    """Return whether a record quotes no server data: some servers repeat the key in a header or a malformed one."""
     return not str(record.msg).startswith("receive_response_")
 
 
@@ -70,7 +70,7 @@ def _check_headers(_: object, _field: "attrs.Attribute[Any]", headers: Mapping[s
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
             raise InvalidInput(f"{excerpt(name)!r} cannot be the name of a header.", field="headers")
         if name.lower() in _OURS:
-            raise InvalidInput(f"The header {name} cannot be set; it follows from the call.", field="headers")
+            raise InvalidInput(f"The header {name} cannot be set; the call determines it.", field="headers")
         if text.strip() != text or not text.isascii() or not text.isprintable():
             raise InvalidInput(f"The header {name} holds characters that a header cannot have.", field="headers")
 
@@ -84,15 +84,15 @@ class Endpoint:
     """The address and limits of a provider; it keeps connections open until `aclose`.
 
     Attributes:
-        base_url: Begins with https://, or with http:// for this machine; paths of calls are put behind it.
+        base_url: Begins with https://, or with http:// for this machine; call paths are appended to it.
         key: Sent with every call, to this address only.
         key_header: The header that carries the key, if it is not the one the provider's kind uses.
         key_hint: What people should do if the key is refused, such as the variable to set.
         absent_hint: What they should check if no program listens at an address of this machine.
         headers: Sent with every call too; secret values are `Secret`s.
-        timeouts: How long things may take.
-        max_stream_bytes: The longest answer, as bytes.
-        max_events: The longest answer, as events.
+        timeouts: How long each phase of a call may take.
+        max_stream_bytes: The longest answer in bytes.
+        max_events: The longest answer in events.
         max_event_bytes: The largest single event.
     """
 
@@ -135,7 +135,7 @@ class Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine for certain."""
+    """Return whether a host is certainly this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -148,10 +148,10 @@ def _make_client(endpoint: Endpoint) -> "httpx2.AsyncClient":
     import httpx2
 
     for name in _LOGGERS_OF_ANSWERS:
-        logging.getLogger(name).addFilter(_tells_no_answer)
+        logging.getLogger(name).addFilter(_is_without_server_data)
     address = urlsplit(endpoint.base_url)
     return httpx2.AsyncClient(
-        # Without TLS nothing is to be verified, and reading the system's certificates takes a while.
+        # Without TLS there is nothing to verify, and loading the system's certificates is slow.
         verify=True if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         timeout=httpx2.Timeout(
             connect=endpoint.timeouts.connect_s,
@@ -165,7 +165,7 @@ def _make_client(endpoint: Endpoint) -> "httpx2.AsyncClient":
             keepalive_expiry=_KEEP_ALIVE_S,
         ),
         follow_redirects=False,
-        # A proxy of the environment is for the world outside; this machine is reached directly.
+        # Proxies from the environment are for remote hosts; this machine is reached directly.
         trust_env=not is_loopback(address.hostname or ""),
     )
 

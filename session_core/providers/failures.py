@@ -70,11 +70,11 @@ _TOO_LONG: Final = re.compile(
 )
 _SENTENCES: Final[dict[FailureKind, str]] = {
     "rate_limited": "The provider asks for fewer requests",
-    "overloaded": "The provider is overloaded or out of order",
+    "overloaded": "The provider is overloaded or has a fault",
     "auth": "The provider does not accept the key, or the key may not use this model",
     "context_too_long": "The conversation is too long for the model",
     "network": "The connection to the provider failed",
-    "malformed": "The provider sent something that is no answer",
+    "malformed": "The provider sent an invalid answer",
     "refused": "The provider refused the request",
     "internal": "The request could not be sent",
 }

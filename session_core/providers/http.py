@@ -41,7 +41,7 @@ class HttpStream:
     """An answer that has begun. Iterate it: events, then the end, or a `ModelFailed` as the last item."""
 
     def __init__(self, endpoint: Endpoint, response: "httpx2.Response") -> None:
-        self.headers: Mapping[str, str] = _lowered(response)
+        self.headers: Mapping[str, str] = _lower_headers(response)
         self._endpoint = endpoint
         self._pieces = response.aiter_bytes()
         self._parser = SseParser(endpoint.max_event_bytes)
@@ -97,9 +97,7 @@ class HttpStream:
         self._events += len(events)
         self._waiting.extend(events)
         if self._bytes > self._endpoint.max_stream_bytes or self._events > self._endpoint.max_events:
-            failure = build_failure(
-                "malformed", f"The answer of {self._endpoint.host} does not end; it is too long by now"
-            )
+            failure = build_failure("malformed", f"The answer of {self._endpoint.host} is too long")
         if failure is not None:
             self._end(failure)
 
@@ -125,13 +123,15 @@ async def open_stream(
         try:
             with trio.move_on_after(endpoint.timeouts.progress_s):
                 client = await endpoint.client()
-                request = _request(client, endpoint, path, body, _all_headers(endpoint, headers or {}, key_header))
+                request = _build_request(
+                    client, endpoint, path, body, _merge_headers(endpoint, headers or {}, key_header)
+                )
                 response = await client.send(request, stream=True, follow_redirects=False)
                 hold_body(response)
             if response is None:
                 opened = _stall_failure(endpoint, in_all=False)
             else:
-                opened = await _judge(endpoint, response) or HttpStream(endpoint, response)
+                opened = await _find_failure(endpoint, response) or HttpStream(endpoint, response)
         except Exception as error:  # noqa: BLE001 - any exception of a foreign library is a failed call (law 10)
             opened = _failure_from_exception(endpoint, error)
         try:
@@ -209,9 +209,9 @@ async def drain(opened: HttpStream) -> None:
                 return
 
 
-async def _judge(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed | None:
-    """Return what is wrong with a response, judged by its head, and by its body if that is not a stream."""
-    status, headers = response.status_code, _lowered(response)
+async def _find_failure(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed | None:
+    """Return the failure of a response by its status and headers, and by its body if that is not a stream."""
+    status, headers = response.status_code, _lower_headers(response)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= status < 400:
         sentence = (
@@ -220,21 +220,19 @@ async def _judge(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed
         )
         return build_failure("refused", sentence, headers.get("location", ""), secrets=endpoint.secrets)
     if status != 200:
-        body = await _beginning(response)
+        body = await _read_beginning(response)
         return failure_from_status(status, headers, body, secrets=endpoint.secrets, key_hint=endpoint.key_hint)
     if media_type == "application/json":
-        event = SseEvent(data=(await _beginning(response)).decode("utf-8", errors="replace"))
+        event = SseEvent(data=(await _read_beginning(response)).decode("utf-8", errors="replace"))
         found = event.json_object() or {}
         if "error" in found:
             return failure_from_event(found, secrets=endpoint.secrets)
     if media_type in {"application/json", "text/html"}:
-        return build_failure(
-            "malformed", f"{endpoint.host} did not answer with a stream of events but with {media_type}"
-        )
+        return build_failure("malformed", f"{endpoint.host} answered with {media_type} instead of a stream of events")
     return None
 
 
-async def _beginning(response: "httpx2.Response") -> bytes:
+async def _read_beginning(response: "httpx2.Response") -> bytes:
     """Read the useful beginning of an error's body; it may break off."""
     body = bytearray()
     pieces = response.aiter_bytes()
@@ -242,7 +240,7 @@ async def _beginning(response: "httpx2.Response") -> bytes:
         try:
             while len(body) < MAX_ERROR_BODY_BYTES and (piece := await anext(pieces, None)) is not None:
                 body += piece
-        except Exception:  # noqa: BLE001, S110 - the status has said enough
+        except Exception:  # noqa: BLE001, S110 - the status is enough
             pass
     await _close(pieces)
     return bytes(body[:MAX_ERROR_BODY_BYTES])
@@ -259,11 +257,11 @@ async def _close(what: _Closable) -> None:
             await what.aclose()
 
 
-def _lowered(response: "httpx2.Response") -> dict[str, str]:
+def _lower_headers(response: "httpx2.Response") -> dict[str, str]:
     return {name.lower(): text for name, text in response.headers.items()}
 
 
-def _request(
+def _build_request(
     client: "httpx2.AsyncClient", endpoint: Endpoint, path: str, body: bytes, headers: dict[str, str]
 ) -> "httpx2.Request":
     request = client.build_request("POST", endpoint.base_url.rstrip("/") + path, content=body, headers=headers)
@@ -274,7 +272,7 @@ def _request(
     return request
 
 
-def _all_headers(endpoint: Endpoint, headers: Mapping[str, str], key_header: str) -> dict[str, str]:
+def _merge_headers(endpoint: Endpoint, headers: Mapping[str, str], key_header: str) -> dict[str, str]:
     together = {
         "content-type": "application/json",
         "accept": "text/event-stream",
@@ -317,9 +315,9 @@ def _failure_from_exception(endpoint: Endpoint, error: Exception) -> ModelFailed
         case "ConnectError" | "ProxyError":
             return build_failure("network", f"No connection to {host}", _reason(error), secrets=endpoint.secrets)
         case "RemoteProtocolError" if "disconnected" not in str(error) and "closed" not in str(error):
-            return build_failure("malformed", f"What {host} sent is not HTTP")
+            return build_failure("malformed", f"The answer of {host} is not HTTP")
         case "DecodingError":
-            return build_failure("malformed", f"What {host} sent cannot be unpacked")
+            return build_failure("malformed", f"The answer of {host} cannot be decompressed")
         case "NetworkError" | "ReadError" | "WriteError" | "CloseError" | "RemoteProtocolError" | "OSError":
             return build_failure("network", f"The connection to {host} broke off")
         case _:

@@ -42,7 +42,7 @@ from session_core.vocabulary.tools import ToolSpec
 
 PATH: Final = "/chat/completions"
 _LAST_WORD_S: Final = 5
-"""How long a server may take to tell the usage once the answer is complete."""
+"""How long a server may take to report the usage once the answer is complete."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +82,7 @@ DIALECTS: Final[Mapping[str, ChatOptions]] = MappingProxyType(
 
 
 class ChatCompletionsProvider:
-    """Answers from any server with this interface; `endpoint` is its address up to `/chat/completions`."""
+    """Answers from any server with this API; `endpoint` is its address up to `/chat/completions`."""
 
     def __init__(self, endpoint: Endpoint, model_id: str, *, options: ChatOptions = DIALECTS["openai"]) -> None:
         self._endpoint = endpoint
@@ -91,7 +91,7 @@ class ChatCompletionsProvider:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-        """Ask the model; leaving at any moment closes the connection."""
+        """Call the model; leaving the context at any moment closes the connection."""
         body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = ChatDecoder(self._endpoint.secrets, names=names.ours)
@@ -100,7 +100,7 @@ class ChatCompletionsProvider:
 
 
 async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> AsyncGenerator[ProviderEvent, None]:
-    """Give out the answer; once it is complete, neither a broken line nor a missing last word can spoil it."""
+    """Yield the answer; once it is complete, a broken connection or a missing end mark is no failure."""
     if isinstance(opened, ModelFailed):
         await trio.lowlevel.checkpoint()
         yield opened
@@ -119,13 +119,13 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> Asy
 
 
 def build_request(request: ModelRequest, model_id: str, options: ChatOptions) -> dict[str, Any]:
-    """Return the body of the call."""
+    """Return the JSON body of a call."""
     names = ToolNames(tool.name for tool in request.tools)
-    body: dict[str, Any] = {"model": model_id, "messages": _messages(request, options, names), "stream": True}
+    body: dict[str, Any] = {"model": model_id, "messages": _build_messages(request, options, names), "stream": True}
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
-        body["tools"] = [_tool(spec, names) for spec in request.tools]
+        body["tools"] = [_build_tool(spec, names) for spec in request.tools]
     if request.max_output_tokens is not None:
         body[options.max_tokens_field] = request.max_output_tokens
     if options.can_think:
@@ -141,7 +141,7 @@ def build_request(request: ModelRequest, model_id: str, options: ChatOptions) ->
     return body
 
 
-def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
+def _build_tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
     parameters = tool_parameters(spec.parameters)
     return {
         "type": "function",
@@ -149,44 +149,44 @@ def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
     }
 
 
-def _messages(request: ModelRequest, options: ChatOptions, names: ToolNames) -> list[dict[str, Any]]:
+def _build_messages(request: ModelRequest, options: ChatOptions, names: ToolNames) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system.strip():
         messages.append({"role": options.system_role, "content": request.system})
-    seen: list[UserContent] = []  # images of tool results: only a user may show images here
+    seen: list[UserContent] = []  # images of tool results: this API allows images only in user messages
     for step in prepare_conversation(request.messages, names.fit):
         match step:
             case UserStep():
-                messages.append(_user_message([*seen, *step.parts], options))
+                messages.append(_build_user_message([*seen, *step.parts], options))
                 seen = []
             case ModelStep():
                 if seen:
-                    messages.append(_user_message(seen, options))
-                messages.append(_assistant_message(step, options))
-                messages.extend(_tool_message(result) for result in step.results)
-                seen = _images_of(step.results)
+                    messages.append(_build_user_message(seen, options))
+                messages.append(_build_assistant_message(step, options))
+                messages.extend(_build_tool_message(result) for result in step.results)
+                seen = _collect_images(step.results)
     if seen:
-        messages.append(_user_message(seen, options))
+        messages.append(_build_user_message(seen, options))
     return messages
 
 
-def _user_message(parts: Iterable[UserContent], options: ChatOptions) -> dict[str, Any]:
+def _build_user_message(parts: Iterable[UserContent], options: ChatOptions) -> dict[str, Any]:
     visible_parts = [
         TextPart(text=IMAGE_LEFT_OUT) if isinstance(part, ImagePart) and not options.can_see else part for part in parts
     ]
     texts = [part.text for part in visible_parts if isinstance(part, TextPart)]
-    if len(texts) == len(visible_parts):  # a plain text is understood by every server
+    if len(texts) == len(visible_parts):  # every server understands plain text
         return {"role": "user", "content": "\n\n".join(texts)}
-    return {"role": "user", "content": [_content_part(part) for part in visible_parts]}
+    return {"role": "user", "content": [_build_content_part(part) for part in visible_parts]}
 
 
-def _content_part(part: UserContent) -> dict[str, Any]:
+def _build_content_part(part: UserContent) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": image_address(part)}}
 
 
-def _assistant_message(step: ModelStep, options: ChatOptions) -> dict[str, Any]:
+def _build_assistant_message(step: ModelStep, options: ChatOptions) -> dict[str, Any]:
     texts = [part.text for part in step.parts if isinstance(part, TextPart)]
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     if options.thinking_field is not None:
@@ -206,11 +206,11 @@ def _assistant_message(step: ModelStep, options: ChatOptions) -> dict[str, Any]:
     return message
 
 
-def _tool_message(result: ToolResultPart) -> dict[str, Any]:
+def _build_tool_message(result: ToolResultPart) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
 
 
-def _images_of(results: Iterable[ToolResultPart]) -> list[UserContent]:
+def _collect_images(results: Iterable[ToolResultPart]) -> list[UserContent]:
     found: list[UserContent] = []
     for result in results:
         if result.images:

@@ -45,7 +45,7 @@ class _IncomingCall:
 
 
 class ChatDecoder:
-    """Understands the answers of all servers of this interface; `names` tells what we call the tools they know."""
+    """Decodes the answers of all servers with this API; `names` maps their tool names to ours."""
 
     def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)
@@ -54,32 +54,32 @@ class ChatDecoder:
         self._calls: list[_IncomingCall] = []
         self._chars_of_calls = 0
         self.usage = Usage()
-        """What the answer has used, as far as it has been told."""
+        """The usage of the answer, as far as the server has reported it."""
         self._reason = ""
         self._refused = False
         self.ended = False
 
     @property
     def complete(self) -> bool:
-        """Whether the model has said why it stopped; the usage may still follow."""
+        """Whether the model has reported why it stopped; the usage may still follow."""
         return bool(self._reason)
 
     def take(self, event: SseEvent) -> list[ProviderEvent]:
-        """Take in the next event."""
+        """Decode the next event."""
         if self.ended or not event.data.strip():
             return []
         if event.data.strip() == "[DONE]":
             return self._finish()
         chunk = event.json_object()
         if chunk is None:
-            return self._fail(unreadable_failure("an event that is no JSON object"))
+            return self._fail(unreadable_failure("an event that is not a JSON object"))
         try:
             return self._take_chunk(chunk, is_error=event.event == "error")
         except TooManyWaitingParts:
             return self._fail(unreadable_failure("more tool calls than an answer can have"))
 
     def finish(self) -> list[ProviderEvent]:
-        """Take the end of the stream for the end of the answer if the model had stopped, else for a cut."""
+        """Handle the end of the stream: the end of the answer if the model had stopped, else a failure."""
         if self.ended:
             return []
         return self._finish() if self.complete else self._fail(cut_off_failure())
@@ -89,7 +89,7 @@ class ChatDecoder:
             return self._fail(failure_from_error(chunk, self._secrets))
         choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), {})
         for reported_usage in (chunk.get("usage"), choice.get("usage"), value_at(chunk, "x_groq", "usage")):
-            # Each is a sum so far, and some servers send one without figures at the end.
+            # Each report is a running total, and some servers end with an empty one.
             if isinstance(reported_usage, dict) and (found := _usage(reported_usage)).tokens >= self.usage.tokens:
                 self.usage = found
         if choice.get("error"):
@@ -102,7 +102,7 @@ class ChatDecoder:
             events += self._parts.add_text(refusal)
         for call in objects_at(delta, "tool_calls"):
             events += self._take_call(call)
-        if isinstance(only := value_at(delta, "function_call"), dict):  # as servers wrote it before there were several
+        if isinstance(only := value_at(delta, "function_call"), dict):  # the older format, which allows only one call
             events += self._take_call({"index": 0, "function": only})
         self._reason = text_at(choice, "finish_reason") or self._reason
         if self._reason in _FAILED_REASONS:
@@ -110,7 +110,7 @@ class ChatDecoder:
         return events
 
     def _take_content(self, content: object) -> list[ProviderEvent]:
-        """Take text, or the list of texts and thoughts that some servers send in its place."""
+        """Take text, or the list of text and thinking items that some servers send instead."""
         if isinstance(content, str):
             return self._parts.add_text(content)
         events: list[ProviderEvent] = []
@@ -139,7 +139,7 @@ class ChatDecoder:
         return events
 
     def _number_of_call(self, delta: dict[str, Any], name: str, text: str) -> int:
-        """Find the call that a piece belongs to, by its index, by its id, or because it is the newest."""
+        """Return the number of the call that a piece belongs to, by its index, by its id, or as the newest call."""
         index, call_id = delta.get("index"), text_at(delta, "id")
         for number, call in reversed(list(enumerate(self._calls))):
             if isinstance(index, int):
@@ -185,7 +185,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
     prompt, output = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
     thought = count_at(usage, "completion_tokens_details", "reasoning_tokens")
     if thought and count_at(usage, "total_tokens") == prompt + output + thought:
-        output += thought  # most servers count it in already
+        output += thought  # most servers already include it
     return build_usage(
         prompt=prompt,
         cached=count_at(usage, "prompt_tokens_details", "cached_tokens") or count_at(usage, "prompt_cache_hit_tokens"),

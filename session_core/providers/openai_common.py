@@ -27,19 +27,19 @@ from session_core.vocabulary.messages import ImagePart, Usage
 IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]"
 SCHEMA_NAME: Final = "answer"
 MAX_CACHE_KEY_CHARS: Final = 64
-"""The longest cache key the interfaces take."""
+"""The longest cache key that the APIs accept."""
 
 CALL_COST: Final = 1_000
-"""Characters that one more call counts for: endless empty calls must end too."""
+"""Characters that each further part counts as, so that endless empty calls hit the bound too."""
 
 
 class TooManyWaitingParts(Exception):
-    """More parts of an answer wait for their turn than any sensible answer has."""
+    """More parts of an answer are waiting than any sensible answer has."""
 
 
 @attrs.define
 class _StreamedPart:
-    """A part of the answer; `key` is a call's name among its siblings, None for text and thinking."""
+    """A part of the answer; `key` identifies a call within the answer and is None for text and thinking."""
 
     kind: type[TextChunk | ThinkingChunk | ToolCallChunk]
     key: object = None
@@ -64,48 +64,48 @@ class AnswerPartQueue:
         self.calls = 0
 
     def add_text(self, text: str) -> list[ProviderEvent]:
-        """Take a piece of text."""
+        """Add a piece of text."""
         return self._add_loose(TextChunk(text=text), len(text)) if text else []
 
     def add_thinking(self, text: str, signature: str | None = None) -> list[ProviderEvent]:
-        """Take a piece of thinking."""
+        """Add a piece of thinking."""
         if not text and not signature:
             return []
         return self._add_loose(ThinkingChunk(text=text, signature=signature), len(text) + len(signature or ""))
 
     def open_call(self, key: object, name: str) -> list[ProviderEvent]:
-        """Begin a tool call; a key that is known already begins another call of that key."""
+        """Begin a tool call; a key that is already in use begins another call with the same key."""
         self.calls += 1
         return self._append(_StreamedPart(kind=ToolCallChunk, key=key, name=name))
 
     def add_call_text(self, key: object, text: str) -> list[ProviderEvent]:
-        """Take a piece of the arguments of the newest call of that key."""
-        part = self._newest(key)
+        """Add a piece of the arguments of the newest call with that key."""
+        part = self._find_newest_call(key)
         if part is None or not text:
             return []
         part.waiting.append(ToolCallChunk(text=text))
-        return self._let_out(len(text))
+        return self._release(len(text))
 
     def end_call(self, key: object) -> list[ProviderEvent]:
-        """Say that a call is complete."""
-        part = self._newest(key)
+        """Mark a call as complete."""
+        part = self._find_newest_call(key)
         if part is not None:
             part.done = True
-        return self._let_out(0)
+        return self._release(0)
 
     def finish(self) -> list[ProviderEvent]:
-        """Let out everything that waits."""
+        """Release everything that is waiting."""
         for part in self._parts:
             part.done = True
-        return self._let_out(0)
+        return self._release(0)
 
-    def _newest(self, key: object) -> _StreamedPart | None:
+    def _find_newest_call(self, key: object) -> _StreamedPart | None:
         return next((part for part in reversed(self._parts) if part.kind is ToolCallChunk and part.key == key), None)
 
     def _add_loose(self, chunk: TextChunk | ThinkingChunk, chars: int) -> list[ProviderEvent]:
         if self._parts and self._parts[-1].kind is type(chunk):
             self._parts[-1].waiting.append(chunk)
-            return self._let_out(chars)
+            return self._release(chars)
         return self._append(_StreamedPart(kind=type(chunk), opened=True, waiting=[chunk]), chars)
 
     def _append(self, part: _StreamedPart, chars: int = 0) -> list[ProviderEvent]:
@@ -113,9 +113,9 @@ class AnswerPartQueue:
             if before.kind is not ToolCallChunk:
                 before.done = True
         self._parts.append(part)
-        return self._let_out(CALL_COST + chars)
+        return self._release(CALL_COST + chars)
 
-    def _let_out(self, chars: int) -> list[ProviderEvent]:
+    def _release(self, chars: int) -> list[ProviderEvent]:
         out: list[ProviderEvent] = []
         while self._parts:
             part = self._parts[0]
@@ -134,13 +134,13 @@ class AnswerPartQueue:
 
 
 def text_at(source: object, *path: str) -> str:
-    """Return the text found by following these keys, or the empty text."""
+    """Return the text found by following these keys, or an empty text."""
     found = value_at(source, *path)
     return found if isinstance(found, str) else ""
 
 
 def count_at(source: object, *path: str) -> int:
-    """Return the number of things found by following these keys, or 0."""
+    """Return the count found by following these keys, or 0."""
     found = value_at(source, *path)
     if isinstance(found, bool) or not isinstance(found, int):
         return 0
@@ -148,7 +148,7 @@ def count_at(source: object, *path: str) -> int:
 
 
 def value_at(source: object, *path: str) -> Any:
-    """Return what is found by following these keys, or None."""
+    """Return the value found by following these keys, or None."""
     for key in path:
         source = source.get(key) if isinstance(source, dict) else None
     return source
@@ -166,7 +166,7 @@ def call_arguments(arguments: object) -> str:
 
 
 def build_usage(*, prompt: int, cached: int, written: int, output: int) -> Usage:
-    """Return the usage of an interface that counts cached tokens among those of the prompt."""
+    """Return the usage as reported by an API that counts cached tokens as part of the prompt."""
     cached = min(cached, prompt)
     written = min(written, prompt - cached)
     return Usage(
@@ -178,22 +178,22 @@ def build_usage(*, prompt: int, cached: int, written: int, output: int) -> Usage
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
-    """Return a request as bytes; what cannot be encoded, such as half of a surrogate pair, is replaced."""
+    """Return a request as bytes; characters that cannot be encoded, such as lone surrogates, are replaced."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def arguments_text(arguments: JsonObject) -> str:
-    """Return the arguments of a call as the interfaces want them: JSON as a text."""
+    """Return the arguments of a call as JSON text, as the APIs require."""
     return json.dumps(thaw_json(arguments), ensure_ascii=False)
 
 
 def image_address(image: ImagePart) -> str:
-    """Return an image as an address that holds it."""
+    """Return an image as a data URL."""
     return f"data:{image.media_type};base64,{image.data}"
 
 
 def tool_parameters(parameters: JsonObject) -> dict[str, Any]:
-    """Return a tool's schema with what the interfaces insist on, even of tools without parameters."""
+    """Return a tool's schema with the keys that the APIs require even for tools without parameters."""
     plain: dict[str, Any] = thaw_json(parameters)
     return {"type": "object", "properties": {}} | plain
 
@@ -230,7 +230,7 @@ def unreadable_failure(what: str) -> ModelFailed:
 
 
 def failure_from_error(error: dict[str, Any], secrets: Iterable[Secret]) -> ModelFailed:
-    """Judge an error that came in the middle of an answer; some servers name an HTTP status, others a type."""
+    """Classify an error in the middle of an answer; some servers give an HTTP status, others a type."""
     inner = error.get("error")
     code = value_at(inner if isinstance(inner, dict) else error, "code")
     status = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == 3 else code

@@ -59,7 +59,7 @@ _SIGNED_REASONING_FIELDS: Final = ("type", "id", "summary", "content", "encrypte
 
 @attrs.frozen(kw_only=True)
 class ResponsesOptions:
-    """What a model of this interface can do.
+    """The abilities of a model with this API.
 
     Attributes:
         can_see: Whether the model accepts images; if not, it is told that there was one.
@@ -75,7 +75,7 @@ class ResponsesOptions:
 
 
 class ResponsesProvider:
-    """Answers from a server with this interface; `endpoint` is its address up to `/responses`."""
+    """Answers from a server with this API; `endpoint` is its address up to `/responses`."""
 
     def __init__(self, endpoint: Endpoint, model_id: str, *, options: ResponsesOptions | None = None) -> None:
         self._endpoint = endpoint
@@ -84,7 +84,7 @@ class ResponsesProvider:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-        """Ask the model; leaving at any moment closes the connection."""
+        """Call the model; leaving the context at any moment closes the connection."""
         body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = ResponsesDecoder(self._endpoint.secrets, names=names.ours)
@@ -93,18 +93,18 @@ class ResponsesProvider:
 
 
 def build_request(request: ModelRequest, model_id: str, options: ResponsesOptions) -> dict[str, Any]:
-    """Return the body of the call."""
+    """Return the JSON body of a call."""
     names = ToolNames(tool.name for tool in request.tools)
     body: dict[str, Any] = {
         "model": model_id,
-        "input": list(_input(request, options, names)),
+        "input": list(_build_input(request, options, names)),
         "stream": True,
         "store": False,
     }
     if request.system.strip():
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = [_tool(spec, names) for spec in request.tools]
+        body["tools"] = [_build_tool(spec, names) for spec in request.tools]
     if request.max_output_tokens is not None:
         body["max_output_tokens"] = max(_FEWEST_OUTPUT_TOKENS, request.max_output_tokens)
     if options.can_think:
@@ -124,7 +124,7 @@ def build_request(request: ModelRequest, model_id: str, options: ResponsesOption
     return body
 
 
-def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
+def _build_tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
     parameters = tool_parameters(spec.parameters)
     return {
         "type": "function",
@@ -135,11 +135,11 @@ def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
     }
 
 
-def _input(request: ModelRequest, options: ResponsesOptions, names: ToolNames) -> Iterable[dict[str, Any]]:
+def _build_input(request: ModelRequest, options: ResponsesOptions, names: ToolNames) -> Iterable[dict[str, Any]]:
     for step in prepare_conversation(request.messages, names.fit):
         match step:
             case UserStep():
-                yield {"type": "message", "role": "user", "content": _contents(step.parts, options)}
+                yield {"type": "message", "role": "user", "content": _build_contents(step.parts, options)}
             case ModelStep():
                 for part in step.parts:
                     match part:
@@ -148,24 +148,24 @@ def _input(request: ModelRequest, options: ResponsesOptions, names: ToolNames) -
                         case ThinkingPart():
                             yield from _signed_reasoning_items(part) if options.can_think else ()
                         case ToolCallPart():
-                            yield _call(part)
+                            yield _build_call(part)
                 for result in step.results:
-                    yield _result(result, options)
+                    yield _build_result(result, options)
 
 
-def _call(call: ToolCallPart) -> dict[str, Any]:
+def _build_call(call: ToolCallPart) -> dict[str, Any]:
     arguments = arguments_text(call.arguments)
     return {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": arguments}
 
 
-def _result(result: ToolResultPart, options: ResponsesOptions) -> dict[str, Any]:
+def _build_result(result: ToolResultPart, options: ResponsesOptions) -> dict[str, Any]:
     output: str | list[dict[str, Any]] = result_text(result)
     if result.images:
-        output = _contents((TextPart(text=result_text(result)), *result.images), options)
+        output = _build_contents((TextPart(text=result_text(result)), *result.images), options)
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
 
 
-def _contents(parts: Iterable[UserContent], options: ResponsesOptions) -> list[dict[str, Any]]:
+def _build_contents(parts: Iterable[UserContent], options: ResponsesOptions) -> list[dict[str, Any]]:
     contents: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, ImagePart) and options.can_see:
@@ -176,7 +176,7 @@ def _contents(parts: Iterable[UserContent], options: ResponsesOptions) -> list[d
 
 
 def _signed_reasoning_items(part: ThinkingPart) -> Iterable[dict[str, Any]]:
-    """Yield the items kept in a signature; none for a signature that we did not make."""
+    """Yield the reasoning items kept in a signature; none if another provider made it."""
     signature = own_signature(part, SIGNATURE_KIND)
     if signature is None:
         return
@@ -185,8 +185,8 @@ def _signed_reasoning_items(part: ThinkingPart) -> Iterable[dict[str, Any]]:
             yield item
 
 
-def _signature(items: list[dict[str, Any]]) -> str:
-    """Keep reasoning items as they came; thinking that consists of several of them has one signature for all."""
+def _build_signature(items: list[dict[str, Any]]) -> str:
+    """Return the signature that keeps reasoning items unchanged; several items of one thinking share it."""
     saved_items = [{key: item[key] for key in _SIGNED_REASONING_FIELDS if item.get(key) is not None} for item in items]
     return f"{SIGNATURE_KIND}:{json.dumps(saved_items, separators=(',', ':'))}"
 
@@ -207,23 +207,23 @@ class ResponsesDecoder:
         self._with_arguments: set[int] = set()
         self._refused = False
         self.usage = Usage()
-        """What the answer has used, as far as it has been told."""
+        """The usage of the answer, as far as the server has reported it."""
         self.ended = False
 
     def take(self, event: SseEvent) -> list[ProviderEvent]:
-        """Take in the next event."""
+        """Decode the next event."""
         if self.ended or not event.data.strip() or event.data.strip() == "[DONE]":
             return []
         body = event.json_object()
         if body is None:
-            return self._fail(unreadable_failure("an event that is no JSON object"))
+            return self._fail(unreadable_failure("an event that is not a JSON object"))
         try:
             return self._take(text_at(body, "type") or event.event, body)
         except TooManyWaitingParts:
             return self._fail(unreadable_failure("more tool calls at once than an answer can have"))
 
     def finish(self) -> list[ProviderEvent]:
-        """Without its last event an answer is not complete."""
+        """Handle the end of the stream: without its final event, the answer is incomplete."""
         return [] if self.ended else self._fail(cut_off_failure())
 
     def _take(self, kind: str, body: dict[str, Any]) -> list[ProviderEvent]:
@@ -250,7 +250,7 @@ class ResponsesDecoder:
                 return self._close_item(place, value_at(body, "item"))
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 return self._end(kind, value_at(body, "response"))
-            case "response.done":  # what some who copy the interface say for any of these
+            case "response.done":  # some compatible servers send this for any of these
                 return self._end(f"response.{text_at(body, 'response', 'status')}", value_at(body, "response"))
             case "error" | "response.error":
                 return self._fail(failure_from_error(body, self._secrets))
@@ -279,7 +279,7 @@ class ResponsesDecoder:
         return self._parts.open_call(place, self._names.get(name, name))
 
     def _close_item(self, place: int, item: object) -> list[ProviderEvent]:
-        """Take what the whole item holds and its pieces have not told: some servers send no pieces."""
+        """Take the content of the whole item that its deltas lacked: some servers send no deltas."""
         match text_at(item, "type"):
             case "function_call":
                 events = [] if place in self._with_call else self._open_item(place, item)
@@ -294,7 +294,7 @@ class ResponsesDecoder:
                 return events
             case "reasoning" if isinstance(item, dict) and text_at(item, "id") and text_at(item, "encrypted_content"):
                 self._reasoning.append({"summary": []} | item)
-                return self._parts.add_thinking("", _signature(self._reasoning))
+                return self._parts.add_thinking("", _build_signature(self._reasoning))
             case _:
                 return []
 
@@ -302,11 +302,9 @@ class ResponsesDecoder:
         if kind == "response.failed":
             return self._fail(failure_from_error({"error": value_at(response, "error")}, self._secrets))
         if kind == "response.cancelled":
-            return self._fail(
-                failure_from_error({"message": "the answer was cancelled on the other side"}, self._secrets)
-            )
+            return self._fail(failure_from_error({"message": "the server cancelled the answer"}, self._secrets))
         events: list[ProviderEvent] = []
-        if not self._with_text and not self._with_call:  # some servers tell everything at the end only
+        if not self._with_text and not self._with_call:  # some servers send everything only at the end
             for place, item in enumerate(objects_at(response, "output")):
                 events += [] if text_at(item, "type") == "reasoning" else self._close_item(place, item)
         self.ended = True

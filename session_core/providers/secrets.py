@@ -1,4 +1,4 @@
-"""Keys that never print themselves, and masking them in texts."""
+"""Keys that are never printed, and masking of keys in texts."""
 
 import hmac
 import re
@@ -70,7 +70,7 @@ class Secret:
 
 
 def redact(text: str, secrets: Iterable[Secret] = ()) -> str:
-    """Return the text with these secrets, and whatever is shaped like a key, masked.
+    """Return the text with these secrets, and anything that looks like a key, masked.
 
     Mask first and cut afterwards: half a key is no longer recognised.
     """
@@ -83,6 +83,6 @@ def redact(text: str, secrets: Iterable[Secret] = ()) -> str:
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """As it is, and as it looks in an address or in the text of a JSON string."""
+    """Return the value as it is, URL-encoded, and as the content of a JSON string."""
     stripped = value.strip()
     return value, stripped, quote(stripped, safe=""), stripped.replace("\\", "\\\\").replace('"', '\\"')

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 DEFAULT_MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-"""A whole image or a large tool call may come in one event; more is no answer of a model."""
+"""A whole image or a large tool call may come in one event; no model answer needs more."""
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 
@@ -30,7 +30,7 @@ class SseEvent:
 
 
 class SseEventTooLarge(Exception):
-    """An event is larger than the parser may hold; `events` are those that were complete before it."""
+    """An event is larger than the parser may hold; `events` are the complete events before it."""
 
     def __init__(self, max_event_bytes: int, events: list[SseEvent]) -> None:
         super().__init__(f"an event is larger than {max_event_bytes} bytes")
@@ -40,7 +40,7 @@ class SseEventTooLarge(Exception):
 class SseParser:
     """Collects events from pieces of a byte stream.
 
-    An event that the end of the stream cuts off is never handed out: half an event must not look like a whole one.
+    An event that the end of the stream cuts off is never returned: half an event must not look like a whole one.
     """
 
     def __init__(self, max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES) -> None:
@@ -57,7 +57,7 @@ class SseParser:
         """Take the next bytes and return the events they complete.
 
         Raises:
-            SseEventTooLarge: An event exceeds the bound; the parser is of no use afterwards.
+            SseEventTooLarge: An event exceeds the bound; the parser cannot be used afterwards.
         """
         found: list[SseEvent] = []
         start = 0
@@ -92,7 +92,7 @@ class SseParser:
             return self._end_event()
         field, _, text = line.partition(b":")
         if field == b"data":
-            # One byte more for the line itself: empty lines take memory too.
+            # One extra byte per line: empty lines take memory too.
             self._event_bytes += len(line) + 1
             self._data.append(_decoded(text))
         elif field == b"event":

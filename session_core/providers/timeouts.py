@@ -8,7 +8,7 @@ import attrs
 from session_core.errors import InvalidInput
 
 LONGEST_TIMEOUT_S: Final = 24 * 3_600
-"""Nothing that takes longer than a day is an answer any more."""
+"""An answer that takes longer than a day is of no use."""
 
 
 def _check_seconds(_: object, field: "attrs.Attribute[float]", seconds: object) -> None:
@@ -27,7 +27,7 @@ class ProviderTimeouts:
     Attributes:
         connect_s: For reaching the host.
         read_s: Between two pieces of the answer.
-        progress_s: Between two events that say something; also for the head of the answer.
+        progress_s: Between two events with content; also for the response headers.
         total_s: For the whole answer.
     """
 

@@ -12,14 +12,14 @@ from types import MappingProxyType
 from typing import Final
 
 MAX_TOOL_NAME_CHARS: Final = 64
-"""The shortest of the longest tool names that interfaces take."""
+"""The smallest maximum length of tool names among the APIs."""
 
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST_CHARS: Final = 8
 
 
 def fit_tool_name(name: str) -> str:
-    """Return a tool's name in letters that every interface takes: models make names up, and they come back here."""
+    """Return a tool's name in characters that every API accepts; the name may be one that a model made up."""
     return _NOT_IN_NAMES.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
 
 
@@ -36,10 +36,10 @@ class ToolNames:
         for name in sorted(dict.fromkeys(offered), key=lambda name: fit_tool_name(name) != name):
             self.fit(name)
         self.ours: Mapping[str, str] = MappingProxyType(dict(self._ours))
-        """Our names of the tools on offer by those that the interface is told."""
+        """Our names of the available tools, by their names in the request."""
 
     def fit(self, name: str) -> str:
-        """Return what the interface is told, for a tool on offer or one that was called before."""
+        """Return the name in the request of an available tool, or of one that was called before."""
         if (known := self._theirs.get(name)) is not None:
             return known
         fitting = fit_tool_name(name)
@@ -50,7 +50,7 @@ class ToolNames:
 
     def _marked(self, name: str, fitting: str) -> str:
         digest = hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()
-        # Somebody may have called a tool just so; then a longer part of the digest tells them apart.
+        # A real tool may have exactly this name; then a longer part of the digest keeps them apart.
         for chars in range(_DIGEST_CHARS, MAX_TOOL_NAME_CHARS):
             marked = f"{fitting[: MAX_TOOL_NAME_CHARS - 1 - chars]}_{digest[:chars]}"
             if marked not in self._ours:

@@ -15,7 +15,7 @@ clients of our socket. The meaning of the methods is up to them.
   back to bytes
 - `fast_json`: fast strict JSON
 - `broken_lines`: what the beginning of an unreadable line still reveals
-- `peer`: `RpcPeer`, our ids, who waits for which reply, and counts of all useless input
+- `peer`: `RpcPeer`, our request ids, the waiter of each reply, and counts of all useless input
 - `outbox`: `Outbox`, frames that wait to be written: the control lane, and the lane of events, which may be shed
 - `byte_streams`: reading and writing, over file descriptors or over any stream of trio
 - `connection`: `open_connection` and `RpcConnection`, which combine these on trio

@@ -1,4 +1,4 @@
-"""What the beginning of an unreadable line still reveals.
+"""Find the id and the kind of a message in the beginning of an unreadable line.
 
 A task that waits for the reply on that line, or for an answer to the request on it, should be told rather than wait
 for ever. Nearly all implementations write ids before the large parts of a message.
@@ -26,7 +26,7 @@ _STEPS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}  # change of depth
 
 @attrs.frozen(kw_only=True)
 class Glimpse:
-    """What the beginning of a line shows.
+    """The id and kind found in the beginning of a line.
 
     Attributes:
         id: The id of the message, as any JSON scalar; None if it was not found.

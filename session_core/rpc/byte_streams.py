@@ -16,7 +16,7 @@ from session_core.rpc.outbox import Outbox
 
 _CHUNK: Final = 65_536
 STREAM_ERRORS: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""What reading and writing raise when the other side or the descriptor is gone."""
+"""The exceptions of reading and writing when the other side or the descriptor is gone."""
 
 Descriptor = int | trio.lowlevel.FdStream | trio.SocketStream
 

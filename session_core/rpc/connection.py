@@ -120,7 +120,7 @@ class Waiter:
     """A caller that is about to sleep, asleep, or woken; the task wakes up with this object in place of an `Outcome`.
 
     Attributes:
-        give_up: Tells the other side that nobody waits for the reply of this id any more.
+        give_up: Tells the other side that the reply to this id is no longer wanted.
         task: The waiting task.
         id: The id of the request.
         asleep: Whether the task sleeps until this is resolved.
@@ -235,7 +235,7 @@ class RpcConnection:
             RpcClosed: The connection has ended.
             InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
 
-        Cancellation: tells the other side that nobody waits any more, and drops its late reply.
+        Cancellation: tells the other side that the reply is no longer wanted, and drops a late one.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         patience = timeout if timeout is None or isinstance(timeout, ExtendableTimeout) else ExtendableTimeout(timeout)

@@ -18,8 +18,8 @@ _SENTENCES: Final[dict[ClosedKind, str]] = {
     "ended": "the other side has closed its output",
     "read_failed": "its output cannot be read",
     "write_failed": "nothing can be written to it any more",
-    "not_reading": "it does not read what it is sent",
-    "flooded": "it writes too much that is no message",
+    "not_reading": "it does not read its input",
+    "flooded": "it writes too much that is not a message",
 }
 
 
@@ -37,7 +37,7 @@ class CloseReason:
 
     @property
     def message(self) -> str:
-        """One sentence for people."""
+        """The reason in one sentence, for people."""
         return _SENTENCES[self.kind] + (f": {self.detail}" if self.detail else "")
 
 
@@ -58,7 +58,7 @@ class RpcFailed(Exception):
 
 
 class RpcTimedOut(RpcFailed):
-    """No answer came in time; the other side was told that nobody waits any more."""
+    """No answer came in time; the other side was told that it is no longer wanted."""
 
     def __init__(self, method: str, seconds: float) -> None:
         super().__init__(INTERNAL_ERROR, f"no answer to {method} within {seconds:g} s")

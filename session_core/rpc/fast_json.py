@@ -32,7 +32,7 @@ class _InDoubt(Exception):
 
 
 UNDECIDED_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _InDoubt)
-"""What `read_quickly` raises when the strict parser has to decide."""
+"""The exceptions of `read_quickly` when the strict parser has to decide."""
 
 
 def read_json(line: bytes) -> Any:

@@ -78,7 +78,7 @@ _BLANK = UnusableLine(reason="a blank line", blank=True)
 _NO_OBJECT = UnusableLine(reason="not a JSON object")
 
 _USUAL_REPLY = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?([1-9]\d{0,14}), ?"result": ?(.*)\}', re.DOTALL)
-"""A result the way nearly everybody writes it; if the captured result is JSON, so is the whole line."""
+"""A successful reply as nearly all peers write it; if the captured result is JSON, so is the whole line."""
 
 
 def parse(line: bytes) -> RpcMessage:
@@ -120,7 +120,7 @@ def as_id(plain: object) -> RpcId | None:
 
 def _parse_request(plain: dict[str, Any]) -> RpcMessage:
     method, params = plain["method"], plain.get("params")
-    if params is None:  # some write an absent object as null
+    if params is None:  # some peers write missing params as null
         params = {}
     number = as_id(plain.get("id"))
     if number is None and "id" in plain:

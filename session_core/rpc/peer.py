@@ -101,7 +101,7 @@ class RpcPeer(Generic[W]):
 
     @property
     def is_flooded(self) -> bool:
-        """Whether there was so much noise since the last message that nothing useful can be expected any more."""
+        """Whether there was too much noise since the last useful message to expect another one."""
         noise = self._noise + self._lines.blank_bytes - self._blank_before
         skipped = self._skipped + self._lines.skipped_bytes
         return noise > limits.MAX_RPC_NOISE or skipped > limits.MAX_RPC_SKIPPED
@@ -124,7 +124,7 @@ class RpcPeer(Generic[W]):
         return number, frame
 
     def give_up(self, id: int) -> bytes | None:
-        """Stop waiting for a reply; return the bytes to send, or None if nobody waited."""
+        """Stop waiting for a reply; return the bytes to send, or None if the request is not pending."""
         if id not in self._pending:
             return None
         del self._pending[id]
@@ -193,7 +193,7 @@ class RpcPeer(Generic[W]):
         self._blank_before = self._lines.blank_bytes
 
     def _count_useless(self, reply: SuccessReply | FailureReply) -> None:
-        # Not its bytes: the peer is not to blame for a large reply if it learned too late that nobody waits.
+        # Not its bytes: the peer is not to blame for a large reply if it learned too late that the reply is not wanted.
         self._noise += limits.RPC_NOISE_LINE
         if isinstance(reply.id, int) and 1 <= reply.id <= self._last_id:
             self._late += 1

@@ -67,12 +67,12 @@ def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewr
         *("/usr/bin/env", "-i"),
         *(f"{name}={value}" for name, value in plan.environment),
         bubblewrap.path,
-        *_namespaces(plan, bubblewrap),
+        *_namespace_options(plan, bubblewrap),
         *((_FILTER, plan.filter_file) if plan.filter_file is not None else ()),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         # bubblewrap leaves kernel settings writable, which a program running as root could use.
         *("--remount-ro", "/proc"),
-        *_mounts(plan),
+        *_mount_options(plan),
         *("--chdir", plan.cwd, "--"),
         *_limit_command(command, plan.limits),
     ]
@@ -97,7 +97,7 @@ def open_filter(argv: Sequence[str], bubblewrap: str) -> tuple[list[str], int | 
     return words, descriptor
 
 
-def _namespaces(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
+def _namespace_options(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--unshare-user")
     if bubblewrap.stops_namespaces:
         yield "--disable-userns"
@@ -107,7 +107,7 @@ def _namespaces(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
     yield from ("--cap-drop", "ALL")
 
 
-def _mounts(plan: SandboxPlan) -> Iterator[str]:
+def _mount_options(plan: SandboxPlan) -> Iterator[str]:
     """Order the mounts: deeper paths come later; of several rules for one path, the last one here wins."""
     size = str(plan.limits.private_bytes)
     rules: dict[str, tuple[str, ...]] = {}
@@ -141,16 +141,16 @@ async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
     """
     if (known := _found.get(places)) is not None:
         return known
-    found = await _try_out(places)
+    found = await _test_bubblewrap(places)
     if isinstance(found, Bubblewrap) or found.is_lasting:
         _found[places] = found
     return found
 
 
-async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
+async def _test_bubblewrap(places: str) -> Bubblewrap | NoBubblewrap:
     if sys.platform != "linux":
         return NoBubblewrap(reason="bubblewrap confines programs on Linux only", kind="refused")
-    path = await trio.to_thread.run_sync(_look_for, places)
+    path = await trio.to_thread.run_sync(_find_program, places)
     if path is None:
         reason = "bubblewrap is not installed; install the package called bubblewrap"
         return NoBubblewrap(reason=reason, kind="missing")
@@ -159,18 +159,18 @@ async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
         candidate = Bubblewrap(path=path, stops_namespaces=stops_namespaces)
         try:
             problem = await _find_problem(candidate)
-        except _NoAnswer as trouble:
+        except _TestInconclusive as trouble:
             return NoBubblewrap(reason=f"bubblewrap is installed but could not be tried out: {trouble}")
         if not problem:
             return candidate
     return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}", kind="refused")
 
 
-class _NoAnswer(Exception):
+class _TestInconclusive(Exception):
     """The test gave no result; the message says why."""
 
 
-def _look_for(places: str) -> str | None:
+def _find_program(places: str) -> str | None:
     path = shutil.which("bwrap", path=places)
     return os.path.realpath(path) if path is not None else None
 
@@ -191,8 +191,8 @@ async def _find_problem(candidate: Bubblewrap) -> str:
                 argv, stdin=subprocess.DEVNULL, capture_stdout=True, capture_stderr=True, check=False
             )
         except OSError as error:
-            raise _NoAnswer(error.strerror or "it cannot be started") from error
+            raise _TestInconclusive(error.strerror or "it cannot be started") from error
         if done.returncode == 42:
             return ""
         return _shorten_reason(done.stderr.decode("utf-8", "replace")) or f"it ended with {done.returncode}"
-    raise _NoAnswer(f"it did not finish within {_PATIENCE_SECONDS} seconds")
+    raise _TestInconclusive(f"it did not finish within {_PATIENCE_SECONDS} seconds")

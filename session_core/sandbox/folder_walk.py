@@ -38,7 +38,7 @@ def _walk(
     start: int, path: str, display_path: str, relative: str, ignore: IgnoreRules | None, *, left_out: frozenset[str]
 ) -> Iterator[tuple[str, FolderEntry]]:
     try:
-        entries, ignore = _list(start, path, relative, ignore)
+        entries, ignore = _list_with_rules(start, path, relative, ignore)
     except OSError:  # removed, not accessible, or swapped for a link
         return
     for entry in entries:
@@ -54,7 +54,7 @@ def _walk(
             yield from _walk(start, below, name, inside, ignore, left_out=left_out)
 
 
-def _list(
+def _list_with_rules(
     start: int, path: str, relative: str, ignore: IgnoreRules | None
 ) -> tuple[list[FolderEntry], IgnoreRules | None]:
     folder = open_beneath(start, path, os.O_RDONLY | os.O_DIRECTORY, follow=False)

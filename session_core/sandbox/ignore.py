@@ -63,7 +63,9 @@ class IgnoreRules:
         taken = sum(len(layer.rules) for layer in self._layers)
         room = min(_MAX_RULES_PER_FILE, _MAX_RULES - taken)
         lines = text.removeprefix("\ufeff").split("\n")
-        rules = tuple(rule for line in lines[: 10 * _MAX_RULES_PER_FILE] if (rule := _parse(line)) is not None)[:room]
+        rules = tuple(rule for line in lines[: 10 * _MAX_RULES_PER_FILE] if (rule := _parse_rule(line)) is not None)[
+            :room
+        ]
         return IgnoreRules((*self._layers, _Layer(folder=folder, rules=rules))) if rules else self
 
     def with_files_of(self, folder: int, relative: str, names: set[str]) -> "IgnoreRules":
@@ -111,7 +113,7 @@ def _read_text(folder: int, name: str) -> str:
         os.close(descriptor)
 
 
-def _parse(line: str) -> _Rule | None:
+def _parse_rule(line: str) -> _Rule | None:
     line = _without_trailing_blanks(line.removesuffix("\r"))
     if not line or line.startswith("#"):
         return None
@@ -126,7 +128,7 @@ def _parse(line: str) -> _Rule | None:
     parts: list[tuple[_Token, ...] | None] = [] if anchored else [None]
     for name in names:
         if name != "**":
-            tokens = _tokens(name)
+            tokens = _tokenize(name)
             if tokens is None:
                 return None
             parts.append(tokens)
@@ -148,7 +150,7 @@ _ANY_ONE: Final = "??"
 """Two characters each, so they differ from any letter of the pattern."""
 
 
-def _tokens(name: str) -> tuple[_Token, ...] | None:
+def _tokenize(name: str) -> tuple[_Token, ...] | None:
     """Split a pattern for one name into letters, wildcards and sets; None if it cannot match anything."""
     tokens: list[_Token] = []
     position = 0
@@ -189,15 +191,15 @@ def _read_set(name: str, position: int) -> tuple[_Token, int] | None:
             ranges.extend(_CLASSES.get(name[position + 2 : end], ()))
             position = end + 2
             continue
-        low, position = _letter(name, position)
+        low, position = _read_letter(name, position)
         high = low
         if name.startswith("-", position) and position + 1 < len(name) and name[position + 1] != "]":
-            high, position = _letter(name, position + 1)
+            high, position = _read_letter(name, position + 1)
         ranges.append((low, high))
     return None
 
 
-def _letter(name: str, position: int) -> tuple[str, int]:
+def _read_letter(name: str, position: int) -> tuple[str, int]:
     if name[position] == "\\" and position + 1 < len(name):
         position += 1
     return name[position], position + 1
@@ -236,7 +238,7 @@ def _name_matches(tokens: tuple[_Token, ...], name: str) -> bool:
     token = position = 0
     resume: tuple[int, int] | None = None
     while position < len(name):
-        if token < len(tokens) and tokens[token] != _ANY_NUMBER and _fits(tokens[token], name[position]):
+        if token < len(tokens) and tokens[token] != _ANY_NUMBER and _token_matches(tokens[token], name[position]):
             token, position = token + 1, position + 1
         elif token < len(tokens) and tokens[token] == _ANY_NUMBER:
             resume = (token + 1, position)
@@ -249,7 +251,7 @@ def _name_matches(tokens: tuple[_Token, ...], name: str) -> bool:
     return all(rest == _ANY_NUMBER for rest in tokens[token:])
 
 
-def _fits(token: _Token, letter: str) -> bool:
+def _token_matches(token: _Token, letter: str) -> bool:
     if isinstance(token, tuple):
         negated, ranges = token
         return negated != any(low <= letter <= high for low, high in ranges)

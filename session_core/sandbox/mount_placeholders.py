@@ -53,9 +53,9 @@ def hold_places(plan: HasMissing) -> Generator[None]:
     """Create the stand-ins for missing protected paths, and remove them when no run needs them any more."""
     with ExitStack() as held:
         for path in plan.missing:
-            held.callback(_give_up, path, _take(path, folder=True))
+            held.callback(_release_stand_in, path, _hold_stand_in(path, folder=True))
         for path in plan.missing_files:
-            held.callback(_give_up, path, _take(path, folder=False))
+            held.callback(_release_stand_in, path, _hold_stand_in(path, folder=False))
         yield
 
 
@@ -70,7 +70,7 @@ def clear_leftovers(paths: Iterable[str]) -> None:
     for path in paths:
         with suppress(OSError):
             if is_stand_in(os.lstat(path)):
-                _take_away(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+                _remove_unless_held(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def is_stand_in(found: os.stat_result) -> bool:
@@ -83,12 +83,12 @@ _held: Counter[str] = Counter()
 _lock: Final = threading.Lock()
 
 
-def _take(path: str, *, folder: bool) -> int:
+def _hold_stand_in(path: str, *, folder: bool) -> int:
     """Ensure that there is something at this path that no run removes; return the descriptor that holds the lock."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_DIRECTORY if folder else 0)
     for _ in range(_TRIES):
         with suppress(FileExistsError):
-            _make(path, folder=folder)
+            _create_stand_in(path, folder=folder)
         try:
             descriptor = os.open(path, flags)
         except FileNotFoundError:  # removed just now
@@ -104,7 +104,7 @@ def _take(path: str, *, folder: bool) -> int:
     raise CannotConfine(f"{path!r} is protected and was made just now; try again")
 
 
-def _make(path: str, *, folder: bool) -> None:
+def _create_stand_in(path: str, *, folder: bool) -> None:
     if folder:
         os.mkdir(path, 0o755)
         os.utime(path, ns=(_MARK_NS, _MARK_NS), follow_symlinks=False)
@@ -125,15 +125,15 @@ def _is_same_file(path: str, descriptor: int) -> bool:
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
-def _give_up(path: str, descriptor: int) -> None:
+def _release_stand_in(path: str, descriptor: int) -> None:
     with _lock:
         _held[path] -= 1
         if not _held[path]:
             del _held[path]
-    _take_away(path, descriptor)
+    _remove_unless_held(path, descriptor)
 
 
-def _take_away(path: str, descriptor: int) -> None:
+def _remove_unless_held(path: str, descriptor: int) -> None:
     """Remove a stand-in unless another run holds it; closes the descriptor."""
     try:
         with suppress(OSError):  # another run holds it, or something was put into it

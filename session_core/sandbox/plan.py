@@ -157,8 +157,8 @@ def plan_sandbox(
         CannotConfine: A root is the whole disk or missing, a protected path is a link, which could be replaced, or
             there are more sockets than can be hidden.
     """
-    writable = () if read_only else tuple(dict.fromkeys(_real(path) for path in (root, *writable_roots)))
-    readable = tuple(dict.fromkeys(_real(path) for path in (root, *readable_roots) if os.path.isdir(path)))
+    writable = () if read_only else tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *writable_roots)))
+    readable = tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *readable_roots) if os.path.isdir(path)))
     if "/" in writable:
         raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
     guarded = ProtectedMounts(writable)
@@ -167,11 +167,11 @@ def plan_sandbox(
         guarded.add_homes(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
     places = [os.path.realpath(path) for path in hidden]
     guarded.add_missing(path for path in places if not os.path.lexists(path))
-    covered = tuple(dict.fromkeys(_real(path) for path in _COVERED if os.path.isdir(path)))
+    covered = tuple(dict.fromkeys(_resolve_folder(path) for path in _COVERED if os.path.isdir(path)))
     secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
     visible_roots = (*writable, *readable)
     masked = _drop_covered(
-        (*secrets, *_sockets(covered, visible_roots)), over=(*covered, *PRIVATE), under=visible_roots
+        (*secrets, *_find_open_sockets(covered, visible_roots)), over=(*covered, *PRIVATE), under=visible_roots
     )
     folders = tuple(path for path in masked if os.path.isdir(path))
     visible = [path for path in readable if path not in writable]
@@ -179,7 +179,7 @@ def plan_sandbox(
     if network and (names := os.path.realpath("/etc/resolv.conf")).startswith(covered) and os.path.exists(names):
         visible.append(names)
     return SandboxPlan(
-        cwd=_real(cwd) if cwd is not None else _real(root),
+        cwd=_resolve_folder(cwd) if cwd is not None else _resolve_folder(root),
         writable=(*writable, *guarded.folders_beside_links()),
         pinned=guarded.pinned(),
         protected=tuple(sorted(guarded.present)),
@@ -195,7 +195,7 @@ def plan_sandbox(
     )
 
 
-def _sockets(covered: Sequence[str], visible_roots: Sequence[str]) -> list[str]:
+def _find_open_sockets(covered: Sequence[str], visible_roots: Sequence[str]) -> list[str]:
     """Return all sockets that are not in a covered folder; none of them may stay reachable."""
     hiding = (*covered, *PRIVATE)
     try:
@@ -207,7 +207,7 @@ def _sockets(covered: Sequence[str], visible_roots: Sequence[str]) -> list[str]:
     return found
 
 
-def _real(path: str) -> str:
+def _resolve_folder(path: str) -> str:
     real = os.path.realpath(path)
     if not os.path.isdir(real):
         raise CannotConfine(f"{path!r} is not a folder")

@@ -73,7 +73,7 @@ class ProtectedMounts:
         Raises:
             CannotConfine: There are too many of them.
         """
-        found = [path for folder in sorted(self._frozen) for path in _folders_in(folder) if path not in self._frozen]
+        found = [path for folder in sorted(self._frozen) for path in _list_folders(folder) if path not in self._frozen]
         if len(found) > _MAX_BESIDE:
             raise CannotConfine(f"protected files are links, and there are more than {_MAX_BESIDE} folders beside them")
         return tuple(path for path in found if path not in self._roots)
@@ -123,7 +123,7 @@ class ProtectedMounts:
             self.present.add(place)
 
 
-def _folders_in(folder: str) -> list[str]:
+def _list_folders(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
         return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
 
@@ -131,17 +131,21 @@ def _folders_in(folder: str) -> list[str]:
 def clear_stand_ins(root: str, homes: Iterable[str] = ()) -> None:
     """Remove the stand-ins that killed runs have left in a folder; never anything that people have made."""
     real = os.path.realpath(root)
-    clear_leftovers(path for folder, paths in _all_guards(real, homes) for path in _ways(folder, paths))
+    clear_leftovers(
+        path
+        for folder, paths in _iterate_protected_paths(real, homes)
+        for path in _iterate_stand_in_paths(folder, paths)
+    )
 
 
-def _all_guards(root: str, homes: Iterable[str]) -> Iterator[tuple[str, Sequence[str]]]:
+def _iterate_protected_paths(root: str, homes: Iterable[str]) -> Iterator[tuple[str, Sequence[str]]]:
     yield root, PROTECTED
     for home in homes:
         if is_beneath(home := os.path.realpath(home), (root,)):
             yield home, HOME_PROTECTED
 
 
-def _ways(folder: str, paths: Iterable[str]) -> Iterator[str]:
+def _iterate_stand_in_paths(folder: str, paths: Iterable[str]) -> Iterator[str]:
     """Yield each path, and each folder on the way to it, which may be its stand-in; the deepest first."""
     for path in paths:
         names = path.rstrip("/").split("/")

@@ -51,7 +51,7 @@ def is_protected_path(
     empty folder there does not.
     """
     for root in real_roots:
-        relative = _beneath(real_path, root)
+        relative = _relative_to_root(real_path, root)
         if relative is None:
             continue
         names = _fold_names(relative)
@@ -63,7 +63,7 @@ def is_protected_path(
     return False
 
 
-def _beneath(path: str, root: str) -> str | None:
+def _relative_to_root(path: str, root: str) -> str | None:
     if path == root:
         return ""
     start = root.rstrip("/") + "/"
@@ -77,10 +77,14 @@ def home_guards(real_roots: Iterable[str], real_homes: Iterable[str]) -> Iterato
     """
     roots = tuple(real_roots)
     for home in real_homes:
-        near = [root for root in roots if _beneath(home, root) is not None or _beneath(root, home) is not None]
+        near = [
+            root
+            for root in roots
+            if _relative_to_root(home, root) is not None or _relative_to_root(root, home) is not None
+        ]
         for path in HOME_PROTECTED if near else ():
             place = os.path.join(home, path.rstrip("/"))
-            if any(place != root and _beneath(place, root) is not None for root in near):
+            if any(place != root and _relative_to_root(place, root) is not None for root in near):
                 yield home, path
 
 
@@ -92,8 +96,8 @@ def is_protected_at_home(
     for home, path in home_guards(roots, real_homes):
         if is_protected_path(real_path, (home,), (path,), new_folder=new_folder):
             place = os.path.join(home, path.rstrip("/"))
-            chosen = (root for root in roots if _beneath(root, place) is not None)
-            return all(_beneath(real_path, root) is None for root in chosen)
+            chosen = (root for root in roots if _relative_to_root(root, place) is not None)
+            return all(_relative_to_root(real_path, root) is None for root in chosen)
     return False
 
 
@@ -106,13 +110,13 @@ def resolve_link_targets(folder: str, path: str) -> Iterator[str]:
     real = os.path.realpath(place)
     if real != place:
         yield real
-    if os.path.basename(place) == ".git" and (pointed := _pointer(real, b"gitdir:")) is not None:
+    if os.path.basename(place) == ".git" and (pointed := _read_pointer(real, b"gitdir:")) is not None:
         yield pointed
-        if (common := _pointer(os.path.join(pointed, "commondir"), b"", pointed)) is not None:
+        if (common := _read_pointer(os.path.join(pointed, "commondir"), b"", pointed)) is not None:
             yield common
 
 
-def _pointer(file: str, start: bytes, folder: str | None = None) -> str | None:
+def _read_pointer(file: str, start: bytes, folder: str | None = None) -> str | None:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

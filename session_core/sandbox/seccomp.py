@@ -58,28 +58,31 @@ def filter_program(machine: str) -> bytes | None:
     if machine not in _ARCHITECTURE:
         return None
     steps = [
-        _step(_LOAD, 4),
+        _encode_instruction(_LOAD, 4),
         # Calls of another architecture have other numbers and would bypass the checks below.
-        _step(_EQUAL, _ARCHITECTURE[machine], 1, 0),
-        _step(_RETURN, _FAIL | errno.ENOSYS),
-        _step(_LOAD, 0),
-        _step(_AT_LEAST, 0x40000000, 0, 1),
-        _step(_RETURN, _FAIL | errno.ENOSYS),
+        _encode_instruction(_EQUAL, _ARCHITECTURE[machine], 1, 0),
+        _encode_instruction(_RETURN, _FAIL | errno.ENOSYS),
+        _encode_instruction(_LOAD, 0),
+        _encode_instruction(_AT_LEAST, 0x40000000, 0, 1),
+        _encode_instruction(_RETURN, _FAIL | errno.ENOSYS),
     ]
     for number in sorted((*_SAME_EVERYWHERE, *_REFUSED[machine])):
-        steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _FAIL | errno.EPERM)]
-    steps += [_step(_EQUAL, _IOCTL[machine], 0, 2 + 2 * len(_TERMINAL_TRICKS)), _step(_LOAD, 24)]
+        steps += [_encode_instruction(_EQUAL, number, 0, 1), _encode_instruction(_RETURN, _FAIL | errno.EPERM)]
+    steps += [
+        _encode_instruction(_EQUAL, _IOCTL[machine], 0, 2 + 2 * len(_TERMINAL_TRICKS)),
+        _encode_instruction(_LOAD, 24),
+    ]
     for number in _TERMINAL_TRICKS:
-        steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _FAIL | errno.EPERM)]
-    steps += [_step(_RETURN, _ALLOW)]
-    steps += [_step(_EQUAL, _SOCKET[machine], 0, 2 + 2 * len(_FAMILIES)), _step(_LOAD, 16)]
+        steps += [_encode_instruction(_EQUAL, number, 0, 1), _encode_instruction(_RETURN, _FAIL | errno.EPERM)]
+    steps += [_encode_instruction(_RETURN, _ALLOW)]
+    steps += [_encode_instruction(_EQUAL, _SOCKET[machine], 0, 2 + 2 * len(_FAMILIES)), _encode_instruction(_LOAD, 16)]
     for number in _FAMILIES:
-        steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _ALLOW)]
-    steps += [_step(_RETURN, _FAIL | errno.EAFNOSUPPORT), _step(_RETURN, _ALLOW)]
+        steps += [_encode_instruction(_EQUAL, number, 0, 1), _encode_instruction(_RETURN, _ALLOW)]
+    steps += [_encode_instruction(_RETURN, _FAIL | errno.EAFNOSUPPORT), _encode_instruction(_RETURN, _ALLOW)]
     return b"".join(steps)
 
 
-def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+def _encode_instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 

@@ -191,14 +191,14 @@ class TrustStore:
         if not os.path.lexists(self._file):
             return {}
         try:
-            return _folders_in(json.loads(read_private(self._file, _MAX_STORE_BYTES)))
+            return _parse_folders(json.loads(read_private(self._file, _MAX_STORE_BYTES)))
         except Exception as error:  # noqa: BLE001 - every error has the same consequence
             why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
-            self.remark = f"{str(self._file)!r} is damaged, so no folder is trusted until you say so again: {why}"
+            self.remark = f"{str(self._file)!r} is damaged, so no folder is trusted until you trust it again: {why}"
             return {}
 
 
-def _folders_in(document: Any) -> dict[str, str]:
+def _parse_folders(document: Any) -> dict[str, str]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ValueError("it has an unknown format")
     folders = document.get("folders")

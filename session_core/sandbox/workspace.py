@@ -287,7 +287,7 @@ class Workspace:
         location = self._locate_for_writing(path)
         with self._parent(location, make_parents=make_parents) as (folder, name):
             self._check_protected(location, folder, name)
-            if place is not None and _place(folder, name) != place:
+            if place is not None and _real_path_of(folder, name) != place:
                 raise FileChanged(
                     f"{location.display_path!r} leads elsewhere by now, so nothing was written; read it again"
                 )
@@ -347,13 +347,13 @@ class Workspace:
         """Return the absolute path, without links, that a write would create or change."""
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             with self._parent(location, make_parents=False) as (folder, name):
-                return _place(folder, name)
+                return _real_path_of(folder, name)
         # The existing part of the path may hold links; the missing part is only names.
         there, missing = location.relative, ""
         while True:
             with suppress(FileNotFoundError, NotADirectoryError):
                 with self._folder(location, there) as folder:
-                    return _place(folder, missing)
+                    return _real_path_of(folder, missing)
             if not there:
                 raise FileNotFoundError(errno.ENOENT, "the folder itself is missing", location.root)
             there, name = os.path.split(there)
@@ -450,15 +450,17 @@ class Workspace:
             os.close(folder)
 
     def _refuse_hidden(self, location: Location, opened: int, name: str = "", *, writing: bool = False) -> None:
-        if self._bounds.hidden and self._bounds.is_hidden(_place(opened, name), writing=writing):
+        if self._bounds.hidden and self._bounds.is_hidden(_real_path_of(opened, name), writing=writing):
             raise OutsideWorkspace(f"{location.display_path!r} may hold keys or other secrets, so no tool may use it")
 
     def _check_protected(self, location: Location, folder: int, name: str, *, new_folder: bool = False) -> None:
-        if not self._may_write_protected and self._bounds.is_guarded(_place(folder, name), new_folder=new_folder):
+        if not self._may_write_protected and self._bounds.is_guarded(
+            _real_path_of(folder, name), new_folder=new_folder
+        ):
             raise ProtectedPath(f"{location.display_path!r} is protected: a person has to agree before it is changed")
 
 
-def _place(opened: int, name: str = "") -> str:
+def _real_path_of(opened: int, name: str = "") -> str:
     """Return the path of an open folder, or of a name in it, without links."""
     place = descriptor_path(opened)
     if place is None:

@@ -181,7 +181,7 @@ class TurnHost:
     def _stop_child(self, child: Session) -> None:
         for each in (child, *self.core.tree.subagents(child)):
             if self.core.ending:
-                each.interrupt("what it works for was interrupted")  # nobody asked for a stop
+                each.interrupt("the turn it works for was interrupted")  # not a stop that a person requested
             else:
                 each.request_stop("subtree", None)
 

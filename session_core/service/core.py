@@ -375,7 +375,7 @@ class ServiceCore:
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
-            log.exception("turn %s failed by a bug", work.turn_id)
+            log.exception("turn %s failed because of a bug", work.turn_id)
             error = clean_error(f"internal error: {type(bug).__name__}: {bug}")
         finally:
             if session.work is work:

@@ -107,5 +107,5 @@ def explain_missing_model(model: str, extensions: Extensions | None) -> str:
         if info.name == provider and info.state != "ready":
             return f"the extension {info.name} is {info.state}{f': {info.problem}' if info.problem else ''}"
     if starting := [info.name for info in infos if info.state == "starting"]:
-        return f"an extension may still bring it: {', '.join(starting)} has not started yet"
-    return f"no extension that runs here brings a provider called {provider!r}"
+        return f"an extension may still provide it: {', '.join(starting)} has not started yet"
+    return f"no extension that runs here has a provider called {provider!r}"

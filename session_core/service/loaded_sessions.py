@@ -61,7 +61,8 @@ class LoadedSessions:
             stored = await self._recorder.store.load(session_id)
             if stored is None:
                 damage = StoreDamaged(
-                    f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
+                    f"session {session_id} is in the list, but nothing is stored for it; "
+                    "try `session-core store rebuild`",
                     field="session_id",
                 )
         except StoreDamaged as found:

@@ -61,9 +61,7 @@ class SessionProtocols:
         there = registry.names()
         for plugin, field in ((default, "protocol"), *((each, "protocol_options") for each in supplied.plugins)):
             if plugin not in there:
-                raise UnknownPlugin(
-                    f"there is no protocol called {plugin!r}; known are: {', '.join(there)}", field=field
-                )
+                raise UnknownPlugin(f"there is no protocol called {plugin!r}; known: {', '.join(there)}", field=field)
 
     def decide(
         self, opening: Materialization, *, name: str | None, stated: PluginOptions, like: ProtocolRecord | None = None
@@ -157,12 +155,12 @@ class SessionProtocols:
             options = resolve_options(record.name, factory.options, known.options, stated, opening)
         except UnknownPlugin as error:
             raise ProtocolUnusable(
-                f"this session cannot go on here: {error.message}; install the package that brings it, or give it to "
-                "the service, as the program did that made the session",
+                f"this session cannot continue here: {error.message}; install the package that provides it, or pass it "
+                "to the service, as the program that created the session did",
                 field="session_id",
             ) from error
         except (DuplicatePlugin, OptionsInvalid, ProtocolTooNew) as error:
-            raise ProtocolUnusable(f"this session cannot go on here: {error.message}", field="session_id") from error
+            raise ProtocolUnusable(f"this session cannot continue here: {error.message}", field="session_id") from error
         now = attrs.evolve(known, options=options)
         live = self._build_protocol(factory, now, opening)
         if now != record:
@@ -179,7 +177,7 @@ class SessionProtocols:
     def _upgrade_record(factory: ProtocolFactory, record: ProtocolRecord) -> ProtocolRecord:
         if record.version > factory.version:
             raise ProtocolTooNew(
-                f"the protocol {record.name} is of version {factory.version} here, and the session was written by "
+                f"the protocol {record.name} has version {factory.version} here, but the session was written by "
                 f"version {record.version}",
                 field="protocol",
             )
@@ -196,7 +194,7 @@ class SessionProtocols:
             raise ProtocolUnusable(str(fault), field="protocol") from error
         if not isinstance(options, JsonObject):
             raise OptionsInvalid(
-                f"options of the protocol {record.name}: upgraded, they are no object", field="protocol"
+                f"options of the protocol {record.name}: after the upgrade they are not an object", field="protocol"
             )
         return attrs.evolve(record, version=factory.version, options=options)
 
@@ -213,11 +211,11 @@ class SessionProtocols:
         for plugin in stated.plugins:
             if plugin not in known:
                 raise UnknownPlugin(
-                    f"options are stated for {plugin!r}, and there is no such protocol; known are: {', '.join(known)}",
+                    f"options are given for {plugin!r}, but there is no such protocol; known: {', '.join(known)}",
                     field=f"options.{plugin}",
                 )
             if plugin != name:
                 raise InvalidInput(
-                    f"options are stated for {plugin!r}, but the session has the protocol {name!r}",
+                    f"options are given for {plugin!r}, but the session has the protocol {name!r}",
                     field=f"options.{plugin}",
                 )

@@ -1,8 +1,8 @@
 """Archives and deletes sessions that have not changed for long, if the settings of the home ask for it.
 
 Rules:
-1. Due actions are the usual commands, sent by the client "retention": everybody sees them happen, and to observers they
-   look like those of a person.
+1. Due actions are the usual commands, sent by the client "retention": all clients see them happen, and to observers
+   they look like those of a person.
 2. A family (a session, its child sessions and theirs) is handled as one. While anything in it works, waits for a person
    or the clock, or has queued messages, nothing in it is due. The unarchived ones are archived when all of them are old
    enough; all are deleted when all are archived and old enough. Children go before their parents. A fork is a family of

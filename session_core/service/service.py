@@ -253,7 +253,7 @@ class SessionService(SessionMethods):
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
-            log.exception("something that ran beside the service failed; the service goes on without it")
+            log.exception("a companion task failed; the service continues without it")
 
     @staticmethod
     async def _wait(later: PendingReply, command: Command[Any]) -> object:
@@ -299,7 +299,7 @@ class SessionService(SessionMethods):
             msg = f"the service is read-only: {store.failure.message}"
             raise ReadOnly(msg)
         if store.backlog > limits.MAX_BACKLOG_BYTES and command.lane != "beside":
-            msg = "the disk has not caught up with what is to be saved; try again in a moment"
+            msg = "the disk cannot keep up with the changes to save; try again in a moment"
             raise Overloaded(msg)
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -330,11 +330,16 @@ class SessionService(SessionMethods):
                 max_bytes=max_bytes,
             )
 
-        async def bring() -> None:
+        async def load_session() -> None:
             await core.loaded_sessions.load_session(session_id)
 
         return Feed(
-            core.stream, session_id, lambda: core.snapshot_of(session_id), bring, after=after, max_bytes=max_bytes
+            core.stream,
+            session_id,
+            lambda: core.snapshot_of(session_id),
+            load_session,
+            after=after,
+            max_bytes=max_bytes,
         )
 
     def _check_place(self, session_id: SessionId | None, after: Cursor | None) -> None:
@@ -432,8 +437,10 @@ def _tells_of_success(reply: object) -> bool:
 
 
 def _failed_by_a_bug(command: Command[Any], bug: Exception) -> InternalError:
-    log.error("command %s failed by a bug", type(command).__name__, exc_info=bug)
-    return InternalError(f"{type(command).__name__} failed by a bug in the service: {type(bug).__name__}: {bug}")
+    log.error("command %s failed because of a bug", type(command).__name__, exc_info=bug)
+    return InternalError(
+        f"{type(command).__name__} failed because of a bug in the service: {type(bug).__name__}: {bug}"
+    )
 
 
 @asynccontextmanager

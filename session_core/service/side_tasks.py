@@ -86,8 +86,10 @@ class SideTasks:
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
-            log.exception("%s failed by a bug", work.what)
-            work.failure = InternalError(clean_error(f"{work.what} failed by a bug: {type(bug).__name__}: {bug}"))
+            log.exception("%s failed because of a bug", work.what)
+            work.failure = InternalError(
+                clean_error(f"{work.what} failed because of a bug: {type(bug).__name__}: {bug}")
+            )
         finally:
             running = self._running[session_id]
             running.remove(work)

@@ -55,7 +55,7 @@ class _Stop:
         self._ended += [
             work.ended for target in self._targets for work in core.side_tasks.running_for(target.state.session_id)
         ]
-        self._withheld = _withhold(core, self._targets)
+        self._withheld = _withhold_waiting_commands(core, self._targets)
         self._returned = _return_queue(self._targets, command, caller)
         for target in self._targets:
             for elsewhere, approval in core.tree.find_forwarded_approvals(target):
@@ -64,7 +64,7 @@ class _Stop:
             if not target.request_stop(command.scope, caller.client_id):
                 target.close_requests("stopped", caller.client_id)
             if command.scope == "session":
-                self._before += [*_wakeups(target), *self._jobs_of(target)]
+                self._before += [*_list_wakeups(target), *self._list_jobs(target)]
                 if self._jobs is not None:
                     self._jobs.cancel_session(target.state.session_id)
                 for wakeup in target.state.wakeups:
@@ -82,11 +82,11 @@ class _Stop:
         still_there = {
             each
             for target in self._targets
-            for each in (*self._list_running(target), *_wakeups(target), *self._jobs_of(target))
+            for each in (*self._list_running(target), *_list_wakeups(target), *self._list_jobs(target))
         }
         gone = tuple(each for each in self._before if each not in still_there)
         stuck = any(not ended.is_set() for ended in self._ended) or (
-            self._command.scope == "session" and any(map(self._jobs_of, self._targets))
+            self._command.scope == "session" and any(map(self._list_jobs, self._targets))
         )
         return r.StopOutcome(
             session_id=self._command.session_id,
@@ -100,18 +100,18 @@ class _Stop:
             cursor=self._session.cursor,
         )
 
-    def _jobs_of(self, session: Session) -> list[StoppedWork]:
+    def _list_jobs(self, session: Session) -> list[StoppedWork]:
         if self._jobs is None:
             return []
         session_id = session.state.session_id
         running = [job for job in self._jobs.list(session_id) if job.state == "running"]
-        return [_entry("job", session_id, job.job_id) for job in running]
+        return [_build_entry("job", session_id, job.job_id) for job in running]
 
     def _survivors(self, still_there: set[StoppedWork]) -> Iterator[StoppedWork]:
         """Return the session's work that is still alive: outside the chosen scope, or not ended in time."""
         yield from (each for each in self._before if each in still_there)
         if self._command.scope != "session":
-            yield from (each for target in self._targets for each in (*_wakeups(target), *self._jobs_of(target)))
+            yield from (each for target in self._targets for each in (*_list_wakeups(target), *self._list_jobs(target)))
         if self._command.scope == "turn":
             others = (child for child in self._children if child not in self._targets)
             yield from (each for child in others for each in self._list_running(child))
@@ -119,11 +119,11 @@ class _Stop:
     def _list_running(self, session: Session) -> list[StoppedWork]:
         """Return what runs or waits in a session and would end if it were stopped."""
         side = self._side.running_for(session.state.session_id)
-        beside = [_entry("command", session.state.session_id, work.work_id) for work in side]
-        return [*_in_session(session), *beside]
+        beside = [_build_entry("command", session.state.session_id, work.work_id) for work in side]
+        return [*_list_session_work(session), *beside]
 
 
-def _withhold(core: ServiceCore, targets: list[Session]) -> int:
+def _withhold_waiting_commands(core: ServiceCore, targets: list[Session]) -> int:
     """Mark the targets: commands already waiting must start nothing. Returns how many those are."""
     for target in targets:
         target.stop_mark = core.last_command_number()
@@ -147,20 +147,20 @@ def _return_queue(targets: list[Session], command: c.RequestStop, caller: Caller
     return tuple(returned)
 
 
-def _in_session(session: Session) -> list[StoppedWork]:
+def _list_session_work(session: Session) -> list[StoppedWork]:
     state, session_id = session.state, session.state.session_id
     found: list[StoppedWork] = []
     if session.work is not None:
-        found.append(_entry(session.work.kind, session_id, session.work.turn_id))
-    found += [_entry("tool_call", session_id, tool.call_id) for tool in state.tools if tool.result is None]
-    found += [_entry("approval", session_id, approval.request_id) for approval in state.approvals]
-    found += [_entry("dialog", session_id, dialog.request_id) for dialog in state.dialogs]
+        found.append(_build_entry(session.work.kind, session_id, session.work.turn_id))
+    found += [_build_entry("tool_call", session_id, tool.call_id) for tool in state.tools if tool.result is None]
+    found += [_build_entry("approval", session_id, approval.request_id) for approval in state.approvals]
+    found += [_build_entry("dialog", session_id, dialog.request_id) for dialog in state.dialogs]
     return found
 
 
-def _wakeups(session: Session) -> list[StoppedWork]:
-    return [_entry("wakeup", session.state.session_id, each.wakeup_id) for each in session.state.wakeups]
+def _list_wakeups(session: Session) -> list[StoppedWork]:
+    return [_build_entry("wakeup", session.state.session_id, each.wakeup_id) for each in session.state.wakeups]
 
 
-def _entry(kind: StoppedKind, session_id: SessionId, name: str) -> StoppedWork:
+def _build_entry(kind: StoppedKind, session_id: SessionId, name: str) -> StoppedWork:
     return StoppedWork(kind=kind, session_id=session_id, id=name)

@@ -37,7 +37,7 @@ def check_encodable(text: str, field: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as problem:
-        msg = f"{field} holds half of a surrogate pair at position {problem.start}, which is not valid text"
+        msg = f"{field} contains half of a surrogate pair at position {problem.start}, which is not valid text"
         raise InvalidInput(msg, field=field) from None
 
 

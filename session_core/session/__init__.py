@@ -11,7 +11,7 @@
 - `prompts`: which messages people have written themselves
 - `shell_lines`: a command that a person typed, as part of the conversation
 - `restore`: restores a state from a store, and closes what a crash left running
-- `recorder`: the step in which an event becomes true; `deferred`: a value that arrives later
+- `recorder`: the step that records an event; `deferred`: a value that arrives later
 - `session`: `Session.record`, the one writer; the running turn; approvals and dialogs that wait
 - `turn_handle`: the narrow view of a session that a turn gets
 

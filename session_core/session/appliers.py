@@ -58,16 +58,16 @@ def apply_protocol_configured(state: "SessionState", event: ev.ProtocolConfigure
 def apply_frame_opened(state: "SessionState", event: ev.FrameOpened, envelope: SessionEvent) -> None:
     """Enter a new frame; if there are too many frames, the oldest are forgotten."""
     state.frames = (*_update_frame(state.frames, event.left), event.frame)[-limits.MAX_FRAMES :]
-    _enter(state, event.frame.frame_id, envelope)
+    _enter_frame(state, event.frame.frame_id, envelope)
 
 
 def apply_frame_entered(state: "SessionState", event: ev.FrameEntered, envelope: SessionEvent) -> None:
     """Enter an existing frame again."""
     state.frames = _update_frame(state.frames, event.left)
-    _enter(state, event.frame_id, envelope)
+    _enter_frame(state, event.frame_id, envelope)
 
 
-def _enter(state: "SessionState", frame_id: str, envelope: SessionEvent) -> None:
+def _enter_frame(state: "SessionState", frame_id: str, envelope: SessionEvent) -> None:
     state.frame_id = frame_id
     state.executor, state.executor_points, state.executor_lost = None, (), False
     state.context_tokens = 0  # not known before the next answer
@@ -80,17 +80,17 @@ def follow_head(state: "SessionState", left_at: MessageId | None) -> None:
     A frame consists of everything below its first message, except for other frames. If that message has left the
     window, the frame cannot be determined and stays as it is.
     """
-    way = path_to(state.messages, state.head)
+    path = path_to(state.messages, state.head)
     if state.frames:
-        _follow_frame(state, way, left_at)
-    follow_executor(state, way)
+        _follow_frame(state, path, left_at)
+    follow_executor(state, path)
 
 
-def _follow_frame(state: "SessionState", way: tuple[Message, ...], left_at: MessageId | None) -> None:
+def _follow_frame(state: "SessionState", path: tuple[Message, ...], left_at: MessageId | None) -> None:
     begun = {frame.first_message_id: frame.frame_id for frame in state.frames}
-    reaches_back = way[0].parent_id is None if way else state.head is None
+    reaches_back = path[0].parent_id is None if path else state.head is None
     otherwise = begun.get(None) if reaches_back else state.frame_id
-    found = next((begun[each.message_id] for each in reversed(way) if each.message_id in begun), otherwise)
+    found = next((begun[each.message_id] for each in reversed(path) if each.message_id in begun), otherwise)
     if found == state.frame_id:
         return
     state.frames = tuple(

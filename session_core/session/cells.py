@@ -23,19 +23,21 @@ def is_cell_output(message: Message, protocol: str) -> bool:
 
 def find_open_cell(state: "SessionState") -> LiveTool | None:
     """Return the cell that is not yet part of the conversation."""
-    return next((tool for tool in state.tools if tool.name == CELL and tool.call_id not in _head_call_ids(state)), None)
+    return next(
+        (tool for tool in state.tools if tool.name == CELL and tool.call_id not in _collect_head_call_ids(state)), None
+    )
 
 
 def inner_calls(state: "SessionState") -> tuple[LiveTool, ...]:
     """Return the calls made by the open cell."""
     called, cell = (
-        _head_call_ids(state),
+        _collect_head_call_ids(state),
         find_open_cell(state),
     )  # a tool may have the same name as a cell, but starts after it
     return tuple(tool for tool in state.tools if tool is not cell and tool.call_id not in called)
 
 
-def _head_call_ids(state: "SessionState") -> set[CallId]:
+def _collect_head_call_ids(state: "SessionState") -> set[CallId]:
     head = state.find_message(state.head) if state.head is not None else None
     return {call.call_id for call in head.tool_calls} if head is not None else set()
 

@@ -42,10 +42,10 @@ def next_closing_event(
     """Return the next event that brings the session to rest, with its turn ended as `status`."""
     if state.partial is not None:
         return _close_partial(state, status, now)
-    if (unanswered := _unanswered_call(state)) is not None:
+    if (unanswered := _find_unanswered_call(state)) is not None:
         started = any(tool.call_id == unanswered.call_id for tool in state.tools)
-        return _answer(unanswered, status, started=started)
-    if (results := _uncommitted_results(state)) is not None:
+        return _build_missing_result(unanswered, status, started=started)
+    if (results := _build_results_event(state)) is not None:
         return results
     if (typed := find_open_shell_line(state)) is not None:
         turn_id = state.turn.turn_id if state.turn is not None else None
@@ -94,7 +94,7 @@ def build_outcome(state: SessionState, status: TurnStatus, *, now: int, error: s
 def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Event:
     partial = state.build_partial()
     assert partial is not None
-    parts = _finished_parts(partial)
+    parts = _collect_finished_parts(partial)
     if not parts:
         return ev.MessageDiscarded(message_id=partial.message_id, reason="nothing had been said yet")
     reason = _INTERRUPT_REASON.get(status, "interrupted")
@@ -111,7 +111,7 @@ def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Even
     )
 
 
-def _finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
+def _collect_finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
     """Return the parts worth keeping; an incomplete tool call never happened."""
     parts: list[Part] = []
     for part in partial.parts:
@@ -125,18 +125,18 @@ def _finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _head_with_calls(state: SessionState) -> Message | None:
+def _find_head_with_calls(state: SessionState) -> Message | None:
     head = state.find_message(state.head) if state.head is not None else None
     return head if head is not None and head.role == "assistant" and head.tool_calls else None
 
 
-def _unanswered_call(state: SessionState) -> ToolCallPart | None:
-    head = _head_with_calls(state)
+def _find_unanswered_call(state: SessionState) -> ToolCallPart | None:
+    head = _find_head_with_calls(state)
     answered = {tool.call_id for tool in state.tools if tool.result is not None}
     return next((call for call in head.tool_calls if call.call_id not in answered), None) if head else None
 
 
-def _answer(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.Event:
+def _build_missing_result(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.Event:
     result_status, text = _SYNTHETIC_RESULT.get(status, _NO_RESULT)
     text += " It may have had some of its effects." if started else " It was not started."
     return ev.ToolCallFinished(
@@ -148,14 +148,14 @@ def _close_cell(state: SessionState, cell: LiveTool, status: TurnStatus, now: in
     """Give results to the cell's open calls, then to the cell itself; then its outcome joins the conversation."""
     for live in (*inner_calls(state), cell):
         if live.result is None:
-            return _answer(
+            return _build_missing_result(
                 ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments), status, started=True
             )
     return build_cell_message(state, cell, state.turn.turn_id if state.turn is not None else None, now)
 
 
-def _uncommitted_results(state: SessionState) -> ev.Event | None:
-    head = _head_with_calls(state)
+def _build_results_event(state: SessionState) -> ev.Event | None:
+    head = _find_head_with_calls(state)
     if head is None:
         return None
     return ev.ToolResultsCommitted(

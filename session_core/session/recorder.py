@@ -1,4 +1,4 @@
-"""The one synchronous step in which an event becomes true: stamp, journal, fold, publish. No checkpoint inside."""
+"""The one synchronous step that records an event: stamp, journal, fold, publish. No checkpoint inside."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from session_core.vocabulary.events import Event, SessionEvent
 
 
 class EventRecorder:
-    """Shared by all sessions of a service; nobody else writes to the stream, the store or the list of sessions."""
+    """Shared by all sessions of a service; the only writer of the stream, the store and the list of sessions."""
 
     def __init__(self, stream: EventStream, store: SessionStore, now: Callable[[], int]) -> None:
         self.stream = stream

@@ -108,7 +108,7 @@ class Work:
     stop_requested: bool = False
     ended: trio.Event = attrs.field(factory=trio.Event)
     on_end: list[Callable[[], None]] = attrs.field(factory=list)
-    restart: bool = False  # messages that came while it was being stopped start a turn when it has ended
+    restart: bool = False  # whether messages that came during the stop start a turn at its end
     reserved: Usage | None = None
     """What the running model call may use; None if there is none."""
     subagents: list["Session"] = attrs.field(factory=list)
@@ -156,7 +156,7 @@ class Session:
     # --- the one writer -----------------------------------------------------------------------------------------------
 
     def record(self, event: ev.Event, by: ClientId | None = None) -> ev.SessionEvent:
-        """Make an event true: journal it, fold it, publish it. Synchronous; nothing can come in between."""
+        """Record an event: journal it, fold it, publish it, in one synchronous step."""
         before = self.state.activity
         recorded = self._recorder.record_event(self.state, event, by)
         if isinstance(event, ev.DELTA_EVENTS):
@@ -240,13 +240,13 @@ class Session:
     # --- ending work --------------------------------------------------------------------------------------------------
 
     def request_stop(self, scope: StopScope, by: ClientId | None) -> bool:
-        """Set the stop flag and cancel the running work at once; returns whether there was any."""
+        """Set the stop flag and cancel the running work at once; return whether there was any."""
         work = self.work
         if work is None:
             return False
         known = self.state.stop
         if work.kind == "restore":
-            work.stop_requested = True  # half an undo would be worse than either: let it finish, then start nothing
+            work.stop_requested = True  # half an undo is worse than none or all: let it finish, then start nothing
         elif not work.stop_requested or (known is not None and _WIDTH[scope] > _WIDTH[known.scope]):
             work.stop_requested = True
             self.record(ev.StopRequested(scope=scope), by)
@@ -302,7 +302,7 @@ class Session:
         *,
         message: str = "",
     ) -> bool:
-        """Close an open approval; returns whether this call was the one that did."""
+        """Close an open approval; return whether this call closed it."""
         approval = next((each for each in self.state.approvals if each.request_id == request_id), None)
         if approval is None:
             return False
@@ -322,7 +322,7 @@ class Session:
     def resolve_dialog(
         self, request_id: RequestId, answer: JsonValue, because: ResolvedBecause, by: ClientId | None = None
     ) -> bool:
-        """Close an open dialog; returns whether this call was the one that did."""
+        """Close an open dialog; return whether this call closed it."""
         if not any(each.request_id == request_id for each in self.state.dialogs):
             return False
         self.record(
@@ -348,7 +348,7 @@ class Session:
             self.resolve_dialog(request_id, None, "timed_out")
         if (known := self._resolved.get(request_id)) is not None:
             return known  # closed just now, or answered at the very moment of the timeout
-        self._waiting.pop(request_id, None)  # it was answered so long ago that the answer is forgotten
+        self._waiting.pop(request_id, None)  # answered so long ago that the answer is no longer remembered
         return ResolvedRequest(resolution=DialogAnswer(request_id=request_id, because="timed_out"), by=None)
 
     def _remember(self, request_id: RequestId, resolved: ResolvedRequest) -> None:

@@ -31,13 +31,13 @@ class SessionListState:
         if session_id is None:
             self._apply_app_wide(event)
         elif isinstance(event, ev.SessionCreated):
-            self.sessions[session_id] = _new_summary(session_id, event, envelope.at)
+            self.sessions[session_id] = _build_summary(session_id, event, envelope.at)
         elif isinstance(event, ev.SessionDeleted):
             if self.sessions.pop(session_id, None) is None:
                 self.earlier = max(0, self.earlier - 1)
         elif session_id in self.sessions:
             before = self.sessions[session_id]
-            self.sessions[session_id] = evolve_value(before, updated_at=envelope.at, **_changes(before, event))
+            self.sessions[session_id] = evolve_value(before, updated_at=envelope.at, **_changed_fields(before, event))
 
     def _apply_app_wide(self, event: ev.Event) -> None:
         if isinstance(event, ev.ClientAttached):
@@ -76,7 +76,7 @@ class SessionListState:
         return state
 
 
-def _new_summary(session_id: SessionId, event: ev.SessionCreated, created_at: int) -> SessionSummary:
+def _build_summary(session_id: SessionId, event: ev.SessionCreated, created_at: int) -> SessionSummary:
     return SessionSummary(
         session_id=session_id,
         name=event.name,
@@ -90,7 +90,7 @@ def _new_summary(session_id: SessionId, event: ev.SessionCreated, created_at: in
     )
 
 
-def _changes(before: SessionSummary, event: ev.Event) -> dict[str, Any]:
+def _changed_fields(before: SessionSummary, event: ev.Event) -> dict[str, Any]:
     """Return the fields of a summary that an event changes."""
     match event:
         case ev.SessionRenamed(name=name):

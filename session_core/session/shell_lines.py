@@ -10,7 +10,7 @@ from session_core.vocabulary.messages import LiveTool, Message, TextPart
 
 SHELL = "bash"
 """The tool that runs such commands."""
-_SHELL_NAMES: Final = frozenset({SHELL, "shell"})  # what it was called before
+_SHELL_NAMES: Final = frozenset({SHELL, "shell"})  # its earlier name
 
 _COMMAND_HEADER: Final = "I have run this command myself"
 _COMMAND_PATTERN: Final = re.compile(re.escape(_COMMAND_HEADER) + r"(?: \(\w+\))?:\n\n\$ (.*?)\n\n", re.DOTALL)

@@ -56,12 +56,12 @@ class TurnHandle:
 
     @property
     def state(self) -> SessionState:
-        """The session's state, to read."""
+        """The session's state; read-only."""
         return self._session.state
 
     @property
     def stop_requested(self) -> bool:
-        """Whether somebody asked this turn to stop."""
+        """Whether a stop of this turn was requested."""
         return self._work.stop_requested
 
     @property
@@ -89,7 +89,7 @@ class TurnHandle:
         return self._session.now()
 
     def record(self, event: ev.Event) -> None:
-        """Make an event of this session true."""
+        """Record an event of this session."""
         self._session.record(event)
 
     async def wait_until_durable(self) -> None:

@@ -1,4 +1,4 @@
-"""The interface between service and store. Handing data over never waits; learning that it is durable may.
+"""The interface between service and store. Handing data over never waits; waiting for durability is separate.
 
 A store keeps an append-only journal of events for each session: the source of truth. Everything else (the newest state,
 the list of sessions, an index of messages, a search index) is derived from it and can be rebuilt.
@@ -136,7 +136,7 @@ class StoreReader(Protocol):
 
 
 class SessionStore(StoreReader, Protocol):
-    """A place where one service keeps its sessions."""
+    """Stores the sessions of one service."""
 
     @property
     def durable_seq(self) -> int:
@@ -157,9 +157,9 @@ class SessionStore(StoreReader, Protocol):
         """Take the right to write; leaving the block writes the remaining data and releases the right.
 
         Raises:
-            StoreInUse: Somebody else has it.
-            StoreUnusable: The place cannot be used.
-            StoreDamaged: What is there cannot be read.
+            StoreInUse: Another process has it.
+            StoreUnusable: The location cannot be used.
+            StoreDamaged: The stored data cannot be read.
         """
         ...
 

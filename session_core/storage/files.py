@@ -61,7 +61,7 @@ def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
         StoreUnusable: The file cannot be used.
         StoreDamaged: It cannot be read, or is gone although it had sessions.
     """
-    with _opening(home, connect, read_only=False) as connection:
+    with _connect_and_close_on_error(home, connect, read_only=False) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         mark = home / MARK_FILE
         if mark.exists() and version_of(connection) == 0:
@@ -74,7 +74,7 @@ def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
         connection.execute("PRAGMA cache_size = -8192")
         bring_up_to_date(connection)
         if not mark.exists():
-            _leave_mark(mark)
+            _write_mark(mark)
     return connection
 
 
@@ -86,7 +86,7 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
         StoreUnusable: It cannot be used.
         StoreDamaged: It cannot be read.
     """
-    with _opening(home, connect, read_only=True) as connection:
+    with _connect_and_close_on_error(home, connect, read_only=True) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA query_only = ON")
         found = version_of(connection)
@@ -101,9 +101,9 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
 
 
 @contextmanager
-def _opening(home: Path, connect: Connect, *, read_only: bool) -> Generator[sqlite3.Connection]:
+def _connect_and_close_on_error(home: Path, connect: Connect, *, read_only: bool) -> Generator[sqlite3.Connection]:
     """Connect, and close again if the block fails."""
-    connection = _connected(home, connect, read_only=read_only)
+    connection = _connect_or_refuse(home, connect, read_only=read_only)
     try:
         yield connection
     except UNREADABLE as error:
@@ -114,7 +114,7 @@ def _opening(home: Path, connect: Connect, *, read_only: bool) -> Generator[sqli
         raise
 
 
-def _connected(home: Path, connect: Connect, *, read_only: bool) -> sqlite3.Connection:
+def _connect_or_refuse(home: Path, connect: Connect, *, read_only: bool) -> sqlite3.Connection:
     try:
         connection = connect(home, read_only)
         connection.text_factory = _lenient_text
@@ -129,7 +129,7 @@ def require_store(home: Path) -> None:
     """Refuse a directory that never had sessions, before anything is done to it.
 
     Raises:
-        NoStore: It holds none.
+        NoStore: It never had any.
     """
     if not store_file(home).exists() and not (home / MARK_FILE).exists():
         raise _missing_store_error(home)
@@ -138,14 +138,14 @@ def require_store(home: Path) -> None:
 def _missing_store_error(home: Path) -> StoreDamaged | NoStore:
     mark = home / MARK_FILE
     if not mark.exists():
-        return NoStore(f"no sessions are kept in {home} yet")
+        return NoStore(f"no sessions are stored in {home} yet")
     return StoreDamaged(
-        f"the store file {store_file(home)} is missing or empty, but sessions were kept here; put back a "
-        f"backup (`session-core store restore FILE`), or remove {mark} to start with nothing"
+        f"the store file {store_file(home)} is missing or empty, but sessions were stored here; put back a "
+        f"backup (`session-core store restore FILE`), or remove {mark} to start empty"
     )
 
 
-def _leave_mark(mark: Path) -> None:
+def _write_mark(mark: Path) -> None:
     descriptor = private_open(mark, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.write(descriptor, f"{new_id('store')}\nThis home holds sessions of session-core.\n".encode())

@@ -15,8 +15,8 @@ from session_core.errors import StoreUnusable
 
 HOME_VARIABLE: Final = "SESSION_CORE_HOME"
 
-_ELSEWHERE: Final = f"or choose another place with {HOME_VARIABLE}"
-_NO_LOCKS: Final = f"its file system cannot lock files; choose a place on a local disk with {HOME_VARIABLE}"
+_ELSEWHERE: Final = f"or choose another directory with {HOME_VARIABLE}"
+_NO_LOCKS: Final = f"its file system cannot lock files; choose a directory on a local disk with {HOME_VARIABLE}"
 _FORBIDDEN: Final = f"permission is denied; check the owner and the mode of it and its parents, {_ELSEWHERE}"
 _REASONS: Final = {
     errno.EACCES: _FORBIDDEN,
@@ -24,10 +24,10 @@ _REASONS: Final = {
     errno.EROFS: f"its file system is read-only; make it writable, {_ELSEWHERE}",
     errno.ENOSPC: f"the disk is full; free some space, {_ELSEWHERE}",
     errno.EDQUOT: f"your disk quota is used up; free some space, {_ELSEWHERE}",
-    errno.ENOENT: f"a directory on the way to it is missing; make it, {_ELSEWHERE}",
+    errno.ENOENT: f"a parent directory is missing; create it, {_ELSEWHERE}",
     errno.ENOTDIR: f"a file is where a directory should be; move it away, {_ELSEWHERE}",
     errno.EISDIR: "a directory is where a file should be; move it away",
-    errno.ELOOP: "a link is where the thing itself should be, or links go in a circle; remove the link",
+    errno.ELOOP: "there is a link where a file or directory is expected, or links form a loop; remove the link",
     errno.ENXIO: "it is not an ordinary file; move it away",
     errno.ENOLCK: _NO_LOCKS,
     errno.EOPNOTSUPP: _NO_LOCKS,
@@ -35,23 +35,23 @@ _REASONS: Final = {
 
 
 def default_home() -> Path:
-    """Return the directory that the user has set, or else the standard place for such data on this system.
+    """Return the directory that the user has set, or else the standard data directory of this system.
 
     Raises:
         StoreUnusable: The user's setting is not an absolute path.
     """
-    # Set but empty counts as not set, as with the XDG variables.
+    # An empty value counts as not set, as with the XDG variables.
     if chosen := os.environ.get(HOME_VARIABLE):
         with suppress(RuntimeError):  # "~somebody" of an unknown user stays as it is, and is not absolute
             path = Path(chosen).expanduser()
             if path.is_absolute():
                 return path
-        raise StoreUnusable(f"{HOME_VARIABLE} is {chosen!r}, which is not an absolute path; write it out from / or ~")
+        raise StoreUnusable(f"{HOME_VARIABLE} is {chosen!r}, which is not an absolute path; start it with / or ~")
     import platformdirs
 
     path = platformdirs.user_data_path("session-core")
     if not path.is_absolute():
-        raise StoreUnusable(f"you have no home directory; say with {HOME_VARIABLE} where to keep the data")
+        raise StoreUnusable(f"you have no home directory; set {HOME_VARIABLE} to the directory for the data")
     return path
 
 
@@ -66,14 +66,14 @@ def prepare_home(home: Path) -> Path:
         StoreUnusable: It cannot be created, is not a directory, is not ours, or cannot be made private.
     """
     try:
-        place = _behind_own_link(home.absolute())
+        place = _follow_own_link(home.absolute())
         _make_directories(place)
         status = place.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise StoreUnusable(f"the home {str(place)!r} is not a directory; move it away, {_ELSEWHERE}")
         _check_owner("the home", place, status)
         if status.st_mode & 0o077:
-            _keep_others_out(place, status)
+            _make_private(place, status)
     except (OSError, ValueError, RuntimeError) as error:
         raise store_unusable_error(f"the home {str(home)!r} cannot be used", error) from error
     return place
@@ -95,7 +95,7 @@ def private_open(path: Path, flags: int) -> int:
             if not stat.S_ISREG(status.st_mode):
                 raise StoreUnusable(f"the file {str(path)!r} is not an ordinary file; move it away")
             _check_owner("the file", path, status)
-            # Making a file is also where the umask may have taken too much away.
+            # When the file is created, the umask may have removed our own rights.
             mode = 0o600 if flags & os.O_CREAT else status.st_mode & 0o700
             if stat.S_IMODE(status.st_mode) != mode:
                 os.fchmod(descriptor, mode)
@@ -161,17 +161,17 @@ def make_private_file(path: Path) -> None:
         raise store_unusable_error(f"the file {str(path)!r} cannot be used", error) from error
 
 
-def _behind_own_link(place: Path) -> Path:
+def _follow_own_link(place: Path) -> Path:
     if not place.is_symlink():
         return place
     if place.lstat().st_uid not in {0, os.geteuid()}:
-        raise StoreUnusable(f"the home {str(place)!r} is a link that somebody else made; remove it, {_ELSEWHERE}")
+        raise StoreUnusable(f"the home {str(place)!r} is a link that another user made; remove it, {_ELSEWHERE}")
     try:
         return place.resolve(strict=True)
     except FileNotFoundError:
         there = str(place.readlink())
         raise StoreUnusable(
-            f"the home {str(place)!r} links to {there!r}, which is missing; mount or make that, or remove the link"
+            f"the home {str(place)!r} links to {there!r}, which is missing; mount or create it, or remove the link"
         ) from None
 
 
@@ -181,39 +181,41 @@ def _make_directories(place: Path) -> None:
         missing.append(place)
         place = place.parent
     for each in reversed(missing):
-        with suppress(FileExistsError):  # somebody was quicker
+        with suppress(FileExistsError):  # another process was faster
             each.mkdir(mode=0o700)
-            if stat.S_IMODE(each.lstat().st_mode) & 0o777 != 0o700:  # the umask has taken it from us too
+            if stat.S_IMODE(each.lstat().st_mode) & 0o777 != 0o700:  # the umask removed our own rights too
                 each.chmod(0o700)
 
 
 def _check_owner(what: str, path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise StoreUnusable(
-            f"{what} {str(path)!r} belongs to {_user(status.st_uid)}, and this is {_user(os.geteuid())};"
-            f" work as its owner, {_ELSEWHERE}"
+            f"{what} {str(path)!r} belongs to {_describe_user(status.st_uid)}, but you are "
+            f"{_describe_user(os.geteuid())}; run this as its owner, {_ELSEWHERE}"
         )
 
 
-def _keep_others_out(place: Path, status: os.stat_result) -> None:
+def _make_private(place: Path, status: os.stat_result) -> None:
     user = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - unlike Path.home, it never fails
     # Closing /tmp, / or the user's own directory to others would break many other things.
     if status.st_mode & stat.S_ISVTX or place.resolve() in {user, *user.parents}:
         raise StoreUnusable(
-            f"the home {str(place)!r} holds other things than sessions and is open to others; choose a directory of its"
-            f" own, such as {str(place / 'session-core')!r}, with {HOME_VARIABLE}"
+            f"the home {str(place)!r} contains more than sessions and is open to other users; choose a directory for"
+            f" sessions alone, such as {str(place / 'session-core')!r}, with {HOME_VARIABLE}"
         )
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check_owner("the home", place, os.fstat(descriptor))
         os.fchmod(descriptor, status.st_mode & 0o700)
-        if os.fstat(descriptor).st_mode & 0o077:  # some file systems take no notice
-            raise StoreUnusable(f"the home {str(place)!r} stays open to others whatever its mode; {_ELSEWHERE[3:]}")
+        if os.fstat(descriptor).st_mode & 0o077:  # some file systems ignore modes
+            raise StoreUnusable(
+                f"the home {str(place)!r} stays open to other users whatever its mode; {_ELSEWHERE[3:]}"
+            )
     finally:
         os.close(descriptor)
 
 
-def _user(uid: int) -> str:
+def _describe_user(uid: int) -> str:
     try:
         return f"user {pwd.getpwuid(uid).pw_name}"
     except KeyError:

@@ -31,7 +31,7 @@ _OWN_COMMAND: Final = "session-core"
 _MAX_HOLDER_BYTES: Final = 4_096
 _MAX_PROGRAM_CHARS: Final = 60
 _PATIENCE_S: Final = 2.0
-"""An observer releases the lock within microseconds; one suspended just then must not make us wait for ever."""
+"""An observer releases the lock within microseconds; if it is suspended at that moment, we must not wait for ever."""
 _PAUSE_S: Final = 0.001
 
 
@@ -77,7 +77,7 @@ class HomeLock:
             undo.callback(os.close, descriptor)
             try:
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, json.dumps(attrs.asdict(_ourselves())).encode(), 0)
+                os.pwrite(descriptor, json.dumps(attrs.asdict(_describe_this_process())).encode(), 0)
             except OSError as error:
                 raise store_unusable_error(f"the file {str(path)!r} cannot be written", error) from error
             lock = cls(descriptor)
@@ -135,14 +135,14 @@ def _lock(path: Path) -> int:
             locked = _try_lock(descriptor, path, fcntl.LOCK_EX)
             # A shared lock succeeds beside other observers, but not beside a holder.
             held = not locked and not _try_lock(descriptor, path, fcntl.LOCK_SH)
-            if _bears_name(descriptor, path):
+            if _still_has_name(descriptor, path):
                 if locked:
                     undo.pop_all()
                     return descriptor
                 if held:
                     raise StoreInUse(f"this home is in use by {_read_holder(descriptor)}; wait for it, or stop it")
         if time.monotonic() >= give_up_at:
-            raise StoreInUse("this home is being looked at by another process, which does not let go; try again")
+            raise StoreInUse("another process keeps the lock of this home busy; try again")
         _pause()
 
 
@@ -156,7 +156,7 @@ def _try_lock(descriptor: int, path: Path, kind: int) -> bool:
     return True
 
 
-def _bears_name(descriptor: int, path: Path) -> bool:
+def _still_has_name(descriptor: int, path: Path) -> bool:
     """Return whether the open file still has this name: it may have been deleted or replaced meanwhile."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
@@ -168,12 +168,12 @@ def _pause() -> None:
     time.sleep(_PAUSE_S)  # noqa: TID251 - in a worker thread, and only while an observer is in the way
 
 
-def _ourselves() -> LockHolder:
-    return LockHolder(pid=os.getpid(), program=_program(sys.argv), since=_now(), host=os.uname().nodename)
+def _describe_this_process() -> LockHolder:
+    return LockHolder(pid=os.getpid(), program=_describe_program(sys.argv), since=_now(), host=os.uname().nodename)
 
 
-def _program(argv: list[str]) -> str:
-    """Name a program for people; only our own command's first argument is certainly not a secret."""
+def _describe_program(argv: list[str]) -> str:
+    """Return the name of a program for people, with the first argument of our own command, which is never a secret."""
     path = Path(argv[0] if argv else "")
     name = path.parent.name if path.name == "__main__.py" else path.name
     if name == _OWN_COMMAND and len(argv) > 1 and argv[1].replace("-", "").isalpha() and not argv[1].startswith("-"):
@@ -189,19 +189,19 @@ def _read_holder(descriptor: int) -> LockHolder:
         holder = LockHolder(pid=said["pid"], program=said["program"], since=said["since"], host=said["host"])
         # A dead process left its name behind, and the current holder has not written its own yet.
         typed = [int, str, int, str] == [type(value) for value in attrs.astuple(holder)]
-        believable = typed and holder.pid > 0 and str(holder).isprintable() and _may_live(holder)
+        believable = typed and holder.pid > 0 and str(holder).isprintable() and _may_be_alive(holder)
     except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return _UNKNOWN
     return holder if believable else _UNKNOWN
 
 
-def _may_live(holder: LockHolder) -> bool:
+def _may_be_alive(holder: LockHolder) -> bool:
     try:
         if holder.host == os.uname().nodename:
             os.kill(holder.pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it lives, as another user's process
+    except PermissionError:  # it is alive, but belongs to another user
         pass
     return True
 

@@ -53,7 +53,7 @@ def validate_key(owner: str, key: str) -> tuple[str, str]:
         raise InvalidInput("the key must not be empty", field="key")
     if len(key) > limits.MAX_KV_KEY_CHARS:
         raise InvalidInput(f"the key is longer than {limits.MAX_KV_KEY_CHARS} characters", field="key")
-    if not _is_sound(key):
+    if not _is_storable_text(key):
         raise InvalidInput("the key holds a NUL character or half a character", field="key")
     return owner, key
 
@@ -64,12 +64,12 @@ def validate_owner(owner: str) -> str:
     Raises:
         InvalidInput: The name is not valid.
     """
-    if not owner or len(owner) > limits.MAX_NAME_CHARS or not _is_sound(owner):
+    if not owner or len(owner) > limits.MAX_NAME_CHARS or not _is_storable_text(owner):
         raise InvalidInput("the owner of a value needs a name", field="owner")
     return owner
 
 
-def _is_sound(text: str) -> bool:
+def _is_storable_text(text: str) -> bool:
     return "\0" not in text and strict_json.is_encodable(text)
 
 
@@ -84,12 +84,12 @@ def encode_value(value: Any) -> bytes:
         raw = _encode(value)  # first, because checking a large value would take long
     if raw is not None and len(raw) > limits.MAX_KV_VALUE_BYTES:
         raise InvalidInput(
-            f"the value has {len(raw):,} bytes, and {limits.MAX_KV_VALUE_BYTES:,} are the most", field="value"
+            f"the value has {len(raw):,} bytes; the limit is {limits.MAX_KV_VALUE_BYTES:,}", field="value"
         )
     if fault := strict_json.find_fault(value, limits.MAX_OPEN_JSON_DEPTH):
-        raise InvalidInput(f"the value cannot be kept: {fault.reason}", field="value" + fault.path)
+        raise InvalidInput(f"the value cannot be stored: {fault.reason}", field="value" + fault.path)
     if raw is None:
-        raise InvalidInput("the value cannot be kept: it is no plain JSON", field="value")
+        raise InvalidInput("the value cannot be stored: it is not plain JSON", field="value")
     return raw
 
 
@@ -101,10 +101,10 @@ def decode_value(raw: bytes) -> Any:
 def quota_error(sizes: Mapping[str, int], key: str, size: int) -> InvalidInput | None:
     """Return why an owner whose values have these sizes may not store another one; None if it may."""
     if key not in sizes and len(sizes) >= limits.MAX_KV_KEYS:
-        return InvalidInput(f"there are {len(sizes):,} keys already; let go of some first", field="key")
+        return InvalidInput(f"there are {len(sizes):,} keys already; delete some first", field="key")
     if sum(sizes.values()) - sizes.get(key, 0) + size > limits.MAX_KV_BYTES:
         return InvalidInput(
-            f"all values together would have more than {limits.MAX_KV_BYTES:,} bytes; let go of some first",
+            f"all values together would have more than {limits.MAX_KV_BYTES:,} bytes; delete some first",
             field="value",
         )
     return None
@@ -130,9 +130,9 @@ def read_value(db: sqlite3.Connection, owner: str, key: str) -> Any:
     value, crc = row
     if not isinstance(value, bytes) or kv_checksum(owner, key, value) != crc:
         raise StoreDamaged(
-            f"the value that {quote_text(owner)} keeps under {quote_text(key)} is damaged; "
-            "`session-core store verify` tells "
-            "more",
+            f"the value that {quote_text(owner)} stores under {quote_text(key)} is damaged; "
+            "`session-core store verify` "
+            "shows details",
             field="key",
         )
     return decode_value(value)

@@ -102,7 +102,7 @@ class ConnectionReader:
         try:
             yield
         except (TypeError, ValueError, DamagedRecord) as error:
-            _raise_damaged(session_id, f"it cannot be made sense of ({error})")
+            _raise_damaged(session_id, f"its data is not valid ({error})")
         finally:
             self._db.execute("COMMIT")
 
@@ -245,7 +245,7 @@ class ConnectionReader:
             (session, first, last),
         )
         if [message.message_id for message in found] != [message_id for (message_id,) in listed]:
-            _raise_damaged(session_id, "its index of messages does not fit its records")
+            _raise_damaged(session_id, "its index of messages does not match its records")
         return found
 
     def results_after(
@@ -328,7 +328,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _raise_damaged(session_id: SessionId, what: str) -> NoReturn:
     raise StoreDamaged(
-        f"session {session_id} is damaged: {what}; the other sessions are not concerned. "
-        "`session-core store verify` tells more, and `session-core store rebuild` saves what can still be read",
+        f"session {session_id} is damaged: {what}; other sessions are not affected. "
+        "`session-core store verify` shows details, and `session-core store rebuild` saves what can still be read",
         field="session_id",
     )

@@ -77,7 +77,7 @@ def to_record(raw: bytes) -> Record:
     plain = _decode(raw)
     links: list[tuple[list[str | int], str]] = []
     blobs: dict[bytes, bytes] = {}
-    _take_out(plain, [], links, blobs)
+    _take_out_texts(plain, [], links, blobs)
     if not links:
         return Record(payload=compress_payload(raw))
     return Record(payload=compress_payload(_encode(plain)), links=_encode(links), blobs=tuple(blobs.items()))
@@ -106,7 +106,7 @@ def decompress_payload(payload: bytes) -> bytes:
     return plain
 
 
-def _take_out(
+def _take_out_texts(
     place: Any, path: list[str | int], links: list[tuple[list[str | int], str]], blobs: dict[bytes, bytes]
 ) -> None:
     items = place.items() if isinstance(place, dict) else enumerate(place)
@@ -119,7 +119,7 @@ def _take_out(
                 links.append(([*path, key], digest.hex()))
                 place[key] = ""
         elif isinstance(value, dict | list):
-            _take_out(value, [*path, key], links, blobs)
+            _take_out_texts(value, [*path, key], links, blobs)
 
 
 def digest_of(data: bytes) -> bytes:
@@ -149,7 +149,7 @@ def from_record(
             return codec.decode(payload, SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)
         plain: Any = strict_json.parse(payload, max_bytes=limits.MAX_RECORD_BYTES)
         for path, digest in _decode(links) if links is not None else ():
-            _put_back(plain, path, _text_of(bytes.fromhex(digest), fetch))
+            _put_text_back(plain, path, _load_text(bytes.fromhex(digest), fetch))
         for older in range(written_as, FORMAT):
             plain = UPCASTS[older](plain)
         if written_as > FORMAT:
@@ -161,7 +161,7 @@ def from_record(
         raise DamagedRecord(f"its links cannot be read: {error}") from error
 
 
-def _text_of(digest: bytes, fetch: Callable[[bytes], bytes | None]) -> str:
+def _load_text(digest: bytes, fetch: Callable[[bytes], bytes | None]) -> str:
     data = fetch(digest)
     if data is None:
         raise DamagedRecord(f"the text {digest.hex()[:12]} that belongs to it is missing")
@@ -170,7 +170,7 @@ def _text_of(digest: bytes, fetch: Callable[[bytes], bytes | None]) -> str:
     return data.decode()
 
 
-def _put_back(plain: Any, path: list[str | int], text: str) -> None:
+def _put_text_back(plain: Any, path: list[str | int], text: str) -> None:
     *way, last = path
     for step in way:
         plain = plain[step]

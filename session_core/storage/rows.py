@@ -19,11 +19,11 @@ def insert_rows(db: sqlite3.Connection, into: str, rows: Sequence[tuple[object, 
         width, places = len(chunk[0]), 1 << (len(chunk) - 1).bit_length()
         values = [value for row in chunk for value in row]
         values += [None] * (places * width - len(values))
-        db.execute(_insert(into, width, places), values)
+        db.execute(_build_insert(into, width, places), values)
 
 
 @cache
-def _insert(into: str, width: int, places: int) -> str:
+def _build_insert(into: str, width: int, places: int) -> str:
     rows = ", ".join([f"({', '.join('?' * width)})"] * places)
     # Only called with our own tables.
     return f"INSERT INTO {into} SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608

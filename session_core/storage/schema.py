@@ -17,7 +17,7 @@ from session_core.storage.kv import KV_TABLE
 from session_core.storage.search import SEARCH_INDEX
 
 APPLICATION_ID = 0x5E55C0DE
-"""Marks the file as ours, for `file` and for people who look at it."""
+"""Marks the file as ours, for the program `file` and for people."""
 VERSION = 3
 OLDEST_READABLE = 1
 """The oldest format that can be read as it is; a writer migrates it."""
@@ -184,7 +184,7 @@ def refuse_newer(found: int, version: int = VERSION) -> None:
     """Refuse a store that was written by a newer program.
 
     Raises:
-        StoreUnusable: It was.
+        StoreUnusable: It was written by a newer program.
     """
     if found > version:
         raise StoreUnusable(
@@ -205,7 +205,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     if application_id not in {0, APPLICATION_ID} or (application_id == 0 and tables):
         raise StoreUnusable("the store file is a database of another program; move it away or choose another home")
     if tables and not version:
-        raise StoreDamaged("the store file is damaged: it does not say its format; try `session-core store rebuild`")
+        raise StoreDamaged("the store file is damaged: its format is missing; try `session-core store rebuild`")
     return int(version)
 
 
@@ -217,7 +217,7 @@ def store_error(error: sqlite3.DatabaseError | UnicodeDecodeError) -> StoreDamag
     if isinstance(error, sqlite3.OperationalError):
         return StoreUnusable(f"the store file cannot be used: {error}")
     return StoreDamaged(
-        f"the store file is damaged ({error}); `session-core store verify` tells more, and "
+        f"the store file is damaged ({error}); `session-core store verify` shows details, and "
         "`session-core store rebuild` saves what can still be read"
     )
 

@@ -105,8 +105,8 @@ def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[Inde
         with closing(sqlite3.connect(":memory:")) as aside:
             aside.execute(SEARCH_INDEX)
             insert_rows(aside, "message_text (rowid, text)", waiting)
-            found = _matches(aside, words, waiting[-1][0], limit)
-    found += _matches(db, words, last_indexed_row(db), limit)
+            found = _find_matches(aside, words, waiting[-1][0], limit)
+    found += _find_matches(db, words, last_indexed_row(db), limit)
     hits = ((excerpt, db.execute(_FOUND, (row,)).fetchone()) for row, excerpt in found[:limit])
     return tuple(
         SearchHit(
@@ -117,7 +117,7 @@ def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[Inde
     )
 
 
-def _matches(db: sqlite3.Connection, words: Sequence[str], last: int, limit: int) -> list[tuple[int, str]]:
+def _find_matches(db: sqlite3.Connection, words: Sequence[str], last: int, limit: int) -> list[tuple[int, str]]:
     if any(character >= _FIRST_UNSPACED for word in words for character in word):
         condition = " AND ".join(["instr(lower(text), ?)"] * len(words))
         query = (

@@ -16,9 +16,9 @@ class Retention:
     """How long sessions are kept, counted from their last change; None, the default, means for ever.
 
     Attributes:
-        archive_after_days: Sessions that nobody has touched for this long are archived.
-        delete_archived_after_days: Archived sessions that nobody has touched for this long, archiving included, are
-            deleted for good, whoever archived them.
+        archive_after_days: Sessions without a change for this long are archived.
+        delete_archived_after_days: Archived sessions without a change for this long, archiving included, are deleted
+            for good, however they were archived.
     """
 
     archive_after_days: int | None = attrs.field(default=None, validator=_check_days)

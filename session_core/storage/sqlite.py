@@ -2,7 +2,7 @@
 
 Rules:
 1. `append` and similar methods only add to a list. The pump (`run`) takes the whole list, always between two steps of
-   the service, and commits it in a worker thread: at once if somebody waits for it, else within a tenth of a second.
+   the service, and commits it in a worker thread: at once if a task waits for it, else within a tenth of a second.
    Data that comes meanwhile forms the next batch, so a busy service commits many steps at once.
 2. The state after a batch (list, newest states) is fetched in the same step, so it always matches the events.
 3. Text of unfinished answers is buffered separately, merged, and saved every quarter of a second; it is dropped when
@@ -54,9 +54,9 @@ class SqliteStore(SqliteReader):
         super().__init__(home, connect=connect)
         self._writer: Writer | None = None
         self._writing = trio.CapacityLimiter(1)  # a separate limiter: stuck threads of others must not delay commits
-        self._start_afresh()
+        self._reset()
 
-    def _start_afresh(self) -> None:
+    def _reset(self) -> None:
         self.durable_seq = 0
         self.failure: StorageFailed | None = None
         self.backlog = 0
@@ -81,7 +81,7 @@ class SqliteStore(SqliteReader):
     async def open(self) -> AsyncGenerator[OpenedStore]:
         """Take the right to write; leaving the block writes the remaining data and releases the right."""
         lock = await trio.to_thread.run_sync(self._take_lock, limiter=self._writing)
-        self._start_afresh()
+        self._reset()
         try:
             self._writer = await trio.to_thread.run_sync(self._open_writer, limiter=self._writing)
             self._closed = False
@@ -131,7 +131,7 @@ class SqliteStore(SqliteReader):
             return
         if isinstance(event.event, TRANSIENT_EVENTS):
             if self._partial.add(event):
-                self._wake_pump()  # so that it sets its alarm
+                self._wake_pump()  # so it sets its timer
             return
         size = len(encode_event(event))
         if size > limits.MAX_RECORD_BYTES:
@@ -163,7 +163,7 @@ class SqliteStore(SqliteReader):
     def _hand_over(self, step: WriteStep, size: int = 0) -> None:
         if not self._steps:
             self._commit_at = trio.current_time() + limits.COMMIT_AFTER_MS / 1000
-            self._wake_pump()  # so that it sets its alarm
+            self._wake_pump()  # so it sets its timer
         self._steps.append(step)
         self.backlog += size
         if len(self._steps) == limits.COMMIT_AFTER_STEPS:
@@ -218,7 +218,7 @@ class SqliteStore(SqliteReader):
         if self._closed:
             raise ServiceClosed("the store is closed")
         if self.failure is None and self.backlog > limits.MAX_BACKLOG_BYTES:
-            raise Overloaded("the disk is too slow for what waits to be written; try again in a moment")
+            raise Overloaded("the disk cannot keep up: too much data is waiting to be written; try again in a moment")
         if self.failure is None:
             self._hand_over(change, len(change.value or b""))
         if (pending := self._request_commit()) is not None:
@@ -290,7 +290,7 @@ class SqliteStore(SqliteReader):
                 more = await trio.to_thread.run_sync(self._writer.wipe_traces, limiter=self._writing)
             self._wipe_at = trio.current_time() + (0 if more else _WIPE_AGAIN_S)
         except sqlite3.Error:
-            log.exception("what is left of deleted sessions could not be wiped")
+            log.exception("traces of deleted sessions could not be wiped")
             self._wipe_at = math.inf  # retried when the store is next opened
 
     def _abort_park(self, _: object) -> trio.lowlevel.Abort:
@@ -348,8 +348,8 @@ class SqliteStore(SqliteReader):
     def _fail(self, error: BaseException, live: LiveState) -> None:
         log.error("the store could not be written", exc_info=error)
         self.failure = StorageFailed(
-            f"the store in {self.home} could not be written ({error}); nothing more is accepted. See to the disk, then "
-            "start again: everything acknowledged before is safe"
+            f"the store in {self.home} could not be written ({error}); nothing more is accepted. Check the disk, then "
+            "restart: everything acknowledged before is safe"
         )
         self._start_batch()
         self._partial = PartialText()

@@ -29,7 +29,7 @@ WAKE_PER_TICK = 100  # readers the pump wakes before it yields: bounds the stall
 
 @attrs.frozen(kw_only=True)
 class StreamStatistics:
-    """Counts for people and tests: what the stream holds and has done."""
+    """Counts of the events and readers of a stream, for people and tests."""
 
     epoch: Epoch
     published: int
@@ -76,7 +76,7 @@ class EventStream:
     def publish(
         self, session_id: SessionId | None, event: Event, *, by: ClientId | None = None, recorded_at: int | None = None
     ) -> SessionEvent:
-        """Give the event its place in the order and hand it to all readers; never waits."""
+        """Number the event and hand it to all readers; never waits."""
         return self.push(self.stamp(session_id, event, by=by, recorded_at=recorded_at))
 
     def stamp(
@@ -268,7 +268,7 @@ class EventStream:
                 if count % WAKE_PER_TICK == 0:
                     await trio.lowlevel.checkpoint()
         finally:
-            for subscription in waiting:  # the pump was cancelled: nobody may be left asleep
+            for subscription in waiting:  # the pump was cancelled: no reader may be left asleep
                 subscription.wake()
 
     def _abort_pump(self, _: object) -> trio.lowlevel.Abort:

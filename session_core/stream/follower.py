@@ -30,7 +30,7 @@ MAX_HELD = 1_024  # events kept while waiting for a snapshot
 
 @attrs.frozen(kw_only=True)
 class Resync:
-    """Why a new snapshot is needed, and how many events were missed where that is known."""
+    """The reason why a new snapshot is needed, and how many events were missed if that is known."""
 
     reason: ResyncReason
     missed: int | None = None
@@ -57,7 +57,7 @@ class Follower:
         if isinstance(snapshot, SessionSnapshot) != (self.session_id is not None) or (
             isinstance(snapshot, SessionSnapshot) and snapshot.session_id != self.session_id
         ):
-            msg = "this snapshot is not of what is being followed"
+            msg = "this snapshot belongs to another feed"
             raise ProtocolError(msg, field="$.session_id")
         self.last_resync, self.needed_resync = self.needed_resync, None
         self.resyncs += 1

@@ -37,7 +37,7 @@ from session_core.testing.check_protocol_world import ProtocolSubject as Protoco
 from session_core.testing.scripted import ScriptedAnswer
 from session_core.vocabulary.frozen import JsonObject
 
-# Running one check so that it always ends, as passed, skipped, or a broken promise.
+# Run one check; it always ends, as passed, skipped, or a broken promise.
 PATIENCE_S: Final = 120.0
 """The time limit of one check; a callback has ten seconds, a cell as long as its executor allows."""
 _GRACE_S: Final = 15.0
@@ -68,7 +68,7 @@ async def run_guarded(check: Callable[[ProtocolSubject], Awaitable[object]], sub
     if faults:
         raise _as_broken_promise(faults[0]) from faults[0]
     if not found:
-        raise AssertionError(f"nothing takes longer than {PATIENCE_S:g} seconds")
+        raise AssertionError(f"no check takes longer than {PATIENCE_S:g} seconds")
     return found[0]
 
 
@@ -79,11 +79,11 @@ def _as_broken_promise(fault: BaseException) -> AssertionError:
         case AssertionError():
             return AssertionError(*one.args)
         case SessionCoreError():
-            return AssertionError(f"no session is refused what those of other protocols get: {one}")
+            return AssertionError(f"commands that work with other protocols are not refused: {one}")
         case StateNotKeepable():
-            return AssertionError(f"what a cell of the samples leaves behind can be kept: {one}")
+            return AssertionError(f"the state that a sample cell leaves can be saved: {one}")
         case _:
-            return AssertionError(f"nothing raises what the service does not expect: {type(one).__name__}: {one}")
+            return AssertionError(f"no callback raises an unexpected exception: {type(one).__name__}: {one}")
 
 
 def _flatten(fault: BaseException) -> Iterator[BaseException]:
@@ -196,7 +196,7 @@ async def check_protocol(
     """
     make = _maker(factory)
     protocol = _make_factory(make).id
-    assert cells is None or isinstance(cells, CellSamples), f"cells are CellSamples, and not {type(cells).__name__}"
+    assert cells is None or isinstance(cells, CellSamples), f"cells must be CellSamples, not {type(cells).__name__}"
     passed: list[str] = []
     skipped: dict[str, str] = {}
     with TemporaryDirectory() as place:
@@ -219,7 +219,9 @@ async def check_protocol(
 def _maker(factory: Any) -> Callable[[], ProtocolFactory]:
     if isinstance(factory, ProtocolFactory):
         return lambda: factory
-    assert callable(factory), f"a protocol is a ProtocolFactory, or what makes one, and not a {type(factory).__name__}"
+    assert callable(factory), (
+        f"a protocol is a ProtocolFactory, or a function that makes one, not a {type(factory).__name__}"
+    )
     return cast(Callable[[], ProtocolFactory], factory)
 
 
@@ -231,6 +233,6 @@ def _make_factory(make: Callable[[], object]) -> ProtocolFactory:
         if must_propagate(error):
             raise
         raise AssertionError(f"a protocol can be made: {type(error).__name__}: {error}") from error
-    assert isinstance(factory, ProtocolFactory), f"a protocol is a ProtocolFactory, and not a {type(factory).__name__}"
+    assert isinstance(factory, ProtocolFactory), f"a protocol is a ProtocolFactory, not a {type(factory).__name__}"
     assert (problem := find_factory_problem(factory)) is None, f"a protocol says what it is: it {problem}"
     return factory

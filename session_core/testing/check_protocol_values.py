@@ -210,7 +210,7 @@ def _iterate_questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iter
     rng = random.Random(subject.seed)  # noqa: S311 - not a secret, and the same in every run
     memories: list[JsonValue] = [None]
     for _ in range(VIEWS):
-        for asked in _round(rng, bundle, rng.choice(memories)):
+        for asked in _iterate_round(rng, bundle, rng.choice(memories)):
             yield asked
             try:
                 actions = asked.ask(bundle.driver)
@@ -219,12 +219,12 @@ def _iterate_questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iter
                 continue
 
 
-def _round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Iterator[_DriverQuestion]:
+def _iterate_round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Iterator[_DriverQuestion]:
     schema = rng.choice([None, None, JsonObject({"type": "object"})])
     prompt = rng.choice([None, _build_message("user", (TextPart(text="Go."),))])
     view = DriverView(output_schema=schema, prompt=prompt)
     yield _DriverQuestion("on_start", view, lambda driver: driver.on_start(view))
-    answer, results = _message(rng, bundle.prose)
+    answer, results = _random_message(rng, bundle.prose)
     stop: StopReason = rng.choice(("end", "end", "max_tokens", "refused"))
     heard = attrs.evolve(view, step=rng.randint(1, 9), answer=answer, stop_reason=stop, memory=memory)
     yield _DriverQuestion("on_answer", heard, lambda driver: driver.on_answer(heard))
@@ -236,7 +236,7 @@ def _round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Ite
     driver = bundle.driver
     cell: CellResult | None = None
     if isinstance(driver, CodeDriver):
-        cell = _cell(rng)
+        cell = _random_cell(rng)
         ran = attrs.evolve(heard, cell=cell)
         yield _DriverQuestion("on_code", ran, lambda each: each.on_code(ran))  # type: ignore[attr-defined]
     kind: CheckpointKind = rng.choice(get_args(CheckpointKind))
@@ -245,7 +245,7 @@ def _round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Ite
     yield _DriverQuestion("on_checkpoint", rested, lambda driver: driver.on_checkpoint(rested, kind, more=more))
 
 
-def _cell(rng: random.Random) -> CellResult:
+def _random_cell(rng: random.Random) -> CellResult:
     value = rng.choice([None, 3, JsonObject({"n": 3})])
     return CellResult(
         output=rng.choice(["", "4 files"]),
@@ -255,7 +255,7 @@ def _cell(rng: random.Random) -> CellResult:
     )
 
 
-def _message(rng: random.Random, prose: ProseProjector | None) -> tuple[Message, Message | None]:
+def _random_message(rng: random.Random, prose: ProseProjector | None) -> tuple[Message, Message | None]:
     said = rng.choice(SAID)
     spans: tuple[Span, ...] = (("text", said),) if prose is None else project_text(prose, said)
     parts: tuple[Part, ...] = tuple(

@@ -87,7 +87,7 @@ class ProtocolSubject:
 
 
 class RenamedProtocol(ProtocolFactory):
-    """The protocol under test by another name, so that a built-in one can be checked beside itself."""
+    """The protocol under test under another name, so a built-in protocol can be checked next to itself."""
 
     def __init__(self, inner: ProtocolFactory) -> None:
         self._inner = inner
@@ -146,7 +146,7 @@ class ProtocolWorld:
 
 @attrs.frozen
 class RequestContent:
-    """A request without what differs by chance: the ids and times of its messages."""
+    """A request without the ids and times of its messages, which differ in every run."""
 
     system: str
     tools: tuple[str, ...]

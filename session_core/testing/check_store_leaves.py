@@ -74,7 +74,7 @@ async def leaves_come_back(harness: StoreHarness) -> None:
             again.store, session_id, ALL, "leaves that the new state names stay without being handed over again"
         )
         await _check_leaves(again.store, other, TWO, "a session has no leaves of another")
-        expect(dict(await again.store.load_leaves(session_id, ())), {}, "who asks for nothing gets nothing")
+        expect(dict(await again.store.load_leaves(session_id, ())), {}, "an empty request returns no leaves")
         await _check_leaves(again.store, SessionId("ses_nobody"), {}, "an unknown session has no leaves")
         await check_loads(again, session_id, live)
 
@@ -87,23 +87,23 @@ async def leaves_go_with_the_state_that_named_them(harness: StoreHarness) -> Non
             save(live, each, ALL)
         going_back = ev.ExecutorStateSaved(state=build_state({**ONE, **TWO}), earlier=1, earlier_leaves=tuple(THREE))
         live.record(session_id, going_back)
-        await _check_leaves(live.store, session_id, ALL, "what earlier states need that stay is not dropped")
+        await _check_leaves(live.store, session_id, ALL, "leaves of retained earlier states are not dropped")
         save(live, session_id, {**ONE, **TWO}, new={})
-        await _check_leaves(live.store, session_id, {**ONE, **TWO}, "what a new state does not name is dropped")
+        await _check_leaves(live.store, session_id, {**ONE, **TWO}, "leaves that a new state does not name are dropped")
         save(live, session_id, {**TWO, **THREE}, new=THREE)
         await live.wait_durable()
-        await _check_leaves(live.store, session_id, {**TWO, **THREE}, "what comes and what goes are told apart")
+        await _check_leaves(live.store, session_id, {**TWO, **THREE}, "new leaves stay and unused leaves go")
         live.say(session_id, "something else")
         await _check_leaves(live.store, session_id, {**TWO, **THREE}, "other events take no leaves away")
         for let_go in (ev.ExecutorStateSaved(state=None), _frame(live, session_id), _old_frame(live, session_id)):
             save(live, session_id, ALL)
             live.record(session_id, let_go)
-            await _check_leaves(live.store, session_id, {}, f"{type(let_go).__name__} lets go of all leaves")
+            await _check_leaves(live.store, session_id, {}, f"{type(let_go).__name__} drops all leaves")
             await live.wait_durable()
         await _check_leaves(live.store, other, ALL, "no session takes leaves from another")
         survivor = await live.crash(harness)
     async with open_live_sessions(survivor or harness.make_store()) as again:
-        await _check_leaves(again.store, session_id, {}, "what was dropped is gone for good")
+        await _check_leaves(again.store, session_id, {}, "dropped leaves are gone for good")
         await _check_leaves(again.store, other, ALL, "no session takes leaves from another")
 
 
@@ -167,7 +167,7 @@ async def leaves_that_are_none_are_refused(harness: StoreHarness) -> None:
                 continue
             raise AssertionError("bytes under a digest that is not theirs, or too many of them, are refused")
         await live.wait_durable()
-        await _check_leaves(live.store, session_id, ONE, "what is refused changes nothing")
+        await _check_leaves(live.store, session_id, ONE, "a refused request changes nothing")
 
 
 async def a_crash_never_finds_half_a_state(harness: StoreHarness) -> None:

@@ -90,8 +90,10 @@ async def paths_lead_to_the_root(harness: StoreHarness) -> None:
                 leaf, live.newest_leaf(session_id, message.message_id), f"the leaf after {message.message_id} is wrong"
             )
         unknown = MessageId("msg_unknown")
-        expect(await again.store.load_path(session_id, unknown, max_chars=99), (), "there is no way to nothing")
-        expect(await again.store.newest_leaf(session_id, unknown), None, "nothing has no leaf")
+        expect(
+            await again.store.load_path(session_id, unknown, max_chars=99), (), "there is no path to an unknown message"
+        )
+        expect(await again.store.newest_leaf(session_id, unknown), None, "an unknown message has no leaf")
 
 
 async def messages_that_came_back_keep_their_branches(harness: StoreHarness) -> None:

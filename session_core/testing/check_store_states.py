@@ -46,7 +46,7 @@ async def a_loaded_session_is_the_one_that_was_left(harness: StoreHarness) -> No
     async with open_live_sessions(harness.make_store()) as live:
         session_id, neighbour = live.create("long"), live.create("short")
         for number in range(limits.STATE_EVERY_EVENTS // 5):
-            _work(live, session_id, number)
+            _record_round(live, session_id, number)
             if number % 9 == 0:
                 live.say(neighbour, f"between {number}")
             if number % 5 == 0:
@@ -59,13 +59,13 @@ async def a_loaded_session_is_the_one_that_was_left(harness: StoreHarness) -> No
         await check_loads(again, session_id, live)
         await again.load_session(session_id, live)
         for number in range(20):
-            _work(again, session_id, 1_000 + number)
+            _record_round(again, session_id, 1_000 + number)
         await again.wait_durable()
         await check_loads(again, session_id)
         expect(await read_journal(again.store, session_id), again.expected_journal(session_id), "the journal is whole")
 
 
-def _work(live: LiveSessions, session_id: SessionId, number: int) -> None:
+def _record_round(live: LiveSessions, session_id: SessionId, number: int) -> None:
     """Record most kinds of events, some of which stay open until the next round."""
     live.say(session_id, f"question {number}")
     message_id = live.start_answer(session_id)

@@ -36,7 +36,7 @@ async def values_come_back(harness: StoreHarness) -> None:
             expect(await again.store.kv_get("one", f"key {number}"), value, "a value comes back as it was")
         expect(await again.store.kv_get("two", "key 5"), "of another, later", "the newest value of a key is kept")
         expect(await again.store.kv_get("two", "key 6"), None, "an owner has no values of another")
-        expect(await again.store.kv_get("one", "key"), None, "what was never kept is not there")
+        expect(await again.store.kv_get("one", "key"), None, "a value that was never stored is not there")
         expect(list_ids(again.opened.summaries), [], "values belong to no session")
 
 
@@ -49,12 +49,12 @@ async def values_are_listed_and_let_go(harness: StoreHarness) -> None:
         expect(await live.store.kv_list("one"), ("A/1", "a%", "a/1", "a/2", "b", "ä"), "keys are listed in order")
         expect(await live.store.kv_list("one", "a/"), ("a/1", "a/2"), "keys are listed by how they begin")
         expect(await live.store.kv_list("one", "a%"), ("a%",), "how a key begins is taken as it is")
-        expect(await live.store.kv_list("three"), (), "who keeps nothing has no keys")
+        expect(await live.store.kv_list("three"), (), "an owner without values has no keys")
         await live.store.kv_delete("one", "a/1")
         await live.store.kv_delete("one", "never kept")
-        expect(await live.store.kv_get("one", "a/1"), None, "what was let go of is gone")
+        expect(await live.store.kv_get("one", "a/1"), None, "a deleted value is gone")
     async with open_live_sessions(harness.make_store()) as again:
-        expect(await again.store.kv_list("one", "a/"), ("a/2",), "what was let go of is gone for good")
+        expect(await again.store.kv_list("one", "a/"), ("a/2",), "a deleted value is gone for good")
 
 
 async def values_are_durable_when_told_so(harness: StoreHarness) -> None:
@@ -123,7 +123,7 @@ async def values_are_bounded(harness: StoreHarness) -> None:
         await store.kv_set("many", "7", "another")
         await store.kv_delete("many", "8")
         await store.kv_set("many", "one more", 1)
-        expect(await store.kv_get("one", "k"), "before", "one owner's abundance is no other's loss")
+        expect(await store.kv_get("one", "k"), "before", "the limits of one owner do not affect another")
     async with open_live_sessions(harness.make_store()) as again:
         await _check_refused(again.store.kv_set("many", "two more", 1), "key", "keys are counted across openings")
 

@@ -25,7 +25,7 @@ from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 NOWHERE = Cursor(epoch=Epoch("run_check"), seq=0)
-"""The cursor of compared states: it says when somebody looked, not what was seen."""
+"""The cursor of compared states: it depends on when a state was read, not on its content."""
 _START_MS = 1_700_000_000_000
 _SETTINGS = Settings(model="check-model", cwd="/check")
 
@@ -34,8 +34,8 @@ class StoreHarness(ABC):
     """One place, empty at first, where stores of the kind under test keep their data.
 
     Attributes:
-        exclusive: Whether a second opener gets `StoreInUse`; only a store that nobody else can reach may set it to
-            false.
+        exclusive: Whether a second opener gets `StoreInUse`; only a store that no other process can reach may set it
+            to false.
         patience_s: How long it may take until the text of an unfinished answer is stored.
     """
 
@@ -143,7 +143,7 @@ class LiveSessions:
         return state
 
     async def crash(self, harness: StoreHarness) -> SessionStore | None:
-        """Simulate a crash; returns the store on what is left, if the harness supports that."""
+        """Simulate a crash; return a store on the remaining data, if the harness supports that."""
         survivor = await harness.crash(self.store)
         self.crashed = survivor is not None
         return survivor

@@ -80,7 +80,7 @@ async def events_of_no_session_pass(harness: StoreHarness) -> None:
 
 
 async def leaving_writes_the_rest(harness: StoreHarness) -> None:
-    """What was handed over right before the end is there after reopening."""
+    """Data handed over right before the end is there after reopening."""
     async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         await live.wait_durable()
@@ -132,7 +132,7 @@ async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(50):
                 nursery.start_soon(hand_over, number)
-        assert {number for number in range(50) if number % 5} <= set(returned), "somebody waited in vain"
+        assert {number for number in range(50) if number % 5} <= set(returned), "a task waited in vain"
         await live.wait_durable()
         expect(
             set(list_ids(await live.store.list_sessions())), set(sessions), "giving up the wait gives up nothing else"
@@ -144,7 +144,7 @@ async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
 
 @attrs.frozen(kw_only=True)
 class _WriteStep:
-    """What was handed over between two checkpoints, and must be kept completely or not at all."""
+    """The data handed over between two checkpoints, which must be kept completely or not at all."""
 
     created: dict[SessionId, tuple[SessionEvent, ...]]
     deleted: SessionId
@@ -388,7 +388,7 @@ async def the_id_of_a_deleted_session_may_come_back(harness: StoreHarness) -> No
 
 
 async def one_at_a_time_may_write(harness: StoreHarness) -> None:
-    """A second opener is told who is there, the first is not disturbed, and after its end the next one gets in."""
+    """A second opener learns who holds the store, the first is not disturbed, and the next one can open it later."""
     if not harness.exclusive:
         return
     async with open_live_sessions(harness.make_store()) as live:
@@ -399,7 +399,9 @@ async def one_at_a_time_may_write(harness: StoreHarness) -> None:
                 pass
         except StoreInUse as refusal:
             refused = refusal.message
-        assert refused, "two stores were open for writing at the same place, or the second was not told who was there"
+        assert refused, (
+            "two stores were open for writing at the same location, or the second did not learn who holds it"
+        )
         live.say(session_id, "not disturbed")
         await live.wait_durable()
     async with open_live_sessions(harness.make_store()) as again:

@@ -80,7 +80,7 @@ class ScriptedProvider:
             yield events
 
     def release(self, name: str) -> None:
-        """Let everyone continue who waits at this pause, now or later."""
+        """Release all tasks that wait at this pause, now or later."""
         self._released.setdefault(name, trio.Event()).set()
 
     async def wait_for_pause(self, name: str) -> None:

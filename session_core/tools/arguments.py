@@ -37,7 +37,7 @@ def check_arguments(spec: ToolSpec, arguments: JsonObject) -> str | None:
         return f"the tool {spec.name!r} cannot be used: its parameters are not a valid JSON schema: {fault}"
     try:
         errors = validator.iter_errors(thaw_json(arguments))
-        sentences = [_sentence(spec, error) for error, _ in zip(errors, range(_SHOWN_FAULTS), strict=False)]
+        sentences = [_describe_fault(spec, error) for error, _ in zip(errors, range(_SHOWN_FAULTS), strict=False)]
     except UnicodeEncodeError:
         return f"an argument of {spec.name} holds half a character, which no text may"
     except ValueError as error:
@@ -50,18 +50,18 @@ def check_schema(spec: ToolSpec) -> str | None:
     return find_schema_fault(spec.parameters)
 
 
-def _sentence(spec: ToolSpec, error: "jsonschema_rs.ValidationError") -> str:
-    place = _place(error.instance_path)
+def _describe_fault(spec: ToolSpec, error: "jsonschema_rs.ValidationError") -> str:
+    place = _format_place(error.instance_path)
     named = f"the argument {place!r}" if place else "the arguments"
     fault = error.kind.as_dict()
     match error.kind.name:
         case "required":
-            return f"the argument {_place([*error.instance_path, str(fault['property'])])!r} is missing"
+            return f"the argument {_format_place([*error.instance_path, str(fault['property'])])!r} is missing"
         case "type":
             words = [_TYPE_WORDS.get(str(name), str(name)) for name in fault["types"]]
             return f"{named} must be {' or '.join(words)}, not {_kind_of(error.instance)}"
         case "additionalProperties" | "unevaluatedProperties":
-            return _unknown(spec, place, [str(name) for name in fault["unexpected"]])
+            return _describe_unknown(spec, place, [str(name) for name in fault["unexpected"]])
         case "minimum":
             return f"{named} must be at least {fault['limit']}"
         case "maximum":
@@ -77,7 +77,7 @@ def _sentence(spec: ToolSpec, error: "jsonschema_rs.ValidationError") -> str:
             return f"{named} does not fit: {shorten_text(error.message)}"
 
 
-def _unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
+def _describe_unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
     unknown = ", ".join(repr(shorten_text(name)) for name in names[:_SHOWN_FAULTS])
     if place:
         return f"the argument {place!r} has no part {unknown}"
@@ -86,7 +86,7 @@ def _unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
     return f"{spec.name} has no argument {unknown}{takes}"
 
 
-def _place(path: Sequence[str | int]) -> str:
+def _format_place(path: Sequence[str | int]) -> str:
     """Return the path of a value in code notation: `edits[0].old_text`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return shorten_text(steps.removeprefix("."))
@@ -133,7 +133,7 @@ def path_argument(arguments: JsonObject, name: str = "path", *, default: str | N
         raise ToolFailed(f"the argument {name!r} is longer than {MAX_PATH_CHARS} characters")
     if "\0" in path:
         raise ToolFailed(f"the argument {name!r} cannot be a path: it holds a null character")
-    return _whole_characters(path, name)
+    return _require_whole_characters(path, name)
 
 
 def text_argument(arguments: JsonObject, name: str, *, default: str | None = None) -> str:
@@ -147,7 +147,7 @@ def text_argument(arguments: JsonObject, name: str, *, default: str | None = Non
         raise ToolFailed(f"the argument {name!r} must be text")
     if len(text) > MAX_TEXT_CHARS:
         raise ToolFailed(f"the argument {name!r} is longer than {MAX_TEXT_CHARS:,} characters")
-    return _whole_characters(text, name)
+    return _require_whole_characters(text, name)
 
 
 def count_argument(arguments: JsonObject, name: str, *, least: int = 1) -> int | None:
@@ -187,7 +187,7 @@ def objects_argument(arguments: JsonObject, name: str, *, most: int) -> tuple[Js
     return objects
 
 
-def _whole_characters(text: str, name: str) -> str:
+def _require_whole_characters(text: str, name: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -44,10 +44,10 @@ def difference(path: str, before: str | None, after: str, *, max_chars: int = MA
     old, new = split_lines(before or ""), split_lines(after)
     spans = changed_spans(old, new)
     head = [f"--- {'/dev/null' if before is None else f'a/{path}'}", f"+++ b/{path}"]
-    shows_ends = _ends(old) != _ends(new) or len(_ends(old)) > 1
-    lines = [*head, *_hunks(old, new, spans, shows_ends=shows_ends)] if spans else []
+    shows_ends = _line_ends(old) != _line_ends(new) or len(_line_ends(old)) > 1
+    lines = [*head, *_format_hunks(old, new, spans, shows_ends=shows_ends)] if spans else []
     return Difference(
-        text=_bounded(lines, after, max_chars),
+        text=_cut_diff(lines, after, max_chars),
         added=sum(span[3] - span[2] for span in spans),
         removed=sum(span[1] - span[0] for span in spans),
     )
@@ -80,22 +80,22 @@ def _is_expensive(old: Sequence[str], new: Sequence[str]) -> bool:
     return sum(in_new[line] for line in old) > _MAX_EQUAL_PAIRS
 
 
-def _hunks(old: list[str], new: list[str], spans: list[Span], *, shows_ends: bool) -> Iterator[str]:
-    for group in _groups(spans):
+def _format_hunks(old: list[str], new: list[str], spans: list[Span], *, shows_ends: bool) -> Iterator[str]:
+    for group in _group_spans(spans):
         start, stop = max(0, group[0][0] - _CONTEXT), min(len(old), group[-1][1] + _CONTEXT)
         new_start = group[0][2] - (group[0][0] - start)
         new_stop = group[-1][3] + (stop - group[-1][1])
-        yield f"@@ -{_range(start, stop)} +{_range(new_start, new_stop)} @@"
+        yield f"@@ -{_format_range(start, stop)} +{_format_range(new_start, new_stop)} @@"
         place = start
         for a, b, c, d in group:
-            yield from (_line(" ", line, shows_ends=shows_ends) for line in old[place:a])
-            yield from (_line("-", line, shows_ends=shows_ends) for line in old[a:b])
-            yield from (_line("+", line, shows_ends=shows_ends) for line in new[c:d])
+            yield from (_format_line(" ", line, shows_ends=shows_ends) for line in old[place:a])
+            yield from (_format_line("-", line, shows_ends=shows_ends) for line in old[a:b])
+            yield from (_format_line("+", line, shows_ends=shows_ends) for line in new[c:d])
             place = b
-        yield from (_line(" ", line, shows_ends=shows_ends) for line in old[place:stop])
+        yield from (_format_line(" ", line, shows_ends=shows_ends) for line in old[place:stop])
 
 
-def _groups(spans: list[Span]) -> Iterator[list[Span]]:
+def _group_spans(spans: list[Span]) -> Iterator[list[Span]]:
     """Group changes whose contexts touch."""
     group: list[Span] = []
     for span in spans:
@@ -106,14 +106,14 @@ def _groups(spans: list[Span]) -> Iterator[list[Span]]:
     yield group
 
 
-def _range(start: int, stop: int) -> str:
+def _format_range(start: int, stop: int) -> str:
     length = stop - start
     if length == 1:
         return str(start + 1)
     return f"{start + 1 if length else start},{length}"
 
 
-def _line(mark: str, line: str, *, shows_ends: bool) -> str:
+def _format_line(mark: str, line: str, *, shows_ends: bool) -> str:
     body = line.removesuffix("\n")
     if body.endswith("\r"):
         body = body[:-1] + ("\N{SYMBOL FOR CARRIAGE RETURN}" if shows_ends else "")
@@ -123,11 +123,11 @@ def _line(mark: str, line: str, *, shows_ends: bool) -> str:
     return f"{mark}{body}{end}"
 
 
-def _ends(lines: list[str]) -> set[str]:
+def _line_ends(lines: list[str]) -> set[str]:
     return {"\r\n" if line.endswith("\r\n") else "\n" for line in lines if line.endswith("\n")}
 
 
-def _bounded(lines: list[str], after: str, max_chars: int) -> str:
+def _cut_diff(lines: list[str], after: str, max_chars: int) -> str:
     text = "\n".join(lines)
     if len(text) <= max_chars and not any(_CUT_LINE in line for line in lines):
         return text

@@ -74,7 +74,7 @@ class ListFiles:
         path = path_argument(arguments, default=".")
         hidden = flag_argument(arguments, "hidden")
         workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await run_in_thread(lambda: _list(workspace, path, withheld, hidden=hidden)))
+        return ToolOutput(text=await run_in_thread(lambda: _list_names(workspace, path, withheld, hidden=hidden)))
 
 
 class ReadFile:
@@ -110,7 +110,7 @@ class ReadFile:
         count = count_argument(arguments, "lines")
         workspace = context.workspace
         file = await run_in_thread(lambda: read_text(workspace, path))
-        return ToolOutput(text=_excerpt(split_lines(file.text), first, count))
+        return ToolOutput(text=_format_excerpt(split_lines(file.text), first, count))
 
 
 class CountWords:
@@ -147,7 +147,7 @@ class CountWords:
         )
 
 
-def _list(workspace: Workspace, path: str, withheld: WithholdRule, *, hidden: bool) -> str:
+def _list_names(workspace: Workspace, path: str, withheld: WithholdRule, *, hidden: bool) -> str:
     with explain_errors(path, "list"):
         entries = list(workspace.scan(path, limit=_MAX_SCANNED))
     left_out = WithheldFilter.for_folder(workspace, path, withheld)
@@ -163,7 +163,7 @@ def _format_entry(entry: FolderEntry) -> str:
     return plain_name(entry.name) + ("/" if entry.kind == "folder" else "")
 
 
-def _excerpt(lines: list[str], first: int, count: int | None) -> str:
+def _format_excerpt(lines: list[str], first: int, count: int | None) -> str:
     """Return the requested lines, as many as fit, with a remark if there are more."""
     if first > max(1, len(lines)):
         raise ToolFailed(f"the argument 'first_line' is {first}, but the file has {len(lines)} lines")

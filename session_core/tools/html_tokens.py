@@ -55,7 +55,7 @@ def tokens(page: str) -> Iterator[str | Tag]:
         if page.startswith("<!--", start):
             position = _position_after(page, "-->", start + 2)
         elif _is_letter(page[start + 2 : start + 3] if closing else first):
-            tag, position = _tag(page, start + 1 + closing, closing=closing)
+            tag, position = _read_tag(page, start + 1 + closing, closing=closing)
             if tag is None:
                 return
             yield tag
@@ -95,19 +95,19 @@ def _position_after(page: str, end: str, start: int) -> int:
     return len(page) if found < 0 else found + len(end)
 
 
-def _tag(page: str, position: int, *, closing: bool) -> tuple[Tag | None, int]:
+def _read_tag(page: str, position: int, *, closing: bool) -> tuple[Tag | None, int]:
     """Read a tag from its name on; None if the page ends within it."""
     name = _NAME.match(page, position)
     assert name is not None
     attributes: dict[str, str] = {}
     position = name.end()
     while True:
-        position = _end(_BETWEEN, page, position)
+        position = _match_end(_BETWEEN, page, position)
         if position >= len(page):
             return None, position
         if page[position] == ">":
             break
-        start, position = position, _end(_ATTRIBUTE, page, position)
+        start, position = position, _match_end(_ATTRIBUTE, page, position)
         attribute, value = page[start:position].lower(), ""
         if equals := _EQUALS.match(page, position):
             start = equals.end()
@@ -118,14 +118,14 @@ def _tag(page: str, position: int, *, closing: bool) -> tuple[Tag | None, int]:
                     return None, len(page)
                 value, position = page[start + 1 : end], end + 1
             else:
-                position = _end(_BARE_VALUE, page, start)
+                position = _match_end(_BARE_VALUE, page, start)
                 value = page[start:position]
         if len(attributes) < MAX_ATTRIBUTES:
             attributes.setdefault(attribute, value)
     return Tag(kind="close" if closing else "open", name=name.group().lower(), attributes=attributes), position + 1
 
 
-def _end(pattern: re.Pattern[str], page: str, position: int) -> int:
+def _match_end(pattern: re.Pattern[str], page: str, position: int) -> int:
     found = pattern.match(page, position)
     assert found is not None  # each of these patterns also matches the empty text
     return found.end()

@@ -58,7 +58,9 @@ class ReadJob:
         wait_ms = count_argument(arguments, "wait_ms", least=0) or 0
         if wait_ms > MAX_WAIT_MS:
             raise ToolFailed(f"the argument 'wait_ms' must be at most {MAX_WAIT_MS}")
-        return _output(await self._jobs.read(context.session_id, text_argument(arguments, "job_id"), wait_ms=wait_ms))
+        return _format_output(
+            await self._jobs.read(context.session_id, text_argument(arguments, "job_id"), wait_ms=wait_ms)
+        )
 
 
 class StopJob:
@@ -84,7 +86,7 @@ class StopJob:
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """End the job; on cancel it is ended anyway."""
         refuse_unknown(arguments, self.spec)
-        return _output(await self._jobs.stop(context.session_id, text_argument(arguments, "job_id")))
+        return _format_output(await self._jobs.stop(context.session_id, text_argument(arguments, "job_id")))
 
 
 class ListJobs:
@@ -104,16 +106,16 @@ class ListJobs:
         """List them; there is nothing to cancel."""
         refuse_unknown(arguments, self.spec)
         jobs = self._jobs.list(context.session_id)
-        return ToolOutput(text="\n".join(map(_line, jobs)) or "there are no background jobs in this session")
+        return ToolOutput(text="\n".join(map(_format_job, jobs)) or "there are no background jobs in this session")
 
 
-def _line(info: JobInfo) -> str:
+def _format_job(info: JobInfo) -> str:
     first, *more = info.command.strip().splitlines()
     unread = f", {info.unread} characters unread" if info.unread else ""
     return f"{info.job_id}: {_describe_state(info)}{unread}: {first[:200]}{' ...' if more or len(first) > 200 else ''}"
 
 
-def _output(output: JobOutput) -> ToolOutput:
+def _format_output(output: JobOutput) -> ToolOutput:
     text, missed = output.text, output.missed
     if len(text) > RESULT_CHARS:
         missed += len(text) - RESULT_CHARS

@@ -84,7 +84,7 @@ class ListTool:
         path = path_argument(arguments, default=".")
         depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
         workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await run_in_thread(lambda: _tree(workspace, path, depth, withheld)))
+        return ToolOutput(text=await run_in_thread(lambda: _render_tree(workspace, path, depth, withheld)))
 
 
 class GlobTool:
@@ -130,7 +130,7 @@ class GlobTool:
 # The tree.
 
 
-def _tree(workspace: Workspace, path: str, depth: int, withheld: WithholdRule) -> str:
+def _render_tree(workspace: Workspace, path: str, depth: int, withheld: WithholdRule) -> str:
     with explain_errors(path, "list"):
         location = workspace.locate(path)
     left_out = WithheldFilter.for_folder(workspace, path, withheld)

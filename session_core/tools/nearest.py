@@ -20,12 +20,12 @@ def nearest_lines(lines: Sequence[str], wanted: Sequence[str]) -> str:
     """Describe that the text is missing, and show the most similar lines."""
     have = [line.rstrip() for line in lines]
     want = [line.rstrip() for line in wanted]
-    first = _best_window(have, want)
+    first = _find_best_window(have, want)
     if first is None:
         return "old_text is not in the file, and nothing in it is similar; read the file again"
     window = have[first : first + len(want)]
     comparison = _render_comparison(want[:_SHOWN_LINES], window[:_SHOWN_LINES], first)
-    detail = _first_difference(want, window, first)
+    detail = _describe_first_difference(want, window, first)
     return "\n".join(
         [
             f"old_text is not in the file; like it is line {first + 1} on (- is what you gave, + is what is there):",
@@ -36,7 +36,7 @@ def nearest_lines(lines: Sequence[str], wanted: Sequence[str]) -> str:
     )
 
 
-def _best_window(have: list[str], want: list[str]) -> int | None:
+def _find_best_window(have: list[str], want: list[str]) -> int | None:
     """Return where most of the wanted lines are, ignoring indentation; else the line with the most similar letters."""
     places: dict[str, list[int]] = {}
     for index, line in enumerate(want):
@@ -47,10 +47,10 @@ def _best_window(have: list[str], want: list[str]) -> int | None:
         votes.update(max(0, index - place) for place in places.get(line.strip(), ())[:_VOTES])
     if votes:
         return min(votes, key=lambda start: (-votes[start], start))
-    return _most_similar_line(have, want)
+    return _find_most_similar_line(have, want)
 
 
-def _most_similar_line(have: list[str], want: list[str]) -> int | None:
+def _find_most_similar_line(have: list[str], want: list[str]) -> int | None:
     place = max(range(len(want)), key=lambda index: len(want[index].strip()))
     target = want[place].strip()[:_SHOWN_LINE_CHARS]
     matcher = SequenceMatcher(autojunk=False)
@@ -72,7 +72,7 @@ def _render_comparison(want: list[str], window: list[str], first: int) -> list[s
             _format_numbered(" ", first + unchanged_start + offset, window[unchanged_start + offset])
             for offset in range(a - place)
         ]
-        rendered += [f"-       {_cut(line)}" for line in want[a:b]]
+        rendered += [f"-       {_cut_line(line)}" for line in want[a:b]]
         rendered += [_format_numbered("+", first + index, window[index]) for index in range(c, d)]
         place = b
     unchanged_start = len(window) - (len(want) - place)
@@ -82,33 +82,33 @@ def _render_comparison(want: list[str], window: list[str], first: int) -> list[s
 
 
 def _format_numbered(mark: str, index: int, line: str) -> str:
-    return f"{mark}{index + 1:>6} {_cut(line)}"
+    return f"{mark}{index + 1:>6} {_cut_line(line)}"
 
 
-def _cut(line: str) -> str:
+def _cut_line(line: str) -> str:
     return line if len(line) <= _SHOWN_LINE_CHARS else f"{line[:_SHOWN_LINE_CHARS]}..."
 
 
-def _first_difference(want: list[str], window: list[str], first: int) -> str | None:
+def _describe_first_difference(want: list[str], window: list[str], first: int) -> str | None:
     """Describe the first difference in the words, or else in the indentation."""
     pairs = list(enumerate(zip(want, window, strict=False), first + 1))
     for line, (given, there) in pairs:
         if given.strip() != there.strip():
-            column = _first_unequal(given.strip(), there.strip())
+            column = _find_first_unequal(given.strip(), there.strip())
             there, given = there.strip()[column : column + 40], given.strip()[column : column + 40]
             return f"line {line} has {there!r} where old_text has {given!r}"
     for line, (given, there) in pairs:
         if given != there:
-            return f"line {line} is indented by {_blanks(there)}, in old_text by {_blanks(given)}"
+            return f"line {line} is indented by {_describe_indent(there)}, in old_text by {_describe_indent(given)}"
     return None
 
 
-def _first_unequal(one: str, other: str) -> int:
+def _find_first_unequal(one: str, other: str) -> int:
     shorter = min(len(one), len(other))
     return next((place for place in range(shorter) if one[place] != other[place]), shorter)
 
 
-def _blanks(line: str) -> str:
+def _describe_indent(line: str) -> str:
     indentation = line[: len(line) - len(line.lstrip())]
     tabs, blanks = indentation.count("\t"), indentation.count(" ")
     return " and ".join(

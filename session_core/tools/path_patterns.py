@@ -31,7 +31,7 @@ class PathPattern:
         if pattern.startswith("/") or ".." in pattern.split("/"):
             raise ToolFailed(f"the argument {argument!r} must be a pattern for paths beneath the folder, without '..'")
         self._alternatives: list[list[_Part]] = []
-        for each in _alternatives(pattern):
+        for each in _expand_braces(pattern):
             if len(self._alternatives) == _MOST_ALTERNATIVES:
                 raise ToolFailed(f"the argument {argument!r} stands for more than {_MOST_ALTERNATIVES} patterns")
             self._alternatives.append(_compile(each))
@@ -42,7 +42,7 @@ class PathPattern:
         return any(_matches(parts, names) for parts in self._alternatives)
 
 
-def _alternatives(pattern: str) -> Iterator[str]:
+def _expand_braces(pattern: str) -> Iterator[str]:
     """Expand braces into all alternatives; an unmatched brace is an ordinary character."""
     waiting = [pattern]
     while waiting:

@@ -134,18 +134,18 @@ class _PathCollector:
             self.add(path.removeprefix("./"))
 
     def paths(self) -> tuple[str, ...]:
-        return (*self._files, *sorted(_folders(self._files)))
+        return (*self._files, *sorted(_collect_folders(self._files)))
 
 
 def _can_be_sent(path: str) -> bool:
-    return bool(path) and (path.isascii() or not any(each == _UNREADABLE or _is_half(each) for each in path))
+    return bool(path) and (path.isascii() or not any(each == _UNREADABLE or _is_surrogate(each) for each in path))
 
 
-def _is_half(letter: str) -> bool:
+def _is_surrogate(letter: str) -> bool:
     return "\ud800" <= letter <= "\udfff"
 
 
-def _folders(files: Iterable[str]) -> set[str]:
+def _collect_folders(files: Iterable[str]) -> set[str]:
     found = set[str]()
     for file in files:
         slash = file.rfind("/")
@@ -167,7 +167,7 @@ async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, 
     try:
         with enough:
             outcome = await run_in_group(
-                _command(program),
+                _ripgrep_command(program),
                 cwd=folder,
                 on_output=take,
                 on_error_output=lambda _text: None,
@@ -183,7 +183,7 @@ async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, 
     return True
 
 
-def _command(program: str) -> list[str]:
+def _ripgrep_command(program: str) -> list[str]:
     command = [program, "--no-config", "--files", "--null", "--hidden", "--no-follow", "--no-messages"]
     # Same rules as the walk: git's ignore files count without a repository too, and none from outside the folder.
     command += ["--no-require-git", "--no-ignore-global", "--no-ignore-parent"]

@@ -69,14 +69,14 @@ class PlanTool:
             context.host.set_plan(())
             return ToolOutput(text="the plan is empty now")
         items = objects_argument(arguments, "items", most=MAX_PLAN_ITEMS)
-        plan = tuple(_item(number, item) for number, item in enumerate(items))
+        plan = tuple(_read_item(number, item) for number, item in enumerate(items))
         context.host.set_plan(plan)
         counts = {status: sum(item.status == status for item in plan) for status in _STATUSES}
         counts_text = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count)
         return ToolOutput(text=f"the plan has {len(plan)} step{'s' if len(plan) > 1 else ''}: {counts_text}")
 
 
-def _item(number: int, item: JsonObject) -> PlanItem:
+def _read_item(number: int, item: JsonObject) -> PlanItem:
     place = f"items[{number}]"
     for name in item:
         if name not in {"text", "status"}:

@@ -215,7 +215,7 @@ async def _start(
             namespace.close()
             raise ToolFailed(f"the sandbox cannot be made: {error}") from error
         kept_open += namespace.inherited_descriptors
-    pipes = _pipes(2 if apart else 1)
+    pipes = _open_pipes(2 if apart else 1)
     token = trio.lowlevel.current_trio_token()
     started = trio.Event()
     child: ChildProcess | None = None
@@ -276,7 +276,7 @@ async def _start(
     raise ToolFailed(await explain_start_failure(argv[0], cwd, failure, env=env)) from failure
 
 
-def _pipes(count: int) -> list[tuple[int, int]]:
+def _open_pipes(count: int) -> list[tuple[int, int]]:
     made: list[tuple[int, int]] = []
     try:
         made.extend(os.pipe() for _ in range(count))
@@ -356,7 +356,7 @@ async def end_group(process: ChildProcess, namespace: Namespace | None) -> None:
     async with AsyncExitStack() as open_ones, trio.open_nursery() as nursery:
         for stream in filter(None, (process.stdout, process.stderr)):
             await open_ones.enter_async_context(stream)
-            nursery.start_soon(_pump, stream, _throw_away)
+            nursery.start_soon(_pump, stream, _discard)
         if namespace is not None:
             # Ending bubblewrap kills everything inside, so ask the inside to end first.
             with trio.move_on_after(_GRACE):
@@ -411,5 +411,5 @@ def _is_alive_in_group(group: int, entry: Path) -> bool:
     return int(its_group) == group and state not in "ZX"
 
 
-def _throw_away(chunk: bytes | bytearray) -> None:
+def _discard(chunk: bytes | bytearray) -> None:
     pass

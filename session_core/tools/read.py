@@ -88,7 +88,7 @@ def read_file(workspace: Workspace, path: str, first: int, count: int) -> ToolOu
     with explain_errors(path):
         start = workspace.read(path, max_bytes=64)
     if media_type := picture_type(start.data):
-        return _picture(workspace, path, media_type)
+        return _read_picture(workspace, path, media_type)
     refuse_utf16(path, start.data)
     taker = LineTaker(first, count)
     try:
@@ -105,7 +105,7 @@ def read_file(workspace: Workspace, path: str, first: int, count: int) -> ToolOu
 def _feed(taker: "LineTaker", workspace: Workspace, path: str, *, stop_early: bool) -> bool:
     """Take the lines and count the others; return whether it stopped early, before all of them were counted."""
     scanned = 0
-    for piece in _pieces(workspace, path):
+    for piece in _iterate_pieces(workspace, path):
         if b"\0" in piece:
             raise ToolFailed(f"{path!r} is a binary file, not text")
         taker.feed(piece)
@@ -120,7 +120,7 @@ def _feed(taker: "LineTaker", workspace: Workspace, path: str, *, stop_early: bo
     return False
 
 
-def _pieces(workspace: Workspace, path: str) -> Iterator[bytes]:
+def _iterate_pieces(workspace: Workspace, path: str) -> Iterator[bytes]:
     offset = 0
     while True:
         with explain_errors(path):
@@ -253,7 +253,7 @@ def picture_type(start: bytes) -> MediaType | None:
     return None
 
 
-def _picture(workspace: Workspace, path: str, media_type: MediaType) -> ToolOutput:
+def _read_picture(workspace: Workspace, path: str, media_type: MediaType) -> ToolOutput:
     with explain_errors(path):
         content = workspace.read(path, max_bytes=MAX_IMAGE_BYTES)
     if content.truncated or content.size > MAX_IMAGE_BYTES:

@@ -128,7 +128,7 @@ class GrepTool:
             files, more = await run_in_thread(lambda: _files_to_search(workspace, path, include, left_out))
             program = await run_in_thread(lambda: self._program(workspace.root))
             # A folder may become a link between the walk and the search; its target must not be read.
-            confined = await confine_reading(context, _environment())
+            confined = await confine_reading(context, _search_environment())
             search = _Search(query=query, cwd=workspace.root, patience=patience, confined=confined)
             await search.run(files, program)
             return ToolOutput(text=search.answer(left_out.remarks(), more=more))
@@ -206,7 +206,7 @@ class _Search:
         limit = trio.CancelScope(deadline=self.patience.deadline)
         self.patience.deadline = float("inf")  # from here on there may be results to show
         with limit, self._full:
-            if ripgrep is not None and await self._search_with(_ripgrep(ripgrep, self.query), files):
+            if ripgrep is not None and await self._search_with(_ripgrep_command(ripgrep, self.query), files):
                 return
             if not await self._search_with(_worker_command(self.query), files):
                 raise ToolFailed("the search ended before it was done; try it again with fewer files")
@@ -215,7 +215,7 @@ class _Search:
     async def _search_with(self, command: Sequence[str], files: Sequence[str]) -> bool:
         """Search with this command; return false if it does not support the pattern."""
         self.results = SearchResults(self.query.show, most=self.query.limit, when_full=self._full.cancel)
-        for batch in _batches(files):
+        for batch in _split_into_batches(files):
             self.results.next_program()
             await run_in_group(
                 self.confined.argv([*command, *batch]),
@@ -248,7 +248,7 @@ class _Search:
         return format_results(results.files, self.query.show, remarks)
 
 
-def _batches(files: Sequence[str]) -> Iterator[list[str]]:
+def _split_into_batches(files: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for file in files:
@@ -264,7 +264,7 @@ def _batches(files: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _ripgrep(program: str, query: Query) -> list[str]:
+def _ripgrep_command(program: str, query: Query) -> list[str]:
     command = [program, "--no-config", "--json", "--no-follow", "--no-ignore", "--hidden", "--no-messages", "--crlf"]
     command += ["--threads=1", f"--max-filesize={MAX_FILE_BYTES}", f"--max-count={query.max_per_file}"]
     command += [f"--context={query.context}"] if query.context else []
@@ -285,7 +285,7 @@ def _worker_command(query: Query) -> list[str]:
     return [sys.executable, "-I", "-S", _WORKER, json.dumps(options, ensure_ascii=False)]
 
 
-def _environment() -> dict[str, str]:
+def _search_environment() -> dict[str, str]:
     """Return the variables that a program needs to run, without our secrets and settings."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT") if name in os.environ}
     return {**inherited, "LC_ALL": "C.UTF-8"}

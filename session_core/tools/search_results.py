@@ -96,7 +96,7 @@ class SearchResults:
     def _add(self, data: dict[str, Any], *, matches: bool) -> None:
         if self.is_full:
             return
-        path = _text_of(data["path"]).removeprefix("./")
+        path = _decode_text(data["path"]).removeprefix("./")
         if self._open is None or self._open.path != path:
             self._open = FoundFile(path)
         if matches and self._current_count(self._open) >= self._most:
@@ -105,7 +105,7 @@ class SearchResults:
         self._open.matches += matches
         if self._show != "lines":
             return
-        text = _text_of(data["lines"]).removesuffix("\n").removesuffix("\r").removeprefix("\ufeff")
+        text = _decode_text(data["lines"]).removesuffix("\n").removesuffix("\r").removeprefix("\ufeff")
         self._open.lines.append(FoundLine(number=data["line_number"], text=_shorten_line(text), matches=matches))
 
     def _current_count(self, file: FoundFile) -> int:
@@ -130,7 +130,7 @@ class SearchResults:
         self._when_full()
 
 
-def _text_of(value: dict[str, str]) -> str:
+def _decode_text(value: dict[str, str]) -> str:
     if "text" in value:
         return value["text"]
     try:
@@ -157,12 +157,12 @@ def format_results(files: list[FoundFile], show: Show, remarks: list[str]) -> st
             case "counts":
                 lines.append(f"{name}: {format_count(file.matches, 'line')}")
             case "lines":
-                lines += [name, *_excerpts(file)]
+                lines += [name, *_format_excerpts(file)]
     body = cut("\n".join(lines) or "(nothing found)")
     return "\n".join([body, *(f"[{remark}]" for remark in remarks)])
 
 
-def _excerpts(file: FoundFile) -> list[str]:
+def _format_excerpts(file: FoundFile) -> list[str]:
     rendered: list[str] = []
     before: FoundLine | None = None
     has_context = any(not line.matches for line in file.lines)

@@ -141,7 +141,7 @@ class ShellTool:
                 bubblewrap=launch.bubblewrap,
             )
         where = await _save_output(recorder, context) if outcome.truncated else None
-        return _output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
+        return _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
 
     async def run_with_separate_streams(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
         """Run the command to its end and keep stdout and stderr separate, for programs that read them.
@@ -277,8 +277,10 @@ async def _save_output(recorder: _OutputRecorder, context: ToolContext) -> str |
     return str(path)
 
 
-def _output(outcome: ProcessOutcome, recorder: _OutputRecorder, where: str | None, timeout_ms: int) -> ToolOutput:
-    ending = _ending(outcome, timeout_ms)
+def _format_output(
+    outcome: ProcessOutcome, recorder: _OutputRecorder, where: str | None, timeout_ms: int
+) -> ToolOutput:
+    ending = _describe_ending(outcome, timeout_ms)
     remarks = [f"[{ending}]"]
     if outcome.truncated:
         lost = (
@@ -297,7 +299,7 @@ def _output(outcome: ProcessOutcome, recorder: _OutputRecorder, where: str | Non
     return ToolOutput(text=f"{text}{gap}" + "\n".join(remarks), details=JsonObject(details))
 
 
-def _ending(outcome: ProcessOutcome, timeout_ms: int) -> str:
+def _describe_ending(outcome: ProcessOutcome, timeout_ms: int) -> str:
     code = outcome.exit_code
     if outcome.timed_out:
         return (

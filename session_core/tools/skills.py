@@ -86,7 +86,7 @@ class SkillTool:
         if file is not None and (not isinstance(file, str) or not 0 < len(file) <= MAX_PATH_CHARS):
             raise ToolFailed("the argument 'file' must be a path relative to the skill's folder")
         text = await trio.to_thread.run_sync(
-            lambda: _answer(self._find(name, context.cwd), file), abandon_on_cancel=True
+            lambda: _read_answer(self._find(name, context.cwd), file), abandon_on_cancel=True
         )
         return ToolOutput(text=text)
 
@@ -110,12 +110,12 @@ def strip_front_matter(text: str) -> str:
     return "\n".join(lines).strip()
 
 
-def _answer(skill: Skill, file: str | None) -> str:
+def _read_answer(skill: Skill, file: str | None) -> str:
     try:
         workspace = Workspace(skill.root, read_only=True)
         if file is not None:
-            return _truncate_text(_read(workspace, skill, file))
-        guide = strip_front_matter(_read(workspace, skill, SKILL_FILE))
+            return _truncate_text(_read_skill_file(workspace, skill, file))
+        guide = strip_front_matter(_read_skill_file(workspace, skill, SKILL_FILE))
         beside = _list_skill_files(workspace, skill)
     except WorkspaceRefused as error:
         raise ToolFailed(str(error)) from None
@@ -125,7 +125,7 @@ def _answer(skill: Skill, file: str | None) -> str:
     return _truncate_text(f"{guide}\n\nFiles of this skill:\n{beside}" if beside else guide)
 
 
-def _read(workspace: Workspace, skill: Skill, file: str) -> str:
+def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
     if file.startswith("/") or os.path.normpath(file).split("/")[0] == "..":
         raise ToolFailed(f"{file!r} is outside of the folder of the skill {skill.name!r}")
     data = workspace.read(skill.path(file), max_bytes=MAX_TOOL_OUTPUT_CHARS * 4).data

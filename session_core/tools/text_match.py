@@ -56,9 +56,9 @@ def replace_text(text: str, old: str, new: str, *, replace_all: bool = False) ->
         raise NoSinglePlace("old_text is empty; say which text to replace, or use write for a whole file")
     if old == new:
         raise NoSinglePlace("old_text and new_text are the same, so there is nothing to change")
-    if not has_only_crlf(text) or "\r" in _with_lf(old):
+    if not has_only_crlf(text) or "\r" in _to_lf(old):
         return _replace(text, old, new, replace_all=replace_all)
-    done = _replace(_with_lf(text), _with_lf(old), _with_lf(new), replace_all=replace_all)
+    done = _replace(_to_lf(text), _to_lf(old), _to_lf(new), replace_all=replace_all)
     return attrs.evolve(done, text=done.text.replace("\n", "\r\n"))
 
 
@@ -67,12 +67,12 @@ def has_only_crlf(text: str) -> bool:
     return "\n" in text and text.count("\n") == text.count("\r\n")
 
 
-def _with_lf(text: str) -> str:
+def _to_lf(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
 def _replace(text: str, old: str, new: str, *, replace_all: bool) -> TextReplacement:
-    places = _places(text, old)
+    places = _find_places(text, old)
     if places and replace_all:
         count = text.count(old)
         if len(text) + count * (len(new) - len(old)) > _MOST_CHARS:
@@ -83,11 +83,11 @@ def _replace(text: str, old: str, new: str, *, replace_all: bool) -> TextReplace
     if len(places) > 1:
         raise NoSinglePlace(_describe_ambiguity(text, places, "old_text is there"))
     if places:
-        return TextReplacement(text=_put(text, places[0], places[0] + len(old), new))
+        return TextReplacement(text=_put_text(text, places[0], places[0] + len(old), new))
     return _replace_leniently(text, old, new)
 
 
-def _places(text: str, old: str) -> list[int]:
+def _find_places(text: str, old: str) -> list[int]:
     """Return where `old` begins, overlapping places included; at most one more than is ever shown."""
     found: list[int] = []
     place = text.find(old)
@@ -97,7 +97,7 @@ def _places(text: str, old: str) -> list[int]:
     return found
 
 
-def _put(text: str, start: int, stop: int, new: str) -> str:
+def _put_text(text: str, start: int, stop: int, new: str) -> str:
     """Replace a part by a new text, with line ends like those around it."""
     if text[start - 1 : start + 1] == "\r\n" and start > 0:
         start -= 1  # never cut within a CR LF
@@ -131,7 +131,7 @@ def _describe_ambiguity(text: str, places: Sequence[int], what: str) -> str:
 def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
     if not old.strip():
         raise NoSinglePlace("old_text holds only blanks, and they are not in the file like this")
-    typographic = _places(text.translate(_LOOK_ALIKES), old.translate(_LOOK_ALIKES))
+    typographic = _find_places(text.translate(_LOOK_ALIKES), old.translate(_LOOK_ALIKES))
     if len(typographic) > 1:
         raise NoSinglePlace(
             _describe_ambiguity(text, typographic, "old_text is there, but for typographic characters,")
@@ -140,7 +140,7 @@ def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
         start = typographic[0]
         replacement = _keep_ends(text[start : start + len(old)], old, new)
         return TextReplacement(
-            text=_put(text, start, start + len(old), replacement), overlooked="typographic characters"
+            text=_put_text(text, start, start + len(old), replacement), overlooked="typographic characters"
         )
     page, given = _TextLines(text), _EditLines.from_texts(old, new)
     for overlooked, matches in (

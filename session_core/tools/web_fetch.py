@@ -51,9 +51,9 @@ class FetchedPage:
 
 def render_page(page: FetchedPage, max_chars: int) -> ToolOutput:
     """Turn a page into a result; slow, so call it in a thread. Raises `ToolFailed` if the page cannot be shown."""
-    kind = page.media_type or _guess(page.data)
+    kind = page.media_type or _guess_type(page.data)
     if kind.startswith("image/"):
-        return _picture(page)
+        return _render_picture(page)
     if kind in {"text/html", "application/xhtml+xml"}:
         found = html_to_text(_decode_page(page), base_url=page.url, limit=max_chars)
         title, text, complete = found.title, found.text, found.complete
@@ -69,7 +69,7 @@ def render_page(page: FetchedPage, max_chars: int) -> ToolOutput:
     )
 
 
-def _picture(page: FetchedPage) -> ToolOutput:
+def _render_picture(page: FetchedPage) -> ToolOutput:
     media_type: _ImageType | None = next((_IMAGES[start] for start in _IMAGES if page.data.startswith(start)), None)
     if media_type is None or (media_type == "image/webp" and page.data[8:12] != b"WEBP"):
         raise ToolFailed(f"{page.url} is a picture of a kind that cannot be shown; png, jpeg, gif and webp can")
@@ -79,7 +79,7 @@ def _picture(page: FetchedPage) -> ToolOutput:
     return ToolOutput(text=page.url, images=(image,), details=JsonObject({"url": page.url}))
 
 
-def _guess(data: bytes) -> str:
+def _guess_type(data: bytes) -> str:
     start = data[:1_024].lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "text/html"
@@ -170,7 +170,7 @@ class WebFetch:
         """Show the address and its host in unambiguous letters; does not use the network."""
         url, _ = await self._arguments(arguments)
         host = _host(url)
-        written = url.host if url.host != _name(url) else ""
+        written = url.host if url.host != _host_name(url) else ""
         lines = [f"GET {url}", f"host: {host}", *([f"written as: {written}"] if written else [])]
         return CallPreview(summary=f"fetch from {host}", displayed_text="\n".join(lines), grant=f"fetch from {host}")
 
@@ -191,7 +191,7 @@ class WebFetch:
         if max_chars > MAX_CHARS:
             raise ToolFailed(f"the argument 'max_chars' must be at most {MAX_CHARS}")
         # The import takes a moment, and other tasks should run meanwhile.
-        return await trio.to_thread.run_sync(_checked_url, text), max_chars
+        return await trio.to_thread.run_sync(_parse_url, text), max_chars
 
     async def _follow(self, url: "httpx2.URL", context: ToolContext) -> FetchedPage | ToolOutput:
         first = url
@@ -200,7 +200,7 @@ class WebFetch:
             try:
                 return await self._get(url)
             except _RedirectError as elsewhere:
-                if not _same_site(url, elsewhere.url):
+                if not _is_same_site(url, elsewhere.url):
                     # The approval covers one host, not the hosts it redirects to.
                     return ToolOutput(
                         text=f"{first} redirects to another host:\n{elsewhere.url}\nFetch that address to go on."
@@ -217,7 +217,7 @@ class WebFetch:
         import httpx2
 
         port = url.port or (443 if url.scheme == "https" else 80)
-        addresses = await public_addresses(_name(url), port, allow_loopback=self._allow_loopback)
+        addresses = await public_addresses(_host_name(url), port, allow_loopback=self._allow_loopback)
         if self._ssl_context is None:
             self._ssl_context = await trio.to_thread.run_sync(httpx2.create_ssl_context)
         headers = {
@@ -233,18 +233,21 @@ class WebFetch:
             for number, address in enumerate(addresses, start=1):
                 try:
                     async with client.stream(
-                        "GET", url.copy_with(host=address), headers=headers, extensions={"sni_hostname": _name(url)}
+                        "GET",
+                        url.copy_with(host=address),
+                        headers=headers,
+                        extensions={"sni_hostname": _host_name(url)},
                     ) as response:
                         return await _read_response(url, response)
                 except httpx2.ConnectError as error:
                     if number == len(addresses):
-                        raise ToolFailed(f"cannot connect to {_host(url)}: {_reason(error)}") from error
+                        raise ToolFailed(f"cannot connect to {_host(url)}: {_find_reason(error)}") from error
                 except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                    raise ToolFailed(f"{_host(url)} did not answer properly: {_reason(error)}") from error
+                    raise ToolFailed(f"{_host(url)} did not answer properly: {_find_reason(error)}") from error
         raise AssertionError("there is one address at least")
 
 
-def _checked_url(text: str) -> "httpx2.URL":
+def _parse_url(text: str) -> "httpx2.URL":
     import httpx2
 
     if len(text) > MAX_PATH_CHARS:
@@ -258,23 +261,23 @@ def _checked_url(text: str) -> "httpx2.URL":
         raise ToolFailed("the argument 'url' must begin with https:// or http://")
     if not host:
         raise ToolFailed("the argument 'url' has no host")
-    if not _HOST.fullmatch(_name(url)) or not 0 < (url.port or 80) < 2**16:
+    if not _HOST.fullmatch(_host_name(url)) or not 0 < (url.port or 80) < 2**16:
         raise ToolFailed(f"the argument 'url' is not an address: {_host(url)[:200]!r} cannot be a host")
     if url.userinfo:
         raise ToolFailed("the argument 'url' must not hold a user name or a password")
     return url.copy_with(fragment=None)
 
 
-def _name(url: "httpx2.URL") -> str:
+def _host_name(url: "httpx2.URL") -> str:
     return url.raw_host.decode("ascii")
 
 
 def _host(url: "httpx2.URL") -> str:
-    name = f"[{_name(url)}]" if ":" in _name(url) else _name(url)
+    name = f"[{_host_name(url)}]" if ":" in _host_name(url) else _host_name(url)
     return name if url.port is None else f"{name}:{url.port}"
 
 
-def _reason(error: Exception) -> str:
+def _find_reason(error: Exception) -> str:
     """Return the most telling message of an error and its causes: only the innermost names a refused certificate."""
     reason, cause = str(error), error.__cause__ or error.__context__
     while cause is not None and (not reason or isinstance(cause, ssl.SSLError)):
@@ -282,8 +285,8 @@ def _reason(error: Exception) -> str:
     return reason[:300] or type(error).__name__
 
 
-def _same_site(one: "httpx2.URL", other: "httpx2.URL") -> bool:
-    return _name(one).removeprefix("www.") == _name(other).removeprefix("www.") and one.port == other.port
+def _is_same_site(one: "httpx2.URL", other: "httpx2.URL") -> bool:
+    return _host_name(one).removeprefix("www.") == _host_name(other).removeprefix("www.") and one.port == other.port
 
 
 async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPage:
@@ -316,7 +319,7 @@ async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> Fetc
 
 def _check_redirect(url: "httpx2.URL", target: str) -> "httpx2.URL":
     try:
-        return _checked_url(target)
+        return _parse_url(target)
     except ToolFailed as error:
         reason = str(error).replace("the argument 'url'", "that address")
         raise ToolFailed(f"{_host(url)} redirects to {target[:200]!r}, but {reason}") from error

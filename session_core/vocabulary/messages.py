@@ -163,10 +163,10 @@ def count_message_chars(message: Message) -> int:
     In JSON, texts and keys count with their length, and every value counts one more for its punctuation. The digits of
     numbers do not count, because they depend on the writer.
     """
-    return max(1, sum(map(_size_of_part, message.parts)))
+    return max(1, sum(map(_count_part_chars, message.parts)))
 
 
-def _size_of_part(part: Part) -> int:
+def _count_part_chars(part: Part) -> int:
     match part:
         case TextPart() | CodePart():
             return len(part.text)
@@ -177,15 +177,15 @@ def _size_of_part(part: Part) -> int:
         case FilePart():
             return len(part.name) + len(part.text)
         case ToolCallPart():
-            return _size_of_json(part.arguments)
+            return _count_json_chars(part.arguments)
         case ToolResultPart():
-            details = 0 if part.details is None else _size_of_json(part.details)
+            details = 0 if part.details is None else _count_json_chars(part.details)
             return len(part.text) + sum(len(image.data) for image in part.images) + details
         case InterruptedPart():
             return 0
 
 
-def _size_of_json(item: JsonValue) -> int:
+def _count_json_chars(item: JsonValue) -> int:
     """Count without recursion, because JSON may be nested too deep for Python's stack."""
     size, waiting = 0, [item]
     while waiting:

@@ -42,9 +42,9 @@ def parse_typed_input(text: str, commands: Sequence[ExtensionCommand]) -> TypedI
     if text.startswith("!"):
         return _parse_shell_line(text)
     if text.startswith("//"):
-        meant = _command(f"/{text.lstrip('/')}", commands)
+        meant = _parse_command(f"/{text.lstrip('/')}", commands)
         return TypedMessage(text=text[1:] if meant is not None else text)
-    return _command(text, commands) or TypedMessage(text=text)
+    return _parse_command(text, commands) or TypedMessage(text=text)
 
 
 def _parse_shell_line(text: str) -> TypedInput:
@@ -54,7 +54,7 @@ def _parse_shell_line(text: str) -> TypedInput:
     return TypedShellLine(line=line) if line else TypedMessage(text=text)
 
 
-def _command(text: str, commands: Sequence[ExtensionCommand]) -> TypedCommand | None:
+def _parse_command(text: str, commands: Sequence[ExtensionCommand]) -> TypedCommand | None:
     if not text.startswith("/") or text[1:2].isspace():
         return None
     word, *rest = text[1:].split(maxsplit=1) or [""]

@@ -1,10 +1,10 @@
 """Vocabulary values as JSON, read strictly and written quickly.
 
-Input is untrusted bytes; output is a vocabulary value or one `ProtocolError` that names the place and the fault. Bad
+Input is untrusted bytes; output is a vocabulary value or one `ProtocolError` that names the path and the fault. Bad
 bytes never raise anything else, and nothing is coerced, guessed or silently dropped.
 
 - `codec`: the public API: `encode`, `decode`, `to_json`, `from_json`, and `encode_event`, shared by all event readers
-- `strict_json`: from bytes to plain JSON, without duplicate keys, NaN, half characters or bottomless nesting
+- `strict_json`: from bytes to plain JSON, without duplicate keys, NaN, lone surrogates or bottomless nesting
 - `reader`: from plain JSON to values; one private converter that knows every kind of type hint of the vocabulary
 - `writer`: from values to plain JSON
 - `catalogue`: which classes are on the wire, and their tags: `"type": "part_delta"` comes first in each written object

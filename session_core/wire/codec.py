@@ -1,4 +1,4 @@
-"""The one way between vocabulary values and JSON on the wire.
+"""Encode vocabulary values as JSON and decode them; the only code that does.
 
     decode(encode(value), type(value)) == value
 

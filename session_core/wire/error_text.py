@@ -1,6 +1,6 @@
 """Texts about faults on the wire: JSON paths, and descriptions of JSON values for people.
 
-These texts go back to the client as JSON and end up on somebody's screen. So quotes from bad input are truncated and
+These texts go back to the client as JSON and end up on a screen. So quotes from bad input are truncated and
 escaped, and the texts can always be encoded.
 """
 

@@ -44,7 +44,7 @@ def error_from_info(info: ErrorInfo) -> SessionCoreError:
     SessionCoreError.__init__(error, info.message, field=info.field)
     details: dict[str, Any] = dict(info.details or {})
     if info.code not in _BY_CODE:
-        error.code = info.code  # type: ignore[misc]  # stays what the server called it
+        error.code = info.code  # type: ignore[misc]  # keep the server's code
     try:
         match error:
             case FilesChanged():

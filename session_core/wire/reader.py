@@ -78,7 +78,7 @@ def _step_to(error: BaseException) -> str:
     return "".join(child_path("", note.name) for note in notes if isinstance(note, AttributeValidationNote))
 
 
-# --- plain things -----------------------------------------------------------------------------------------------------
+# --- scalars and open JSON --------------------------------------------------------------------------------------------
 
 
 def _read_text(plain: Any, _hint: Any) -> str:

@@ -76,7 +76,7 @@ def schema_text() -> str:
 def main(arguments: Sequence[str]) -> int:
     """Write or check the schema file; return an exit code."""
     parser = argparse.ArgumentParser(prog="python -m session_core.wire.schema", description="Write the JSON schema.")
-    parser.add_argument("--check", action="store_true", help="only tell whether the file is up to date")
+    parser.add_argument("--check", action="store_true", help="only check whether the file is up to date")
     parser.add_argument("--file", type=Path, default=SCHEMA_FILE, help="write or check this file instead")
     options = parser.parse_args(arguments)
     file: Path = options.file

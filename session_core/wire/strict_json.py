@@ -4,8 +4,8 @@ Python's own parser takes the last of two equal keys (so a checked value can hid
 1e400, fails on deep nesting and on numbers with thousands of digits, and accepts a lone surrogate that cannot be
 encoded again. Here each of these is a `ProtocolError` that says where.
 
-The fast decoder raises at the first suspicion without knowing the place. Only then is the document decoded a second
-time, with a `_Flaw` at each bad place, and searched.
+The fast decoder raises at the first suspicion without knowing the position. Only then is the document decoded a second
+time, with a `_Flaw` in place of each bad value, and searched.
 """
 
 import json
@@ -27,7 +27,7 @@ HALF_CHARACTER = "the text holds half a character (a lone surrogate)"
 
 
 class JsonFault(NamedTuple):
-    """The place of something that is not strict JSON, and what is wrong with it."""
+    """The path of a value that is not strict JSON, and the reason."""
 
     path: str
     reason: str
@@ -51,7 +51,7 @@ def parse(data: bytes | str, *, max_bytes: int = limits.MAX_FRAME_BYTES) -> Any:
 
 
 def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> JsonFault | None:
-    """Return the first thing that is not strict JSON, if any; its path starts at `plain`.
+    """Return the first fault against strict JSON, if any; its path starts at `plain`.
 
     Searches dicts and lists and their immutable forms, at most `levels` containers deep.
     """

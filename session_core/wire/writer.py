@@ -1,7 +1,7 @@
 """From vocabulary values to plain JSON, quickly: events are written for every network reader and for the journal.
 
 Writing does not track the path. Only if something turns out not to be writable as JSON is the value walked a second
-time to find the place.
+time to find it.
 """
 
 import math
@@ -42,7 +42,7 @@ def write(value: object) -> Any:
 
 
 def locate_unwritable(value: object) -> ProtocolError:
-    """Return an error with the path of the first thing in the value that cannot be written as JSON."""
+    """Return an error with the path of the first part of the value that cannot be written as JSON."""
     for fault in _faults(value, ROOT):
         return ProtocolError(fault.reason, field=fault.path)
     return ProtocolError(f"{describe_json(value)} cannot be written as JSON")

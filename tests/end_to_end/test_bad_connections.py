@@ -168,7 +168,7 @@ async def test_signs_of_life_without_end(tmp_path: Path, short_answers: None) ->
     ) as world:
         outcome = await world.say("hello")
         assert "failed" == outcome.status
-        assert "does not end" in (outcome.error or "")
+        assert "is too long" in (outcome.error or "")
 
 
 @each_dialect

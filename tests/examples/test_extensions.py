@@ -162,7 +162,7 @@ async def test_notifier(tmp_path: Path) -> None:
             world.provider.release("another")
             assert ("notifier", "info", "todo: All tasks are done.") == await _notice(events)
             world.provider.release("told")
-            assert re.fullmatch(r"The turn has ended after \d+ s: completed\.", (await _notice(events))[2])
+            assert re.fullmatch(r"The turn ended after \d+ s: completed\.", (await _notice(events))[2])
             # Without a session, it is shown in the one where something has happened last.
             await world.asks("mouth", "bus/publish", topic="notify", payload={"message": "hi", "level": "error"})
             assert ("notifier", "error", "mouth: hi") == await _notice(events)

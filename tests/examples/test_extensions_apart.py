@@ -141,11 +141,11 @@ async def test_notifier_knows_what_to_keep_quiet_about() -> None:
         await host.publish("notify", {"words": 1})
         await host.settled()
 
-    assert [("The turn has ended after 2 s: failed.", "warn")] == [
+    assert [("The turn ended after 2 s: failed.", "warn")] == [
         (each.params["message"], each.params["level"]) for each in host.ui_requests[:1]
     ]
     assert ["notifier/turn"] == [each.topic for each in host.bus]
-    assert ["nobody was there to be told", "a message without words"] == [each.message for each in host.logs]
+    assert ["no frontend could show the message", "a message without words"] == [each.message for each in host.logs]
 
 
 async def test_replay_begins_where_the_conversation_is(tmp_path: Path) -> None:

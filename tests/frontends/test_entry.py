@@ -84,7 +84,7 @@ async def test_the_prompt_from_stdin() -> None:
         ),
         (("run", "--approve", "maybe", "hi"), "argument --approve: invalid choice: 'maybe'"),
         (("run", "--permissions", "all", "hi"), "argument --permissions: invalid choice: 'all'"),
-        (("run", "--continue", "--file", "x"), "--file and --output-schema go along with a prompt"),
+        (("run", "--continue", "--file", "x"), "--file and --output-schema need a prompt"),
         (("run", "--file", "no-such-file", "hi"), "--file: 'no-such-file' cannot be read: No such file or directory"),
     ],
 )
@@ -230,7 +230,7 @@ def test_help_for_every_command(command: str, capsys: pytest.CaptureFixture[str]
     ("arguments", "sentence"),
     [
         (["sessions", "--limit", "0"], "argument --limit: '0' is not a number from 1 on"),
-        (["sessions", "--search", " "], "--search: there is nothing to search for"),
+        (["sessions", "--search", " "], "--search: the text is empty"),
         (["fork"], "the following arguments are required: ID"),
         (["show", "x", "--last", "2", "--all"], "argument --all: not allowed with argument --last"),
         (["run", "--no-save", "--continue", "x"], "argument --continue: not allowed with argument --no-save"),
@@ -289,7 +289,7 @@ def test_candidates_below_the_complaint(home: Path, capfd: pytest.CaptureFixture
 
     assert 2 == code
     assert [
-        f"session-core: {one[:8]!r} fits 2 sessions; type more of the one you mean",
+        f"session-core: {one[:8]!r} matches 2 sessions; type more of the one you mean",
         f"  {two}  count to 2",
         f"  {one}  count to 1",
     ] == capfd.readouterr().err.splitlines()

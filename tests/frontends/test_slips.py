@@ -74,7 +74,7 @@ def test_a_place_that_cannot_be(tmp_path: Path, capfd: Said) -> None:
     assert 1 == session_core("sessions", "--home", "a\0b")
     assert "cannot be used: embedded null byte\n" in capfd.readouterr().err
     assert 1 == session_core("sessions", "--home", "~nobody-of-this-name")
-    assert "the home '~nobody-of-this-name' is of a user who is not known here\n" in capfd.readouterr().err
+    assert "the home '~nobody-of-this-name' names an unknown user\n" in capfd.readouterr().err
 
 
 def test_hints_keep_the_home(tmp_path: Path, capfd: Said) -> None:
@@ -98,7 +98,7 @@ def test_a_backup_into_a_missing_directory(home: Path, tmp_path: Path, capfd: Sa
 
     assert 2 == session_core("store", "backup", str(tmp_path / "no" / "copy"))
     said = capfd.readouterr().err
-    assert f"session-core: there is no directory '{tmp_path / 'no'}' to put a backup into\n" == said
+    assert f"session-core: there is no directory '{tmp_path / 'no'}' for the backup\n" == said
 
 
 def test_a_backup_of_a_damaged_store(home: Path, tmp_path: Path, capfd: Said) -> None:
@@ -124,7 +124,7 @@ def test_back_to_a_backup(home: Path, tmp_path: Path, capfd: Said) -> None:
     assert 0 == session_core("store", "restore", copy)
     first, second = capfd.readouterr().out.splitlines()
     assert first.startswith(f"1 session restored into {home} (")
-    assert Path(second.removeprefix("What was there before is kept: ")).is_file()
+    assert Path(second.removeprefix("The old store is kept: ")).is_file()
     assert ["count to 1"] == list(kept(home))
     new = tmp_path / "new"
     assert 0 == session_core("store", "restore", copy, "--home", str(new))
@@ -223,4 +223,4 @@ async def test_going_on_after_a_request_to_end(home: Path) -> None:
     (session,) = (await kept_sessions(home)).values()
 
     assert (143, "interrupted") == (ended.code, session.activity.name)
-    assert "✗ interrupted: this program was asked to end; what was said is kept\nGo on with: " in ended.err
+    assert "✗ interrupted: this program was asked to end; the conversation is kept\nContinue with: " in ended.err

@@ -1,4 +1,4 @@
-"""Shows in the status line which branch the session's folder is on, and how many files are changed."""
+"""Shows the branch of the session's folder and the number of changed files in the status line."""
 
 from contextlib import suppress
 
@@ -8,7 +8,7 @@ CHANGING = frozenset({"bash", "write", "edit", "multi_edit"})
 
 ext = Extension("git-status", "0.1.0")
 refused: set[str | None] = set()
-"""Sessions in which a rule or a person has said no; nobody is asked twice."""
+"""Sessions in which a rule or a person denied the command; it is not asked for again."""
 
 
 @ext.on("turn_start")
@@ -24,11 +24,11 @@ async def after_tool(ctx: EventContext) -> None:
 
 
 async def refresh(ctx: EventContext) -> None:
-    """Look again. The context of an event may run programs and show things, though it may not act in the session."""
+    """Refresh the status. The context of an event may run programs and show a status, but not act in the session."""
     if ctx.session_id in refused:
         return
     try:
-        # Without the option, git would like to write to its index.
+        # Without this option, git may write to its index.
         ran = await ctx.exec("git", "--no-optional-locks", "status", "--porcelain", "--branch")
     except HostError as error:
         ctx.log.warning("git could not be run", session_id=ctx.session_id, reason=error.message)
@@ -40,7 +40,7 @@ async def refresh(ctx: EventContext) -> None:
 
 
 def summary(porcelain: str) -> str:
-    """Put what git says into a few characters: `main +1 ~2 ?3` for ahead, changed and unknown files."""
+    """Summarize git's output: `main +1 ~2 ?3` for ahead, changed and untracked files."""
     head, *files = porcelain.splitlines() or ["## ?"]
     branch = head.removeprefix("## ").removeprefix("No commits yet on ").split("...")[0].split(" ")[0]
     ahead = head.partition("ahead ")[2].partition("]")[0].partition(",")[0]

@@ -1,7 +1,7 @@
-"""Tells people what should not go unnoticed: turns that took long or failed, and what other extensions want said.
+"""Notifies people about turns that took long or failed, and about messages of other extensions.
 
-Others publish `notify` with `{"message", "level"?, "session_id"?}`. Whoever wants to know of the turns that people were
-told about listens to `notifier/turn`.
+Other extensions publish `notify` with `{"message", "level"?, "session_id"?}`. For every turn that people were notified
+about, it publishes `notifier/turn`.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ ext = Extension("notifier", "0.1.0")
 ext.flag("notify-after", default=30)
 
 newest: dict[str, EventContext] = {}
-"""Of each session, the context by which people who watch it are reached: what comes by the bus belongs to none."""
+"""The newest context of each session, to reach the people who watch it: a bus message has no session of its own."""
 
 
 @ext.on("turn_start")
@@ -34,7 +34,7 @@ async def turn_ended(ctx: EventContext) -> None:
     status, seconds = ctx.payload.get("status"), ctx.payload.get("duration_ms", 0) / 1000
     if status == "completed" and seconds < ctx.flag("notify-after"):
         return
-    await tell(ctx, f"The turn has ended after {seconds:.0f} s: {status}.", "info" if status == "completed" else "warn")
+    await tell(ctx, f"The turn ended after {seconds:.0f} s: {status}.", "info" if status == "completed" else "warn")
     await ctx.bus.publish("notifier/turn", {"session_id": ctx.session_id, "status": status, "seconds": seconds})
 
 
@@ -53,7 +53,7 @@ async def tell(ctx: EventContext, message: str, level: Level) -> None:
     try:
         await ctx.ui.notify(message, level=level)
     except NoUi:
-        ctx.log.info("nobody was there to be told", message=message)
+        ctx.log.info("no frontend could show the message", message=message)
 
 
 if __name__ == "__main__":

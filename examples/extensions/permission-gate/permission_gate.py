@@ -1,4 +1,4 @@
-"""Asks before a command that is hard to undo runs, whoever wants it: the model, a person or another extension."""
+"""Asks before a command that is hard to undo runs, whether a model, a person or another extension runs it."""
 
 import re
 
@@ -22,7 +22,7 @@ def risk_of(command: str) -> str | None:
 
 @ext.hook("tool_call")
 async def before_tool(ctx: HookContext) -> HookReturn:
-    """Every call of every tool comes by here; the shell is recognised by its argument, whatever it is called."""
+    """Check every tool call; a shell is recognised by its argument, whatever its name."""
     arguments = ctx.input.get("arguments")
     command = arguments.get("command") if isinstance(arguments, dict) else None
     return await judge(ctx, command) if isinstance(command, str) else None

@@ -1,4 +1,4 @@
-"""Think first: in plan mode the model can look at everything and change nothing, until people say go."""
+"""Plan mode: the model can read everything and change nothing until a person approves its plan."""
 
 from contextlib import suppress
 from typing import Any
@@ -30,7 +30,7 @@ async def session_of(ctx: Context) -> str:
 
 
 async def kept_for(ctx: Context, session_id: str) -> dict[str, Any]:
-    """What is known of a session: whether it plans, and which tools it had before."""
+    """Return the stored state of a session: whether it is in plan mode, and which tools it had before."""
     kept: dict[str, Any] = await ctx.kv.get(session_id, {})
     return {"planning": ctx.flag("plan") is True, "tools": [], **kept}
 
@@ -69,7 +69,7 @@ async def leave(ctx: CommandContext, session_id: str) -> None:
     kept = await kept_for(ctx, session_id)
     if kept["tools"]:
         await ctx.set_active(kept["tools"])
-    if ctx.flag("plan"):  # then a session about which nothing is kept would plan
+    if ctx.flag("plan"):  # with the flag, a session without stored state would be in plan mode
         await ctx.kv.set(session_id, {"planning": False})
     else:
         await ctx.kv.delete(session_id)
@@ -90,7 +90,7 @@ async def instruct(ctx: HookContext) -> HookReturn:
 
 @ext.hook("before_provider_request")
 async def narrow(ctx: HookContext) -> HookReturn:
-    """Take away what changes things. All names are remembered, as only they can bring the tools back."""
+    """Remove the tools that change anything; their names are stored, because restoring the tools needs them."""
     session_id = await session_of(ctx)
     kept = await kept_for(ctx, session_id)
     if not kept["planning"]:
@@ -102,7 +102,7 @@ async def narrow(ctx: HookContext) -> HookReturn:
 
 @ext.hook("tool_call")
 async def refuse(ctx: HookContext) -> HookReturn:
-    """Whatever a model tries: a hook here that fails means no."""
+    """Block every other tool call; if this hook fails, the call is denied too."""
     if ctx.input.get("tool") in READING or not await is_planning(ctx):
         return None
     return block("plan mode: nothing may be changed before people have agreed to the plan")

@@ -1,6 +1,6 @@
-"""A model that says again what was recorded: for demonstrations, and for trying frontends without a key.
+"""A model that replays recorded answers: for demonstrations, and for trying frontends without a key.
 
-The first answer of a conversation is the first of the recording, and so on; a call of a tool counts as an answer.
+The first answer of a conversation is the first of the recording, and so on; a tool call counts as an answer.
 """
 
 import json
@@ -25,7 +25,7 @@ ext.flag("replay-pause", default=0.03)  # seconds between two words
 async def replay(
     ctx: ProviderContext, request: CompletionRequest
 ) -> AsyncGenerator[str | Reasoning | ToolCall | TokenUsage]:
-    # A relative path is one in this extension's own folder, in which it was started.
+    # Relative paths start in this extension's own folder, its working directory.
     recording = json.loads(await trio.Path(ctx.flag("recording")).read_text(encoding="utf-8"))
     number = sum(message.get("role") == "assistant" for message in request.messages)
     answer: dict[str, Any] = recording[number] if number < len(recording) else {"text": OVER}

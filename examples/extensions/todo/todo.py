@@ -1,4 +1,4 @@
-"""A list of tasks: the model works through it by tools, people by /todo and by a widget that stays in sight."""
+"""A task list: the model uses it through tools, people through /todo and a permanent widget."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -19,7 +19,7 @@ from session_core.sep.sdk import (
 )
 
 ext = Extension("todo", "0.1.0")
-changing = trio.Lock()  # calls come side by side, and each reads the list before it writes it
+changing = trio.Lock()  # calls run concurrently, and each reads the list before it writes it
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ async def load(ctx: Context) -> list[Task]:
 async def save(ctx: Context, tasks: list[Task]) -> None:
     await ctx.kv.set("tasks", [attrs.asdict(task) for task in tasks])
     body = render.table(["", "task"], [("x" if task.done else "", task.text) for task in tasks], text=listed(tasks))
-    with suppress(NoUi):  # nobody has to be watching
+    with suppress(NoUi):  # there may be no frontend
         await ctx.ui.set_widget(render.widget("todo", body, keys={"c": "clear what is done"}))
 
 

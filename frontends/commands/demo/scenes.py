@@ -127,7 +127,7 @@ async def two_followers(tour: Tour) -> None:
 async def falling_behind(tour: Tour) -> None:
     """A reader that stops reading is told what it missed, and recovers."""
     await tour.begin(
-        f"B stops reading. The service keeps {SESSION_CAPACITY} events per session here and waits for nobody."
+        f"B stops reading. The service keeps {SESSION_CAPACITY} events per session here and never waits for a reader."
     )
     a, b = tour.viewers[WATCHED], tour.extra[0]
     b.stop_reading()
@@ -139,7 +139,7 @@ async def falling_behind(tour: Tour) -> None:
     exact = b.missed > 0 and b.skipped == b.missed + SESSION_CAPACITY
     await tour.claims.check(f"B was told the loss exactly: Lagged, {b.missed} events missed", holds=exact)
     await tour.claims.check("B got one new snapshot on the same stream, without a disconnect", holds=b.resyncs == 1)
-    await tour.claims.check("A never fell behind: a slow reader harms nobody else", holds=a.resyncs == 0)
+    await tour.claims.check("A never fell behind: a slow reader does not affect others", holds=a.resyncs == 0)
     await tour.claims.check("B's state equals A's again (compared with ==)", holds=equal)
     await tour.breathe(1.5)
 

@@ -15,7 +15,7 @@ class Stage:
         self._waiting = trio.lowlevel.ParkingLot()
 
     def changed(self) -> None:
-        """Make everyone who waits check again."""
+        """Make every waiting task check its condition again."""
         self._waiting.unpark_all()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
@@ -25,7 +25,7 @@ class Stage:
 
 
 class Viewer:
-    """One follower of one session, as a frontend would have it."""
+    """One follower of one session, such as a frontend has."""
 
     def __init__(self, label: str, feed: sc.Feed, stage: Stage) -> None:
         self.label = label

@@ -31,18 +31,16 @@ def check_home(home: Path) -> Iterator[DoctorFinding]:
         yield from _room(home)
         return
     except OSError as error:
-        yield problem("home", f"{home_text} cannot be looked at: {error.strerror}", "check its owner and mode")
+        yield problem("home", f"{home_text} cannot be inspected: {error.strerror}", "check its owner and mode")
         return
     if found.st_uid != os.getuid():
-        yield problem(
-            "home", f"{home_text} belongs to somebody else", "choose another with --home or SESSION_CORE_HOME"
-        )
+        yield problem("home", f"{home_text} belongs to another user", "choose another with --home or SESSION_CORE_HOME")
     elif stat.S_IMODE(found.st_mode) & 0o077:
-        yield problem("home", f"{home_text} can be entered by others", f"chmod 700 {home_text}")
+        yield problem("home", f"{home_text} can be entered by other users", f"chmod 700 {home_text}")
     elif not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         yield problem("home", f"{home_text} cannot be written", f"chmod u+rwx {home_text}")
     else:
-        yield ok("home", f"{home_text} is yours alone")
+        yield ok("home", f"{home_text} is accessible only to you")
     yield from _room(home)
 
 
@@ -51,13 +49,13 @@ def _room(home: Path) -> Iterator[DoctorFinding]:
     try:
         free = shutil.disk_usage(there).free
     except OSError as error:
-        yield warning("disk", f"how much room is left cannot be told: {error.strerror}")
+        yield warning("disk", f"the free space cannot be determined: {error.strerror}")
         return
     said = f"{format_size(free)} free where the home is"
     if free < NO_ROOM:
-        yield problem("disk", said, "make room: sessions cannot be saved for much longer")
+        yield problem("disk", said, "free some space: soon sessions cannot be saved any more")
     elif free < LITTLE_ROOM:
-        yield warning("disk", said, f"make room, or see: {format_command(home, 'store compact', '')}")
+        yield warning("disk", said, f"free some space, or see: {format_command(home, 'store compact', '')}")
     else:
         yield ok("disk", said)
 
@@ -65,7 +63,7 @@ def _room(home: Path) -> Iterator[DoctorFinding]:
 async def check_store(home: Path) -> list[DoctorFinding]:
     """Check the stored sessions: every record of a small store, and the list of a large one."""
     if not has_store(home):
-        return [ok("store", "no sessions are kept yet")]
+        return [ok("store", "no sessions are stored yet")]
     verify = format_command(home, "store verify", "")
     try:
         length = await trio.to_thread.run_sync(_length, home)
@@ -112,12 +110,14 @@ async def check_server(home: Path) -> list[DoctorFinding]:
         return [problem("server", f"one runs ({holder or 'it is starting'}) and does not answer", hint)]
     if report is None:
         if holder is not None:
-            return [warning("server", f"none runs; {holder} uses the home", "wait for its end, or attach elsewhere")]
+            return [warning("server", f"none runs; {holder} uses the home", "wait until it ends")]
         return [ok("server", f"none runs, and none is needed; to start one: {format_command(home, 'serve', '')}")]
     status = report.status
     said = f"runs as process {status.pid}, with {format_count(status.clients, 'client')}"
     if status.read_only is not None:
-        return [problem("server", f"{said}, but can save nothing: {status.read_only}", "make room, then restart it")]
+        return [
+            problem("server", f"{said}, but can save nothing: {status.read_only}", "free some space, then restart it")
+        ]
     if status.version != sc.__version__:
         hint = f"{format_command(home, 'shutdown', '')}, then {format_command(home, 'serve', '')}"
         return [warning("server", f"{said}, of version {status.version}; this program is {sc.__version__}", hint)]

@@ -30,7 +30,7 @@ def check_config(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
         yield warning("config", f"and {remaining} more", see)
     if not found.problems and not found.warnings:
         files = _files_with_settings(home, cwd, environ)
-        yield ok("config", f"nothing is wrong in {', '.join(files)}" if files else "nothing is set")
+        yield ok("config", f"no errors in {', '.join(files)}" if files else "nothing is set")
 
 
 def _files_with_settings(home: Path, cwd: Path, environ: Mapping[str, str]) -> list[str]:
@@ -47,7 +47,7 @@ def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
     try:
         config = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd))
     except sc.setup.ConfigInvalid:
-        yield warning("models", "they are not known while the configuration is wrong", "put that right first")
+        yield warning("models", "unknown while the configuration has errors", "fix those first")
         return
     choices = sc.setup.available_models(config, environ)
     usable = [each for each in choices if each.available]
@@ -75,7 +75,7 @@ def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Itera
     ready = len(counts.get("ready", [])) + len(counts.get("watched", []))
     yield ok("extensions", f"{ready} of {len(found)} would run" if found else "there are none")
     if waiting := [*counts.get("no_consent", []), *counts.get("untrusted", [])]:
-        yield warning("extensions", f"not trusted yet: {_names(waiting)}", f"look at them: {see}")
+        yield warning("extensions", f"not trusted yet: {_names(waiting)}", f"review them: {see}")
     if invalid := counts.get("invalid", []):
         yield problem("extensions", f"cannot be read: {_names(invalid)}", f"see why: {see}")
 

@@ -97,7 +97,7 @@ async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> 
         remedy = f"{sandbox_remedy(environ)}; until then" if can_be_fixed else "until then"
         hint = f"{remedy} every command needs your approval"
         return [warning("sandbox", f"commands cannot be confined: {found.reason}", hint)]
-    findings = [ok("sandbox", f"{found.path} works, in namespaces of its own")]
+    findings = [ok("sandbox", f"{found.path} works, with its own namespaces")]
     if not found.stops_namespaces:
         findings = [warning("sandbox", f"{found.path} is old: programs in it can make namespaces", "update bubblewrap")]
     machine = platform.machine()
@@ -164,4 +164,4 @@ def check_telemetry(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
 def check_git(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Check for git."""
     path = shutil.which("git", path=environ.get("PATH", os.defpath))
-    yield ok("git", path) if path else warning("git", "git is not installed", "models like to use it: install git")
+    yield ok("git", path) if path else warning("git", "git is not installed", "models often use it: install git")

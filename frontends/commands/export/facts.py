@@ -101,16 +101,16 @@ def _remarks(tree: MessageTree, subagents: int, cleaning: TextCleaner) -> list[s
     remarks = []
     if tree.elsewhere:
         many = format_count(tree.elsewhere, "message")
-        remarks.append(f"{many} of conversations that were put aside before this one began: not shown.")
+        remarks.append(f"{many} of earlier conversations in this session: not shown.")
     if subagents > MOST_SUBSESSIONS:
         remarks.append(f"It has {subagents:,} sub-sessions, of which the first {MOST_SUBSESSIONS} are named.")
     remarks += (
-        [f"{format_count(len(tree.snapshot.queue), 'message')} waited to be said."] if tree.snapshot.queue else []
+        [f"{format_count(len(tree.snapshot.queue), 'message')} still in the queue."] if tree.snapshot.queue else []
     )
     outcome = tree.snapshot.last_outcome
     if outcome is not None and outcome.status != "completed":
         why = f": {cleaning.line(outcome.error, 400)}" if outcome.error else ""
-        remarks.append(f"The last turn ended like this: {outcome.status.replace('_', ' ')}{why}")
+        remarks.append(f"How the last turn ended: {outcome.status.replace('_', ' ')}{why}")
     return remarks
 
 
@@ -120,7 +120,7 @@ def spent(usage: sc.Usage) -> str:
 
 
 def moment(time_ms: int) -> str:
-    """Format a time in a way that reads the same everywhere; one outside the calendar is printed as a number."""
+    """Format a time independently of locale and time zone; one outside the calendar is printed as a number."""
     try:
         return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%Y-%m-%d %H:%M} UTC"
     except (OverflowError, ValueError, OSError):
@@ -132,7 +132,7 @@ def moment(time_ms: int) -> str:
 
 def speaker(message: sc.Message, cleaning: TextCleaner) -> str:
     """Return the speaker of a message."""
-    by = f", put there by {cleaning.line(message.source)}" if message.source is not None else ""
+    by = f", inserted by {cleaning.line(message.source)}" if message.source is not None else ""
     match message.role:
         case "user":
             return f"You{by}"

@@ -261,7 +261,7 @@ class HtmlDocument:
         except (binascii.Error, ValueError):
             return _remark("An image that cannot be read.")
         if image_type(beginning) != part.media_type:
-            return _remark("An image that is not of the kind it says.")
+            return _remark("An image whose bytes do not match its type.")
         return Markup(element("img", src=f"data:{part.media_type};base64,{part.data}", alt="an image") + "\n")
 
 

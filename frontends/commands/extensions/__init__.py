@@ -1,6 +1,6 @@
 """`session-core ext ...`: the installed extensions, consent to them, and their state.
 
-- `lookup`: finds all extensions, and the one that somebody named
+- `lookup`: finds all extensions, and one by its name or folder
 - `description`: what an extension would run and may do, in words
 - `list_and_info`: `ext list` and `ext info`
 - `trust`: `ext trust`, `ext enable`, `ext disable`
@@ -12,5 +12,5 @@
 - `trial_run`: one extension from start to end, with what was noticed and how long each step took
 
 In: the home, the working directory, the environment. Out: lines for people, or JSON. No service is needed. Names,
-manifests and logs come from the authors of extensions: nothing of them is printed raw.
+manifests and logs come from the authors of extensions: none of it is printed raw.
 """

@@ -54,7 +54,7 @@ def _resolve_words(words: Sequence[str]) -> Sequence[str]:
 
 async def _check(words: Sequence[str], as_json: bool, seconds: float | None) -> int:  # noqa: FBT001
     reports: list[sc.extensions.ConformanceReport] = []
-    # An extension is a program: ending this one early must not leave it behind.
+    # An extension is a program: if this one ends early, it must not be left running.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
@@ -99,7 +99,7 @@ def report_lines(style: Style, report: sc.extensions.ConformanceReport, *, width
     called = f"{one_line(report.name)} {one_line(report.version)}".strip()
     lines = [style.cyan(called or one_line(report.target, _LONGEST))]
     lines += table(_HEADS, rows, width, paint, style.symbol("…"))
-    for outcome, head in (("failed", "What has to be changed:"), ("warned", "What should be looked at:")):
+    for outcome, head in (("failed", "To be changed:"), ("warned", "To be reviewed:")):
         found: dict[tuple[str, str], list[str]] = {}
         for step in report.steps:
             if step.outcome == outcome:
@@ -111,7 +111,7 @@ def report_lines(style: Style, report: sc.extensions.ConformanceReport, *, width
             lines.append(f"{mark} {one_line(', '.join(names), _LONGEST)}: {one_line(seen, _LONGEST)}")
             lines.append(style.dim(f"  expected: {one_line(expected, _LONGEST)}"))
     if report.stderr and not report.good:
-        lines += ["", "what it wrote to stderr in the end:"]
+        lines += ["", "its last output on stderr:"]
         lines += [style.dim(f"  | {one_line(each, _LONGEST)}") for each in report.stderr[-_STDERR:]]
     return [*lines, "", _summary(style, report)]
 
@@ -119,5 +119,5 @@ def report_lines(style: Style, report: sc.extensions.ConformanceReport, *, width
 def _summary(style: Style, report: sc.extensions.ConformanceReport) -> str:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in report.counts.items() if count)
     steps = format_count(len(report.steps), "step")
-    verdict = style.green("It keeps to the protocol") if report.good else style.red("It does not keep to the protocol")
+    verdict = style.green("It follows the protocol") if report.good else style.red("It does not follow the protocol")
     return f"{verdict}: {steps}, {counts}."

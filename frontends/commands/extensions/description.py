@@ -1,4 +1,4 @@
-"""What an extension would run and may do, in words for somebody who has to decide about it.
+"""Describes what an extension would run and may do, for a person who decides about it.
 
 All content comes from the author of the extension: each line is bounded and safe to print.
 """
@@ -28,7 +28,7 @@ SCOPES = {"user": "yours", "project": "of this project", "-": "elsewhere"}
 STATES = {
     "ready": "ready",
     "watched": "watched",
-    "no_consent": "not agreed",
+    "no_consent": "no consent",
     "disabled": "off",
     "untrusted": "untrusted",
     "invalid": "invalid",
@@ -73,7 +73,7 @@ def _details(manifest: sc.extensions.Manifest) -> Iterator[tuple[str, str]]:
     declared = manifest.capabilities.events
     hooks = [each for each in declared if each in sc.extensions.HOOKS]
     events = [each for each in declared if each not in hooks or each == "message_end"]  # it is both
-    yield "is told of", ", ".join(events) or ("no event" if declared else "every event that it asks for")
+    yield "is told of", ", ".join(events) or ("no event" if declared else "every event it asks for")
     time = "" if manifest.hook_timeout_ms is None else f", each within {manifest.hook_timeout_ms} ms"
     yield "hooks", f"{', '.join(hooks) or 'those that it names when it starts'}{time}"
     yield "protocol", str(manifest.protocol)

@@ -41,7 +41,7 @@ def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     remark(looked.remark)
     entry = pick(looked, word, prefer=("ready", "watched", "disabled", "shadowed"))
     if entry.watched and not as_json:
-        remark("it is watched (extensions.watch): a service that runs takes its changes by itself, without asking")
+        remark("it is watched (extensions.watch): a running service uses its changes without asking")
     return trio.run(partial(_examine, _require_consent(home, entry), home, cwd, looked, as_json=as_json))
 
 
@@ -50,11 +50,11 @@ def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     code = doctor(home, cwd, word, as_json=as_json)
     holder = sc.setup.lock_holder(home) if home.is_dir() else None
     if holder is None:
-        remark("no service runs in this home, so there is nothing to reload; the next one uses it as it is now")
+        remark("no service is running in this home, so there is nothing to reload; the next one uses the new files")
     elif service_process(home) is None:
         remark(f"{holder} runs in this home and cannot be reached from here; it uses the new files at its next start")
     elif code:
-        remark("the service that runs goes on with the extension as it was")
+        remark("the running service keeps using the old version")
     else:
         entry = pick(find_extensions(home, cwd), word, prefer=("ready", "watched", "disabled", "shadowed"))
         remark(
@@ -67,7 +67,7 @@ async def _reload_in_service(home: Path, name: str, folder: str | None) -> str:
     """Have the running service replace the process of an extension, and describe the result."""
     async with connect_if_running(home, name="ext reload") as client:
         if client is None:
-            return "the service has ended just now; the next one uses the extension as it is"
+            return "the service has just ended; the next one uses the new files"
         with ProgressLine.on_stderr() as doing:
             doing(f"the service reloads {name}")
             try:
@@ -75,15 +75,15 @@ async def _reload_in_service(home: Path, name: str, folder: str | None) -> str:
             except sc.NotFound:
                 if folder is None:
                     raise
-                return "nobody works in this folder just now; the service uses it as it is when somebody does"
-    return f"the service that runs uses {one_line(name)} as it is now"
+                return "no session works in this folder now; the service uses the new files once one does"
+    return f"the running service now uses the new files of {one_line(name)}"
 
 
 def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.extensions.DiscoveredExtension:
-    """Return an extension that somebody has consented to, with its current files.
+    """Return an extension that the user has consented to, with its current files.
 
     Raises:
-        UsageError: There is no consent: it must not be started, not even to look at it.
+        UsageError: There is no consent: it must not be started, not even to inspect it.
         ManifestInvalid, Conflict: It cannot be started as it is.
     """
     if entry.state == "invalid":
@@ -92,14 +92,14 @@ def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.extensions.Dis
         advice = format_command(
             home, "ext trust", one_line(entry.name if entry.state == "no_consent" else str(entry.folder))
         )
-        raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}; to look at it: {advice}")
+        raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}; to review it: {advice}")
     if entry.manifest is None or entry.digest is None:
         raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}")
     # A disabled or shadowed extension may be checked, if there is consent.
     standing = open_consents(home).find(entry.name, entry.folder)
     if standing is None or (standing.digest != entry.digest and entry.state != "watched"):
         advice = format_command(home, "ext trust", one_line(entry.name))
-        raise UsageError(f"{one_line(entry.name)} is not started: nobody has agreed to it; to look at it: {advice}")
+        raise UsageError(f"{one_line(entry.name)} is not started: you have not consented to it; to review it: {advice}")
     return sc.extensions.DiscoveredExtension(
         name=entry.name,
         folder=entry.folder,
@@ -113,7 +113,7 @@ async def _examine(
     found: sc.extensions.DiscoveredExtension, home: Path, cwd: Path, looked: ExtensionCatalogue, *, as_json: bool
 ) -> int:
     reports: list[ExtensionCheckReport] = []
-    # An extension is a program: ending this one early must not leave it behind.
+    # An extension is a program: if this one ends early, it must not be left running.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
@@ -130,7 +130,7 @@ async def _examine(
             print(line)
         logs_command = format_command(home, "ext logs", one_line(found.name))
         remark(
-            f"what it says in a service is kept in {format_folder(log_file(home, found.owner))}; "
+            f"its output in a service is logged in {format_folder(log_file(home, found.owner))}; "
             f"to read it: {logs_command}"
         )
     return 0 if report.healthy else 1
@@ -146,6 +146,6 @@ def report_lines(style: Style, report: ExtensionCheckReport) -> list[str]:
         lines.append(f"  {style.dim(kind.ljust(_MARGIN))}{one_line(', '.join(names), _LONGEST)}")
     lines += [f"{style.yellow(style.symbol('●'))} {one_line(each, _LONGEST)}" for each in report.remarks]
     if report.said:
-        lines.append("what it said beside the protocol:")
+        lines.append("its output outside the protocol:")
         lines += [style.dim(f"  | {one_line(each, _LONGEST)}") for each in report.said]
     return lines

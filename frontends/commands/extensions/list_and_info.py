@@ -51,7 +51,7 @@ def list_extensions(home: Path, cwd: Path, *, as_json: bool) -> int:
         for entry in looked.entries:
             print(json.dumps(as_object(entry)))
     elif not looked.entries:
-        print(f"No extensions; put each into a folder of its own in {format_folder(looked.places.user[0])}")
+        print(f"No extensions; put each into its own folder in {format_folder(looked.places.user[0])}")
     else:
         for line in extension_lines(stream_style(sys.stdout), looked.entries, width=columns()):
             print(line)
@@ -100,13 +100,15 @@ def _advice(home: Path, cwd: Path, looked: ExtensionCatalogue) -> str | None:
     if looked.remark is not None:
         return looked.remark
     if not _are_extensions_enabled(home, cwd):
-        return f"none of them runs, as extensions.use is false here (see: {format_command(home, 'config show', '')})"
+        return (
+            f"none of them runs, because extensions.use is false here (see: {format_command(home, 'config show', '')})"
+        )
     states = {each.state for each in looked.entries}
     if "untrusted" in states:
         return how_to_trust(home)
     waiting = [each.name for each in looked.entries if each.state == "no_consent"]
     if waiting:
-        return f"to look at one and let it run: {format_command(home, 'ext trust', one_line(waiting[0]))}"
+        return f"to review one and let it run: {format_command(home, 'ext trust', one_line(waiting[0]))}"
     return None
 
 

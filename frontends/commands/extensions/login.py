@@ -64,17 +64,17 @@ def _provider(host: "sc.extensions.ExtensionHost | None", home: Path, name: str,
     """Return the provider to log in to: the named one, or the only one."""
     extension = next((each for each in host.extensions if each.name == name), None) if host is not None else None
     if extension is None or extension.state != "ready":
-        why = extension.problem if extension is not None and extension.problem else "extensions are switched off here"
+        why = extension.problem if extension is not None and extension.problem else "extensions are disabled here"
         raise UsageError(f"{name} does not run: {one_line(why, 300)}; see: {format_command(home, 'ext doctor', name)}")
     known = [each.name for each in extension.registrations.providers if each.oauth]
     if wanted in known or (len(known) == 1 and not wanted):
         return wanted or known[0]
     if not known:
-        raise UsageError(f"{name} has no provider that people log in to")
+        raise UsageError(f"{name} has no provider with a login")
     there = ", ".join(f"{name}/{one_line(each)}" for each in known)
     if wanted:
-        raise UsageError(f"{name} has no provider called {one_line(wanted)!r} that people log in to; there is: {there}")
-    raise UsageError(f"{name} has several providers that people log in to; name one: {there}")
+        raise UsageError(f"{name} has no provider called {one_line(wanted)!r} with a login; choose from: {there}")
+    raise UsageError(f"{name} has several providers with a login; name one: {there}")
 
 
 async def _talk(
@@ -96,7 +96,7 @@ async def _talk(
         nursery.cancel_scope.cancel(reason="the login is over")
     await client.delete_session(session_id)
     if talk.is_stop_requested:
-        await streams.remark("stopped; nobody was logged in")
+        await streams.remark("stopped; you are not logged in")
         return talk.exit_code
     if refused is not None:
         raise refused

@@ -1,4 +1,4 @@
-"""`session-core ext logout`, and who is logged in: the logins to extensions' providers stored in the home.
+"""`session-core ext logout`, and the stored logins to providers of extensions.
 
 Nothing is started and no service is called: a running one reads the file again before each model call.
 """
@@ -18,7 +18,7 @@ def logout(home: Path, cwd: Path, word: str) -> int:
     """Run `ext logout` and return the exit code; `word` is the name of an extension, or `name/provider`.
 
     Raises:
-        UsageError: There is no such extension and no login of one, or nobody is logged in to that provider.
+        UsageError: There is no such extension and no login of one, or no login to that provider.
         StoreUnusable: The file of logins cannot be written.
     """
     name, slash, provider = word.partition("/")
@@ -33,13 +33,13 @@ def logout(home: Path, cwd: Path, word: str) -> int:
         if provider:
             others = [f"{name}/{one_line(each.provider)}" for each in file.all() if each.extension == name]
             there = f"; there is a login to {', '.join(others)}" if others else ""
-            raise UsageError(f"nobody is logged in to {one_line(provider)!r} of {name}{there}")
-        print(f"nobody is logged in to a provider of {name}")
+            raise UsageError(f"you are not logged in to {one_line(provider)!r} of {name}{there}")
+        print(f"you are not logged in to a provider of {name}")
         return 0
     style = stream_style(sys.stdout)
     for each in stored_logins:
         file.forget(each)
         where = f"{one_line(each.provider)} of {name} in {format_folder(Path(each.folder))}"
         print(f"{style.green(style.symbol('✓'))} logged out of {where}")
-    remark("the provider itself may still take the old token until that runs out")
+    remark("the provider may still accept the old token until it expires")
     return 0

@@ -28,7 +28,7 @@ def show_log(home: Path, cwd: Path, name: str, *, lines: int) -> int:
     if log_lines is None:
         if not known:
             raise UsageError(f"there is no extension called {name!r}, and no log of one; see: session-core ext list")
-        remark(f"{name} has said nothing yet; what it says is kept in {format_folder(file)}")
+        remark(f"{name} has logged nothing yet; its log will be {format_folder(file)}")
         return 0
     for line in log_lines:
         print(line)

@@ -1,4 +1,4 @@
-"""Finds the extensions in all folders, and the one that somebody named."""
+"""Finds the extensions in all folders, and one by its name or folder."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _MOST_NAMES = 20
 State = Literal[
     "ready", "watched", "no_consent", "disabled", "untrusted", "invalid", "shadowed", "not_allowed", "elsewhere"
 ]
-"""`ready` ones are used, and so will `watched` ones be, whose new files the next service accepts; the others do not.
+"""`ready` ones are used, and `watched` ones will be: the next service accepts their new files. The others are not.
 
 `elsewhere` is an extension outside the searched folders.
 """
@@ -29,7 +29,7 @@ State = Literal[
 class ExtensionListEntry:
     """One extension, whether it is used or not, and why; the manifest is None if none was read.
 
-    `watched` means that a service picks up its changes automatically, once somebody has consented to it.
+    `watched` means that a service picks up its changes automatically, once the user has consented to it.
     """
 
     name: str
@@ -128,20 +128,20 @@ def _mark_watched(entry: ExtensionListEntry, consents: sc.extensions.Consents) -
         return entry
     if entry.state != "no_consent":
         return attrs.evolve(entry, watched=True)
-    reason = f"{entry.reason}; it is watched, so the next service takes them without asking"
+    reason = f"{entry.reason}; it is watched, so the next service accepts them without asking"
     return attrs.evolve(entry, state="watched", watched=True, reason=reason)
 
 
 def how_to_trust(home: Path) -> str:
     """Describe how the extensions of a project can be made effective."""
-    return f"to look at what this project brings, and trust it: {format_command(home, 'trust', '')}"
+    return f"to review and trust the files of this project: {format_command(home, 'trust', '')}"
 
 
 # --- lookup by name ---------------------------------------------------------------------------------------------------
 
 
 def pick(looked: ExtensionCatalogue, word: str, *, prefer: Sequence[State] = ("ready",)) -> ExtensionListEntry:
-    """Return the extension that somebody named, by its name or by the path of its folder.
+    """Return the extension with this name, or in the folder with this path.
 
     Of several with one name, the only one in a preferred state is chosen; otherwise the name is ambiguous.
 
@@ -159,7 +159,7 @@ def pick(looked: ExtensionCatalogue, word: str, *, prefer: Sequence[State] = ("r
         return named[0]
     if named:
         raise UsageError(
-            f"{word!r} fits {len(named)} extensions; type the folder of the one you mean",
+            f"{word!r} matches {len(named)} extensions; type the folder of the one you mean",
             details=tuple(
                 f"{format_folder(each.folder)}  {one_line(each.reason, PATH_CHARS)}".rstrip() for each in named
             ),
@@ -184,7 +184,7 @@ def _pick_by_path(looked: ExtensionCatalogue, word: str) -> ExtensionListEntry:
     entry = looked.entry_in_folder(folder)
     if entry is not None:
         return entry
-    reason = "it lies in none of the folders where extensions are looked for"
+    reason = "it is in none of the folders that are searched for extensions"
     return reread_entry(
         ExtensionListEntry(name=folder.name, folder=folder, scope="-", state="elsewhere", reason=reason)
     )
@@ -201,7 +201,7 @@ def reread_entry(entry: ExtensionListEntry) -> ExtensionListEntry:
     manifest = sc.extensions.read_manifest(entry.folder)
     digest = sc.extensions.compute_digest(entry.folder)
     if digest.manifest != manifest.digest:
-        raise sc.Conflict("the files of this extension are being changed just now; try again")
+        raise sc.Conflict("the files of this extension are being changed; try again")
     return attrs.evolve(entry, name=manifest.name, manifest=manifest, digest=digest.whole, files=digest.files)
 
 

@@ -21,7 +21,7 @@ def make(home: Path, cwd: Path, name: str, template: str, into: str | None) -> i
     made = sc.extensions.scaffold_extension(name, template, cwd / name if into is None else _folder(cwd, into))
     style = stream_style(sys.stdout)
     mark = style.green(style.symbol("✓"))
-    print(f"{mark} {made.name} was made in {format_folder(made.folder)}, from the template {made.template}:")
+    print(f"{mark} {made.name} was created in {format_folder(made.folder)}, from the template {made.template}:")
     print("  " + "  ".join(made.files))
     print("Test it, check it, and let it run:")
     looked = find_extensions(home, cwd)
@@ -31,9 +31,7 @@ def make(home: Path, cwd: Path, name: str, template: str, into: str | None) -> i
         remark(f"its tests need pytest: {shlex.quote(sys.executable)} -m pip install pytest")
     mine = looked.entry_in_folder(made.folder)
     if others := [each for each in looked.entries_named(name) if each != mine]:
-        remark(
-            f"there is another extension called {name}, in {format_folder(others[0].folder)}; only one of them is used"
-        )
+        remark(f"another extension is called {name}, in {format_folder(others[0].folder)}; only one of them is used")
     return 0
 
 
@@ -58,4 +56,4 @@ def _folder(cwd: Path, into: str) -> Path:
         return cwd / Path(into).expanduser()
     except RuntimeError:
         typed = one_line(into, PATH_CHARS)
-        raise UsageError(f"--into: {typed!r} names a user who is not known here") from None
+        raise UsageError(f"--into: {typed!r} names an unknown user") from None

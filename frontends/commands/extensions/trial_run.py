@@ -40,7 +40,7 @@ _SWITCHED_OFF = -32004
 _UNKNOWN_METHOD = -32601
 _INVALID_PARAMS = -32602
 _REFUSALS = {
-    "ui": (_NO_UI, "nobody is there to be asked"),
+    "ui": (_NO_UI, "there is no user to ask"),
     "exec": (_NOT_TRUSTED, "no programs are run while an extension is checked"),
     "session": (_NO_CONTEXT, "there is no session while an extension is checked"),
     "tools": (_NO_CONTEXT, "there is no session while an extension is checked"),
@@ -222,7 +222,7 @@ async def _check_stop(extension: sc.extensions.HostedExtension) -> ExtensionChec
     await extension.stop()
     took = _milliseconds_since(began)
     if crashed:
-        good, sentence = False, "it had ended before it was asked to shut down"
+        good, sentence = False, "it had already ended before it was asked to shut down"
     elif took >= STOP_SECONDS * 1000:
         good, sentence = False, f"it did not exit within {STOP_SECONDS:g} s of shutdown, and was killed"
     elif took >= STOP_SECONDS * 500:
@@ -260,10 +260,12 @@ def _remarks(extension: sc.extensions.HostedExtension, asked: Counter[str], firs
             remarks.append(line.text)
     del remarks[_MOST_REMARKS:]
     if first.good and extension.hooks is None:
-        remarks.append("it does not say which hooks it handles, so it is asked at every one, which takes time")
+        remarks.append("it does not list its hooks, so it is called for every hook, which takes time")
     noise = sum(line.source == "stdout" for line in extension.log.lines())
     if noise:
-        remarks.append(f"it wrote to stdout what is no message ({format_count(noise, 'line')}); that belongs on stderr")
+        remarks.append(
+            f"it wrote lines to stdout that are not messages ({format_count(noise, 'line')}); that belongs on stderr"
+        )
     remarks += [
         f"it asked for {method}, {format_count(count, 'time')}" for method, count in asked.most_common(_MOST_LINES)
     ]

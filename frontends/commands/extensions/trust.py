@@ -1,7 +1,7 @@
 """`session-core ext trust`, `enable` and `disable`: which extensions may run.
 
-An extension is a program with the rights of the user who runs it. So somebody has to have looked at it: at what is
-started, at what it may use, and at its files, whose digest is stored.
+An extension is a program with the rights of the user who runs it. So the user reviews it first: the command, its
+capabilities, and its files, whose digest is stored.
 """
 
 import os
@@ -29,7 +29,10 @@ from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
 from frontends.shared.style import Style, stream_style
 
-_RIGHTS = "it runs as a program of yours, and hears of all sessions; one changed byte in its files asks again"
+_RIGHTS = (
+    "it runs with your rights, and receives events of all sessions; "
+    "if one byte of its files changes, you are asked again"
+)
 
 
 def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
@@ -39,8 +42,8 @@ def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
     consents, style = open_consents(home), stream_style(sys.stdout)
     digest = _digest(entry)
     if consents.find_status(entry.name, entry.folder, digest) == "agreed":
-        print(f"{style.green(style.symbol('✓'))} {_called(entry)} was agreed to already, with the files as they are.")
-        _tell_what_is_missing(home, cwd, entry)
+        print(f"{style.green(style.symbol('✓'))} {_called(entry)} already has your consent, with its current files.")
+        _report_what_is_missing(home, cwd, entry)
         return 0
     remark(looked.remark)
     if yes:
@@ -50,13 +53,13 @@ def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
         print("nothing was changed", file=sys.stderr)
         return 1
     if reread_entry(entry).digest != digest:
-        raise sc.Conflict("the files have changed while you looked at them, so nothing was agreed to; look again")
+        raise sc.Conflict("the files changed during the review, so no consent was stored; review them again")
     before = consents.find(entry.name, entry.folder)
     consents.agree(entry.name, entry.folder, digest, entry.files)
     print(f"{style.green(style.symbol('✓'))} {_called(entry)} may run, until one of its files changes.")
     if before is not None and not before.enabled:
-        remark("it was switched off, and is switched on again by this")
-    _tell_what_is_missing(home, cwd, entry)
+        remark("it was disabled, and is now enabled again")
+    _report_what_is_missing(home, cwd, entry)
     return 0
 
 
@@ -64,7 +67,8 @@ async def ask_consent(entry: ExtensionListEntry, streams: StandardStreams) -> bo
     """Ask on the terminal; anything but a clear yes is a no."""
     if streams.keyboard is None:
         raise UsageError(
-            "ext trust asks first, and there is no terminal to ask on; look with: session-core ext info, then use --yes"
+            "ext trust asks first, and there is no terminal to ask on; "
+            "review with: session-core ext info, then use --yes"
         )
     style = streams.err.style
     for line in consent_lines(style, entry):
@@ -90,23 +94,23 @@ def switch(home: Path, cwd: Path, word: str, *, enabled: bool) -> int:
     open_consents(home).set_enabled(entry.name, entry.folder, enabled=enabled)
     style = stream_style(sys.stdout)
     if enabled:
-        print(f"{style.green(style.symbol('✓'))} {_called(entry)} is switched on.")
-        _tell_what_is_missing(home, cwd, entry)
+        print(f"{style.green(style.symbol('✓'))} {_called(entry)} is enabled.")
+        _report_what_is_missing(home, cwd, entry)
     else:
-        print(f"{style.yellow(style.symbol('■'))} {_called(entry)} is switched off; what was agreed to is remembered.")
+        print(f"{style.yellow(style.symbol('■'))} {_called(entry)} is disabled; your consent is remembered.")
         _announce_replacement(home, cwd, entry)
     return 0
 
 
-def _tell_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
+def _report_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
     """Report what still keeps an extension from running: consent is not always enough."""
     looked = find_extensions(home, cwd)
     now = looked.entry_in_folder(entry.folder)
     if now is None:
         link = shlex.join(["ln", "-sfn", os.path.realpath(entry.folder), str(looked.places.user[0] / entry.name)])
-        remark(f"it lies in none of the folders where extensions are looked for; to have it found: {link}")
+        remark(f"it is in none of the folders that are searched for extensions; to link it there: {link}")
     elif now.state == "untrusted":
-        remark(f"it came with this project, and does not run before that is trusted; {how_to_trust(home)}")
+        remark(f"it belongs to this project, and does not run until the folder is trusted; {how_to_trust(home)}")
     elif now.state == "no_consent":
         remark(f"it does not run yet: {now.reason}; {format_command(home, 'ext trust', one_line(now.name))}")
     elif now.state not in {"ready", "watched"}:

@@ -1,4 +1,4 @@
-"""Answers to approvals: from a person, from `--yes`, or a denial where nobody can be asked."""
+"""Answers to approvals: from a person, from `--yes`, or a denial without a terminal to ask on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AGREEING = re.compile(
 
 @attrs.frozen(kw_only=True)
 class TypedApprovalAnswer:
-    """A typed answer: a decision with a note for the model, or the wish to see everything.
+    """A typed answer: a decision with a note for the model, or a request to see everything.
 
     With `unclear` it may have been meant as an approval, so it counts as neither approval nor denial.
     """

@@ -14,14 +14,14 @@ from frontends.shared.style import Style, format_count
 Approve = Literal["never", "ask", "rules"]
 """Who approves a tool call that needs approval: nobody, the person at the terminal, or the rules alone."""
 MOST_LINES = 40
-"""What fits on a screen together with the question."""
+"""The number of lines that fit on a screen together with the question."""
 LONGEST_LINE = 400
 _SUMMARY_CHARS = 300
 _TITLE_CHARS = 60
 _ID_CHARS = 8
 _INDENT = "  "
 _DETAILS = ("environment: ",)
-"""What is the same for every command: shown only on request."""
+"""Facts that are the same for every command: shown only on request."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,11 +55,11 @@ def format_question(
 
 
 def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve) -> str:
-    """Describe a tool call that was denied without asking anybody: why, and what would let it run."""
+    """Describe a tool call that was denied without asking: why, and what would let it run."""
     if approve == "ask":
         return approval_denied(style, approval)
     name = one_line(approval.tool_name, NAME_CHARS)
-    why = "needs a yes, and --approve never gives none: denied."
+    why = "needs approval, and with --approve never there is none: denied."
     if approve == "rules":
         because = f" ({one_line(approval.reason, _SUMMARY_CHARS)})" if approval.reason else ""
         why = f"is not allowed by a permission rule{because}: denied. See: session-core config show"
@@ -67,15 +67,15 @@ def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve
 
 
 def format_waiting_approval(style: Style, approval: sc.Approval) -> str:
-    """Describe an approval outside our turn that waits for others who can be asked."""
+    """Describe an approval outside our turn that is left to other clients."""
     name = one_line(approval.tool_name, NAME_CHARS)
-    return f"{style.yellow('?')} {name} needs a yes, which nobody can give here: it waits for somebody elsewhere."
+    return f"{style.yellow('?')} {name} needs approval, and there is no terminal to ask on: left to other clients."
 
 
 def format_unclear_answer(style: Style, approval: sc.Approval) -> str:
     """Return the question again after an answer that may have been meant as a yes."""
     name = one_line(approval.tool_name, NAME_CHARS)
-    said = "that is not clear, and nothing has happened yet. Type y for yes or n for no"
+    said = "that is not clear, so nothing was done yet. Type y for yes or n for no"
     return (
         f"{style.yellow('?')} Allow {style.bold(name)}? {said};\n"
         f'{_INDENT}to tell the model something, begin with "no", as in: no, do this instead: '
@@ -85,7 +85,7 @@ def format_unclear_answer(style: Style, approval: sc.Approval) -> str:
 def _answers(approval: sc.Approval, *, cut: bool) -> str:
     view = ", [v]iew all of it" if cut else ""
     for_session = _describe_session_grant(approval)
-    return f"[y]es once, [s] {for_session}, [a]lways exactly this, [N]o{view}, or say what to do instead"
+    return f"[y]es once, [s] {for_session}, [a]lways exactly this, [N]o{view}, or type what to do instead"
 
 
 def _describe_session_grant(approval: sc.Approval) -> str:
@@ -94,7 +94,7 @@ def _describe_session_grant(approval: sc.Approval) -> str:
     if approval.grant in {"", approval.tool_name}:
         return f"every {name} of this session"
     if _command(approval) is not None:
-        return "this command, as often as it comes in this session"
+        return "this command, whenever it occurs in this session"
     return f"for this session: {one_line(approval.grant, _SUMMARY_CHARS)}"
 
 

@@ -1,4 +1,4 @@
-"""`run` as a client of the home's running service: the same turn, in a session that goes on without us."""
+"""`run` as a client of the home's running service: the same turn, in a session that continues without us."""
 
 import os
 from collections.abc import AsyncGenerator, Generator
@@ -26,7 +26,7 @@ NAME = "run"
 
 
 class ServiceFeed:
-    """The feed of a session of the service; an error marks the end, also that of the service itself."""
+    """The feed of a session of the service; an error marks its end, or the end of the service."""
 
     def __init__(self, feed: "RemoteFeed", presence: Presence, go_on: str) -> None:
         self._feed = feed
@@ -52,11 +52,11 @@ class ServiceFeed:
             try:
                 return await self._feed.receive_batch()
             except anyio.EndOfStream:
-                raise sc.NotFound("the session was deleted by somebody else") from None
+                raise sc.NotFound("the session was deleted by another client") from None
             except sc.Disconnected as error:
                 reason = error.message
         raise sc.Disconnected(
-            f"{reason or self._presence.gone}; the turn was interrupted; to go on with it: {self._go_on}"
+            f"{reason or self._presence.gone}; the turn was interrupted; to continue it: {self._go_on}"
         )
 
     async def __aenter__(self) -> Self:
@@ -108,8 +108,8 @@ class EmbeddedOnlyOptions:
         if option is not None:
             end = format_command(home, "shutdown", "")
             raise UsageError(
-                f"{option} is for a service that is yet to start, and one runs for this home already; end it ({end}), "
-                "or keep nothing with --no-save"
+                f"{option} works only when a service starts, and one is already running for this home; end it ({end}), "
+                "or use --no-save"
             )
 
 
@@ -159,7 +159,7 @@ async def explain_config_problems(home: Path, folder: str) -> AsyncGenerator[Non
         raise refused
     wrong = "a setting is wrong" if len(problems) == 1 else f"{len(problems)} settings are wrong"
     see = f"to check them again: {format_command(home, 'config check', '')}"
-    raise UsageError(f"{wrong}, so nothing was begun", details=(*problems, see)) from refused
+    raise UsageError(f"{wrong}, so nothing was started", details=(*problems, see)) from refused
 
 
 def _problems(home: Path, folder: str) -> tuple[str, ...]:
@@ -199,21 +199,21 @@ async def about_folder(home: Path, folder: str) -> tuple[str, ...]:
 
 
 def format_turn_goes_on(home: Path | None, session_id: sc.SessionId) -> str:
-    """Describe that the turn goes on after leaving, and how to end it."""
+    """Describe that the turn continues after leaving, and how to end it."""
     command = format_command(home or sc.setup.default_home(), "stop", session_id)
-    return f"the turn goes on in the service; to stop it: {command}"
+    return f"the turn continues in the service; to stop it: {command}"
 
 
 def format_question_stays_open(home: Path | None, session_id: sc.SessionId) -> str:
     """Describe that the question stays open after leaving, and how to answer it."""
     answer = format_command(home or sc.setup.default_home(), "run", f"--session {session_id}")
-    return f"nothing was answered, so the question stays open in the service; to answer it: {answer}"
+    return f"the question stays open in the service; to answer it: {answer}"
 
 
 def build_unknown_model_error(home: Path, refused: sc.NotFound) -> UsageError:
     """Return an error with advice about a model the service lacks: it has only the keys it was started with."""
     end = format_command(home, "shutdown", "")
     return UsageError(
-        "the service that runs has the keys and settings it was started with (to end it, so that the next one has "
-        f"yours: {end}); {refused.message}"
+        "the running service has the keys and settings it was started with (to use yours, end it: "
+        f"{end}); {refused.message}"
     )

@@ -174,7 +174,7 @@ class Conversation:
         await self._attend_to([first, *rest])
 
     async def follow_to_end(self) -> None:
-        """Show what others have begun until the session is idle, and how it ended."""
+        """Show the work of others until the session is idle, and how it ended."""
         while self.outcome is None and not self.at_rest:
             await self.receive()
         self.is_done = True
@@ -198,7 +198,7 @@ class Conversation:
         await self._attend_to(items)
 
     async def send(self, what: Callable[[], Awaitable[None]]) -> None:
-        """Send something of ours and show what happens meanwhile: an extension may ask about it first.
+        """Send a request of ours and show what happens meanwhile: an extension may ask about it first.
 
         Items that may be its effects are held back until it is known which are ours.
 
@@ -215,7 +215,7 @@ class Conversation:
                 failed.append(error)
             finally:
                 delivered.set()
-                self.interrupt_receive("it is there")
+                self.interrupt_receive("the request was delivered")
 
         self._nursery.start_soon(do)
         while not delivered.is_set():
@@ -308,9 +308,9 @@ class Conversation:
         self._view.answer_to(self._target)
         if self.own_turn.answer is not None and not was_answered:
             self._view.finish()  # nothing of ours will end the line any more
-            self._aside("The turn goes on with a message of somebody else.")
+            self._aside("The turn continues with a message of another client.")
         elif waited and self.own_turn.turn_id is not None:
-            self._aside("Now your message is answered.")
+            self._aside("Your message is being answered now.")
         if isinstance(event, sc.events.ToolCallFinished) and event.result.status == "denied" and self._is_for_us:
             self._denied.add(event.result.call_id)
 

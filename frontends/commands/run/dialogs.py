@@ -42,26 +42,28 @@ def dialog_question(style: Style, dialog: sc.Dialog) -> str:
 
 def unclear_reply(style: Style, dialog: sc.Dialog) -> str:
     """Return the question again after an invalid answer."""
-    return f"{style.yellow('?')} That is not among the answers.\n{_INDENT}{_answers(dialog)}; just Enter dismisses it: "
+    return (
+        f"{style.yellow('?')} That is not one of the answers.\n{_INDENT}{_answers(dialog)}; just Enter dismisses it: "
+    )
 
 
 def format_dismissed_dialog(style: Style, dialog: sc.Dialog) -> str:
-    """Describe a dialog that was dismissed because nobody could be asked."""
+    """Describe a dialog that was dismissed because there is no terminal to ask on."""
     title = one_line(dialog.title, _TITLE_CHARS)
-    return f"{style.yellow('?')} {describe_asker(dialog)}: {title}: dismissed, as nobody can answer it here."
+    return f"{style.yellow('?')} {describe_asker(dialog)}: {title}: dismissed, because there is no terminal to ask on."
 
 
 def format_waiting_dialog(style: Style, dialog: sc.Dialog) -> str:
-    """Describe a dialog outside our turn that waits for others who can be asked."""
+    """Describe a dialog outside our turn that is left to other clients."""
     title = one_line(dialog.title, _TITLE_CHARS)
     question = f"{style.yellow('?')} {describe_asker(dialog)}: {title}"
-    return f"{question}: nobody can answer it here, so it waits for somebody elsewhere."
+    return f"{question}: there is no terminal to ask on, so it is left to other clients."
 
 
 def format_asked_elsewhere(style: Style, dialog: sc.Dialog) -> str:
     """Describe a dialog that only another client may answer."""
     title = one_line(dialog.title, _TITLE_CHARS)
-    return f"{style.yellow('?')} {describe_asker(dialog)} somebody else: {title}: only they can answer it."
+    return f"{style.yellow('?')} {describe_asker(dialog)} another client: {title}: only that client can answer it."
 
 
 def parse_reply(dialog: sc.Dialog, typed: str) -> Reply:
@@ -98,9 +100,9 @@ def _answers(dialog: sc.Dialog) -> str:
         case "confirm":
             return "[y]es or [n]o"
         case "select":
-            return "a number or the words themselves"
+            return "a number or the text of a choice"
         case _:
-            return f"your answer, or {_TAKE_DEFAULT} for what is suggested" if dialog.default else "your answer"
+            return f"your answer, or {_TAKE_DEFAULT} for the suggestion" if dialog.default else "your answer"
 
 
 def _message(style: Style, message: str) -> list[str]:

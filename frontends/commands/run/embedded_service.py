@@ -79,8 +79,8 @@ class PreparedAgent:
             # That list lacks the models of extensions.
             reason = self.refusal.removesuffix("; see: session-core models --all")
             brought = [one_line(each, _MODEL_CHARS) for each in brought_models(self.extensions)]
-            there = f"; they bring {', '.join(brought[:_MOST_BROUGHT])}" if brought else ""
-            raise UsageError(f"{reason}; no extension that runs here brings it{there} (see: session-core ext list)")
+            there = f"; they provide {', '.join(brought[:_MOST_BROUGHT])}" if brought else ""
+            raise UsageError(f"{reason}; no running extension provides it{there} (see: session-core ext list)")
 
 
 def brought_models(host: "sc.extensions.ExtensionHost | None") -> list[str]:
@@ -163,7 +163,7 @@ def _refusal(wanted: AgentRequest, chosen: str | None) -> Exception | None:
 
 def _service(config: sc.ServiceConfig, wanted: AgentRequest) -> sc.ServiceConfig:
     said = {key: value for key, value in attrs.asdict(wanted.limits).items() if value is not None}
-    # An archived session may be due for deletion: not now that somebody continues it.
+    # An archived session may be due for deletion, but not while it is being continued.
     spared = wanted.continued is not None and wanted.continued.archived
     return attrs.evolve(
         config,
@@ -178,9 +178,9 @@ def _about_model(setup: sc.setup.Setup, wanted: AgentRequest) -> list[str]:
         return [picked.remark] if picked.remark else []
     remarks = [f"{info.name} answers: {picked.remark}"] if picked.remark else []
     if wanted.limits.cost_micros is not None and info.prices is None:
-        remarks.append(f"what {info.name} costs is not known, so --max-cost cannot end a turn")
+        remarks.append(f"the price of {info.name} is unknown, so --max-cost cannot end a turn")
     if wanted.sees and not info.images:
-        remarks.append(f"{info.name} cannot see images: it is only told that there are some")
+        remarks.append(f"{info.name} cannot see images: it is only told that they exist")
     return remarks
 
 
@@ -202,7 +202,7 @@ def about_servers(statuses: "Sequence[sc.setup.ServerStatus]") -> list[str]:
         if status.state == "failed":
             remarks.append(f"the MCP server {status.name!r} cannot be used: {status.reason} (see: session-core mcp)")
         elif status.state == "connecting":
-            remarks.append(f"the MCP server {status.name!r} is not ready yet; its tools come when it is")
+            remarks.append(f"the MCP server {status.name!r} is not ready yet; its tools appear when it is")
     return remarks
 
 

@@ -1,4 +1,4 @@
-"""Prompts that are no messages: an extension command, or a shell line."""
+"""Prompts that are not messages: an extension command, or a shell line."""
 
 import attrs
 import trio
@@ -27,12 +27,12 @@ async def run_extension_command(
     """Run an extension command, and show all its effects until the session is idle.
 
     Raises:
-        SessionCoreError: It failed, and nobody has stopped it.
+        SessionCoreError: It failed, and was not stopped.
     """
     name = f"/{one_line(command.name, work_lines.NAME_CHARS)}"
     too_late = talk.is_stop_requested
     if too_late:
-        await talk.say(f"{name} was stopped before it was begun.")
+        await talk.say(f"{name} was stopped before it began.")
         return
     done = _CommandRun()
     talk.own_turn.extension = command.extension
@@ -48,9 +48,9 @@ async def run_extension_command(
     if talk.outcome is not None:
         await talk.conclude(talk.outcome)
     elif talk.is_stop_requested:
-        await talk.say(f"{name} was stopped before it was done.")
+        await talk.say(f"{name} was stopped before it finished.")
     elif talk.interaction.is_narrated and not done.said:
-        await talk.remark(f"{name} is done; it had nothing to say.")
+        await talk.remark(f"{name} is done; it returned no text.")
 
 
 async def _run_command_task(
@@ -78,7 +78,7 @@ async def _show_content(done: _CommandRun, talk: Conversation) -> None:
 async def run_line(line: str, service: Client, talk: Conversation) -> None:
     """Run a shell line, and print its output."""
     if talk.is_stop_requested:
-        await talk.say("stopped before the command was run")
+        await talk.say("stopped before the command ran")
         return
 
     async def send() -> None:

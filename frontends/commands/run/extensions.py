@@ -16,10 +16,10 @@ START_PATIENCE_S = 10.5
 """How long a prompt waits for extensions: it may be one of their commands. By then each has started or failed."""
 _NOT_USED = frozenset({"no_consent", "untrusted", "invalid"})
 _SKIPPED = {
-    "no_consent": ("is not agreed to, with its files as they are", "to look at it and let it run", "ext trust NAME"),
+    "no_consent": ("has no consent for its current files", "to review it and let it run", "ext trust NAME"),
     "invalid": ("cannot be used", "to see why", "ext list"),
-    "untrusted": ("came with a folder that is not trusted", "to look at it and trust it", "trust"),
-    "disabled": ("is switched off", "to switch it on", "ext enable NAME"),
+    "untrusted": ("belongs to a folder that is not trusted", "to review and trust the folder", "trust"),
+    "disabled": ("is disabled", "to enable it", "ext enable NAME"),
 }
 _BY_USE = tuple(_SKIPPED)  # users know what they disabled; the rest may surprise
 _NAME_CHARS = 40
@@ -47,7 +47,7 @@ def collect_extension_remarks(host: "sc.extensions.ExtensionHost | None", flags:
     """Describe in one sentence which extensions are not used, and which flags are unknown."""
     if host is None:
         said = [each.partition("=")[0] for each in flags]
-        return [f"no extension runs here, so nobody is told of --flag {', '.join(said)}"] if said else []
+        return [f"no extension runs here, so --flag has no effect: {', '.join(said)}"] if said else []
     known = {each.name for each in host.extensions}
     unused = {each.name: each.reason for each in host.discovery.skipped if each.kind in _NOT_USED}
     unused = {name: reason for name, reason in unused.items() if name not in known}

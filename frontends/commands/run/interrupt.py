@@ -13,8 +13,8 @@ from frontends.commands.run.requests import Client
 from frontends.shared.signals import LEAVING_SIGNALS
 
 _PATIENCE = 1.0  # seconds before explaining why nothing has happened yet
-_ON_ITS_WAY = "Your message is on its way, and is taken back as soon as it is there; Ctrl-C again leaves at once."
-_ANSWERED = "Your message is answered; what the turn does now is for somebody else, and goes on."
+_ON_ITS_WAY = "Your message is being sent, and will be withdrawn once it arrives; Ctrl-C again leaves at once."
+_ANSWERED = "Your message is answered; the turn continues with messages of other clients."
 _HOLDS_ON = "Something is still stopping; Ctrl-C again leaves at once."
 
 
@@ -64,7 +64,7 @@ class Stopping:
         return True
 
     async def _leave(self, session_id: sc.SessionId) -> None:
-        """Leave, but leave no message of ours in the queue: nobody would be there for the answer."""
+        """Leave, but withdraw our queued message: there would be no reader for its answer."""
         with suppress(sc.SessionCoreError), trio.move_on_after(_PATIENCE):
             await self._own.wait_until_delivered()
             if await self.take_back(session_id):
@@ -78,7 +78,7 @@ class Stopping:
                 return
             if self._own.answer is not None:
                 await self._say(_ANSWERED)
-                self._nursery.cancel_scope.cancel(reason="what still runs is for others")
+                self._nursery.cancel_scope.cancel(reason="the running work belongs to other clients")
                 return
             if not await self._owns_running_turn(session_id):
                 return

@@ -10,7 +10,7 @@ from frontends.commands.run.approval_text import Approve
 
 @attrs.frozen(kw_only=True)
 class InteractionOptions:
-    """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape.
+    """How to show a turn and who is asked; with `structured` the answer is JSON of a given shape.
 
     `yes` allows every tool call; without it, `approve` decides who is asked.
     """

@@ -8,7 +8,7 @@ import session_core as sc
 
 
 class OwnTurn:
-    """The fate of our message: it is queued, a turn has taken it, or somebody has removed it from the queue.
+    """The fate of our message: it is queued, a turn has taken it, or another client has removed it from the queue.
 
     The turn may have been running before, or be started for the message. Work that others begin before or after is not
     ours, nor is anything the same turn goes on to do once our message is answered.

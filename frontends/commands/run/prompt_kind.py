@@ -71,17 +71,17 @@ def _unknown(
     name: str, commands: Sequence[sc.extensions.ExtensionCommand], unused: Sequence[UnusedExtension]
 ) -> UsageError:
     safe_name = one_line(name, _NAME_CHARS)
-    say_it = f"(to say it to the model: //{safe_name})"
+    send_hint = f"(to send it to the model: //{safe_name})"
     for each in unused:
         if each.may_have(name):
-            return UsageError(f"there is no command /{safe_name} now, as {each.why}; {each.advice} {say_it}")
+            return UsageError(f"there is no command /{safe_name} now, because {each.why}; {each.advice} {send_hint}")
     whole = "." in name
     names = [f"{each.extension}.{each.name}" if whole else _short(each, commands) for each in commands]
     near = difflib.get_close_matches(name, names, n=3)
     meant = f"; did you mean {' or '.join(f'/{one_line(each, _NAME_CHARS)}' for each in near)}?" if near else ""
-    why = "" if commands else ", as no extension that runs here brings any"
+    why = "" if commands else ", because no running extension provides any"
     return UsageError(
-        f"there is no command /{safe_name}{why}{meant} {say_it}",
+        f"there is no command /{safe_name}{why}{meant} {send_hint}",
         details=(
             *(_line(each, commands) for each in commands[:_MOST_LISTED] if not near),
             *(f"{each.why}; {each.advice}" for each in unused[:_MOST_UNUSED] if not near),

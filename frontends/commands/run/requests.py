@@ -24,15 +24,15 @@ Client = sc.SessionService | sc.AttachedClient | ServiceClient
 
 
 class Requests:
-    """Answers the session's requests: by asking on the terminal, by `--yes`, or with a denial if nobody may be asked.
+    """Answers the session's requests: by asking on the terminal, by `--yes`, or with a denial without asking.
 
     `--yes` is about tools; it never answers a dialog of an extension. `denied` means that a tool was denied without
-    asking anybody, and `refused` are the calls that the person at the terminal denied.
+    asking, and `refused` are the calls that the person at the terminal denied.
 
-    Requests of a service that goes on without us are open to other clients too:
+    Requests of a service that continues without us are open to other clients too:
     1. When the terminal is closed, the question stays open and the nursery is cancelled (`deserted`).
     2. A question to one other client is left to that client.
-    3. Where nobody can be asked here, only requests of our own turn (`own`) are answered. Those from before our message
+    3. Without a terminal to ask on, only requests of our own turn (`own`) are answered. Those from before our message
        has its turn, and those of other turns, commands and clients, are left to others, even with `--yes`.
     4. A follower has no turn of its own: `--yes` then applies to what it follows. `--approve` does too if given, but
        not to requests that were already open.
@@ -132,7 +132,7 @@ class Requests:
             typed = ""
         if not typed and self._stays_open:
             self.deserted = True
-            self._nursery.cancel_scope.cancel(reason="nobody is at the terminal any more")
+            self._nursery.cancel_scope.cancel(reason="the terminal was closed")
             await trio.sleep_forever()
         return typed
 

@@ -207,7 +207,8 @@ async def _find_continued_session(options: RunOptions) -> ContinuedSession | Non
         found = last_used(sessions, options.cwd or str(Path.cwd()), options.home)
     if options.cwd is None and not await trio.Path(found.cwd).is_dir():
         raise UsageError(
-            f"this session works in {one_line(found.cwd, limit=4_096)!r}, which is gone; say where with --cwd"
+            f"this session works in {one_line(found.cwd, limit=4_096)!r}, which is gone; "
+            "choose another folder with --cwd"
         )
     return ContinuedSession(summary=found, short=short_id(found.session_id, sessions))
 
@@ -245,7 +246,7 @@ async def converse(
             if options.interaction.approve == "rules":
                 await _restrict_to_rules(service, talk, options)
             if typed is None and not talk.at_rest and options.interaction.is_narrated:
-                await talk.remark("It is at work already; this follows it to its end.")
+                await talk.remark("The session is busy; following it until it is idle.")
 
         # From now on a Ctrl-C is about our message, although it is not sent yet.
         talk.own_turn.has_message = isinstance(typed, sc.extensions.TypedMessage | sc.extensions.TypedShellLine)
@@ -295,7 +296,7 @@ async def _say_what_stays(talk: Conversation, options: RunOptions, streams: Stan
 async def _say_interrupted(service: Client, talk: Conversation, options: RunOptions) -> None:
     """Report that our turn ends with this program, and how to resume it."""
     home = options.home if options.is_persistent and talk.own_turn.was_sent else None
-    saved_note = "; what was said is kept" if home is not None else ""
+    saved_note = "; the conversation is kept" if home is not None else ""
     await talk.abort_with(f"interrupted: this program was asked to end{saved_note}")
     if home is not None and options.interaction.is_narrated:
         session_id = talk.state.session_id
@@ -307,8 +308,8 @@ async def _refuse_another_protocol(service: Client, known: ContinuedSession, wan
     has = (await service.load_session(known.summary.session_id)).protocol.name
     if has != wanted:
         raise UsageError(
-            f"session {known.short} has the protocol {one_line(has)}, for all of its life, so it cannot go on with "
-            f"{one_line(wanted)}; leave --protocol out, or begin a new session with it"
+            f"session {known.short} has the protocol {one_line(has)}, which never changes, so it cannot continue with "
+            f"{one_line(wanted)}; leave out --protocol, or begin a new session with it"
         )
 
 
@@ -326,7 +327,7 @@ async def _parse_prompt(
     if not isinstance(typed, sc.extensions.TypedMessage):
         alone = options.attached == PromptAttachments() and options.output_schema is None
         if not alone:
-            raise UsageError("--file and --output-schema go along with a message, and this is a command")
+            raise UsageError("--file and --output-schema need a message, and this is a command")
     return typed
 
 

@@ -14,8 +14,8 @@ async def run_turn(
     """Send a message, or resume, and show the turn to its end.
 
     Running work is not disturbed: without a text it is followed, and a message waits for its end. If it ends badly, the
-    message begins a turn of its own, unless somebody has stopped the work: then the message is withdrawn, as nothing
-    should begin after a stop. Nothing is sent after a Ctrl-C.
+    message begins its own turn, unless the work was stopped: then the message is withdrawn, as nothing should begin
+    after a stop. Nothing is sent after a Ctrl-C.
     """
     if text is None and not talk.at_rest:
         await talk.follow_to_end()
@@ -25,7 +25,7 @@ async def run_turn(
     if known is not None and known.summary.archived and options.interaction.is_narrated:
         await talk.remark(f"{known.short} was archived; it is back in the list.")
     if talk.own_turn.item_id is not None and not talk.is_stop_requested and not options.interaction.quiet:
-        await talk.remark("The session is at work already; your message waits until that is done.")
+        await talk.remark("The session is busy; your message waits until it is free.")
     while talk.own_turn.was_sent and not await talk.wait_until_ended():
         if not await talk.take_back():
             await talk.receive()  # shows what happened to it
@@ -42,11 +42,11 @@ async def run_turn(
 def _explain_unanswered(talk: Conversation) -> str:
     """Describe why our message was not answered."""
     if talk.is_stop_requested:
-        before = "; what ran before goes on" if not talk.at_rest else ""
+        before = "; the work before it continues" if not talk.at_rest else ""
         return f"stopped before the turn began; {_NOT_SENT}{before}"
     if talk.own_turn.was_removed:
-        return f"Somebody has taken your message out of the queue before its turn came; {_NOT_SENT}."
-    return f"What ran before was stopped, so your message was taken back; {_NOT_SENT}."
+        return f"Your message was removed from the queue before its turn began; {_NOT_SENT}."
+    return f"The work before it was stopped, so your message was withdrawn; {_NOT_SENT}."
 
 
 async def _say(service: Client, talk: Conversation, text: str | None, options: RunOptions, *, is_new: bool) -> None:

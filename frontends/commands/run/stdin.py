@@ -1,4 +1,4 @@
-"""Input from a stdin that is no terminal: the prompt itself, or a text attached to it.
+"""Input from a stdin that is not a terminal: the prompt itself, or a text attached to it.
 
 Rules:
 1. `-` reads the prompt from stdin; so does no prompt at all if stdin is a pipe or a file. With a typed prompt, stdin
@@ -59,7 +59,7 @@ def read_prompt_input(
     tell = remark if remark is not None else _remark
     if given == "-":
         if source is None:
-            raise UsageError("the prompt was to come from stdin, but stdin is closed")
+            raise UsageError("the prompt should come from stdin, but stdin is closed")
         return PromptInput(prompt=_require_stdin_text(_read(source.fileno(), "the prompt")), typed=False)
     if given is not None:
         _require_text(given, "the prompt")
@@ -70,7 +70,7 @@ def read_prompt_input(
         if not _has_input(fd, PATIENCE_S):
             tell("waiting for the prompt on stdin")
     elif not _has_input(fd, PATIENCE_S):
-        tell("nothing came by stdin, so it is left alone; < /dev/null saves this wait")
+        tell("no input on stdin, so it is ignored; add < /dev/null to avoid this wait")
         return PromptInput(prompt=given)
     text = _read(fd, "the prompt" if given is None else "the text")
     if given is None and not goes_on:

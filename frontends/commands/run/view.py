@@ -158,7 +158,7 @@ class View:
         `gone` are messages to show that are no longer in it; `target` decides where each answer goes.
         """
         many = "some events" if missed is None else format_count(missed, "event")
-        self.line(self._styles["err"].dim(f"(the display fell behind by {many}; going on from a new snapshot)"))
+        self.line(self._styles["err"].dim(f"(the display fell behind by {many}; continuing from a new snapshot)"))
         present = {message.message_id for message in snapshot.transcript}
         partial = snapshot.partial
         # An unfinished answer that is neither in the transcript nor still being written was withdrawn meanwhile.

@@ -24,19 +24,19 @@ _REMARK = re.compile(r"\[.*\]")
 _REFUSED = re.compile(
     r"This call was not allowed: (.*)\. Do not try it again\.|(Blocked by an extension: .*)", re.DOTALL
 )
-_TOO_LONG = "the model had said as much as it may in one answer"
+_TOO_LONG = "the model reached the length limit of one answer"
 
 
 def demo_notice(style: Style, model: str) -> str:
     """Describe what answers when no real model does."""
-    return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules, no AI is asked.")
+    return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules and is not an AI.")
 
 
 def format_continued_session(style: Style, state: sc.SessionState, short: str, *, used_at: int, now: int) -> str:
     """Describe which session continues, and how its last turn ended if it did not end well."""
     messages = format_count(state.earlier + len(state.messages), "message")
     name = one_line(state.name, NAME_CHARS)
-    said = style.dim(f'Going on with {short} "{name}": {messages}, last used {format_ago(used_at, now)}.')
+    said = style.dim(f'Continuing {short} "{name}": {messages}, last used {format_ago(used_at, now)}.')
     reason = one_line(state.activity.message or "no reason was given", _ERROR_CHARS)
     answer = state.find_message(state.head)
     saved_note = "; its partial answer was kept" if answer is not None and answer.is_interrupted else ""
@@ -123,10 +123,10 @@ def retry_line(style: Style, failed: sc.events.ModelCallFailed, failed_at: int) 
 
 
 def approval_denied(style: Style, approval: sc.Approval) -> str:
-    """Describe a tool call that was denied because nobody could be asked."""
+    """Describe a tool call that was denied because there is no terminal to ask on."""
     name = one_line(approval.tool_name, NAME_CHARS)
     return (
-        f"{style.yellow(style.symbol('■'))} {name} needs a yes and there is no terminal to ask on: denied. "
+        f"{style.yellow(style.symbol('■'))} {name} needs approval and there is no terminal to ask on: denied. "
         f"Use --yes to allow every tool call.{_why_asked(approval)}"
     )
 
@@ -173,9 +173,9 @@ def subagent_line(style: Style, subagent: str, result: sc.ToolResultPart) -> str
 def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
     """Describe the result of a compaction."""
     if finished.status == "completed":
-        return style.dim("The conversation was long: a summary of it goes on from here.")
+        return style.dim("The conversation was long and was replaced by a summary.")
     reason = one_line(finished.error or finished.status, _ERROR_CHARS)
-    return f"{style.yellow(style.symbol('●'))} The conversation could not be summed up: {reason}"
+    return f"{style.yellow(style.symbol('●'))} The conversation could not be compacted: {reason}"
 
 
 def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
@@ -185,7 +185,7 @@ def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
         for paths, what in ((event.restored, "restored"), (event.removed, "removed"), (event.kept, "left alone"))
         if paths
     ]
-    return style.dim(f"Files were brought back: {', '.join(figures) or 'none had changed'}.")
+    return style.dim(f"Files were restored: {', '.join(figures) or 'none had changed'}.")
 
 
 def notice_line(style: Style, notice: sc.events.NoticeShown) -> str:
@@ -243,7 +243,7 @@ def _headline(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None, 
 
 def _describe_saved_answer(answer: sc.Message | None) -> str:
     if answer is None or not answer.is_interrupted:
-        return "what was said before was kept" if answer is not None else "nothing had been said yet"
+        return "earlier answers were kept" if answer is not None else "there was no answer yet"
     words = len(answer.text.split())
     return f"the partial answer was kept ({format_count(words, 'word')})"
 

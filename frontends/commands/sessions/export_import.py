@@ -48,7 +48,7 @@ def import_session(home: Path, file: str, *, as_new: bool) -> int:
     """Run `import` and return the exit code."""
     if file == STANDARD:
         if sys.stdin is None:
-            raise UsageError("the session was to come from stdin, but stdin is closed")
+            raise UsageError("the session should come from stdin, but stdin is closed")
         return trio.run(_import, home, sys.stdin.buffer, as_new, StandardStreams.standard())
     try:
         source = Path(file).open("rb")  # noqa: SIM115 - closed below; only the opening may fail like this
@@ -72,7 +72,7 @@ def write_export(home: Path, session_id: sc.SessionId, target: Path, kind: Forma
     async def write() -> int:
         async with open_stored_home(home) as stored_home:
             if all(each.session_id != session_id for each in stored_home.sessions):
-                raise sc.NotFound("nothing is kept of this session, so that there is nothing to write")
+                raise sc.NotFound("this session is not stored, so there is nothing to export")
             lines = _pieces(stored_home, session_id, kind)
             async with aclosing(lines), aclosing(_chunks(lines, ProgressLine(None))) as chunks:
                 return await _write_file(target, chunks)

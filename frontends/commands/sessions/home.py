@@ -40,7 +40,7 @@ def resolve_home(chosen: str | None) -> Path:
         UsageError: An empty path was chosen.
     """
     if chosen is not None and not chosen.strip():
-        raise UsageError("--home is empty; say which directory, or leave it out")
+        raise UsageError("--home is empty; name a directory, or leave it out")
     home = sc.setup.default_home() if chosen is None else _expand_home(chosen)
     try:
         is_directory = stat.S_ISDIR(home.stat().st_mode)
@@ -60,7 +60,7 @@ def _expand_home(chosen: str) -> Path:
     try:
         return Path(chosen).expanduser().absolute()
     except RuntimeError:
-        raise sc.StoreUnusable(f"the home {chosen!r} is of a user who is not known here") from None
+        raise sc.StoreUnusable(f"the home {chosen!r} names an unknown user") from None
 
 
 @asynccontextmanager
@@ -120,7 +120,7 @@ def format_command(home: Path | None, command: str, rest: str) -> str:
 def format_resume_hint(short: str, home: Path, *, interrupted: bool = False) -> str:
     """Describe what to type to continue a session; an interrupted turn needs no new prompt."""
     said = "" if interrupted else ' "..."'
-    return f"Go on with: {format_command(home, 'run', f'--session {short}{said}')}"
+    return f"Continue with: {format_command(home, 'run', f'--session {short}{said}')}"
 
 
 def nothing_kept(home: Path) -> str:

@@ -14,7 +14,7 @@ from frontends.shared.text_width import Column, cut, pad, table, text_width
 ACTIVITY_WORDS: Mapping[str, str] = {
     "waiting_for_model": "waiting",
     "running_tools": "running tools",
-    "awaiting_permission": "needs a yes",
+    "awaiting_permission": "asks you",
     "rate_limited": "rate limited",
     "errored": "failed",
 }

@@ -1,4 +1,4 @@
-"""Waiting a moment for a home that another process is using: most are done soon."""
+"""Waits a moment for a home that another process is using: most processes finish soon."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -43,7 +43,7 @@ class PatientStore(sc.SqliteStore):
 
 
 def work_patiently(work: Callable[[], T]) -> T:
-    """Run blocking work in this thread, where Ctrl-C reaches it, as soon as nobody else uses the home.
+    """Run blocking work in this thread, where Ctrl-C reaches it, as soon as no other process uses the home.
 
     Raises:
         StoreInUse: Another process does not release it.

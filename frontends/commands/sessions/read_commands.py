@@ -108,7 +108,7 @@ async def _search(
     hits = await reader.search(text, limit=limit + COUNTED_BEYOND)
     named = find_named_sessions(stored_home.sessions, text.split())
     if not hits and not named:
-        await streams.remark("No message and no name holds all of these words.")
+        await streams.remark("No message and no session name contains all of these words.")
         return
     lines = hit_lines(
         streams.out.style,

@@ -48,7 +48,7 @@ def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path |
     if fitting:
         whole = {each.session_id: str(each.session_id) for each in fitting}
         raise UsageError(
-            f"{safe_text!r} fits {len(fitting)} sessions; type more of the one you mean",
+            f"{safe_text!r} matches {len(fitting)} sessions; type more of the one you mean",
             details=_candidates(fitting, whole),
         )
     if 0 < len(_body(typed)) < SHORTEST:
@@ -74,7 +74,7 @@ def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path 
         if str(each) in newest:
             return newest[str(each)]
     see = format_command(home, "sessions", "")
-    raise UsageError(f"there is no session of {format_path(directory)!r} or a directory above it (see: {see})")
+    raise UsageError(f"there is no session in {format_path(directory)!r} or a directory above it (see: {see})")
 
 
 def find_all(

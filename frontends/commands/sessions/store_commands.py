@@ -93,14 +93,14 @@ def rebuild_lines(style: Style, report: sc.maintenance.RebuildReport, ids: Mappi
     lines = [f"{good} repaired: {shorten_ids(text)}" for text in report.repaired]
     lines += [f"{bad} lost: {shorten_ids(text)}" for text in report.lost]
     if not lines:
-        lines.append(f"{good} nothing was wrong; everything was made anew all the same")
+        lines.append(f"{good} nothing was wrong; everything was rebuilt anyway")
     lines.append(
         f"The new file holds {format_count(report.sessions, 'session')} with {format_count(report.events, 'event')}."
     )
     if report.damaged is not None:
         lines.append(f"The old file is kept: {format_path(str(report.damaged))}")
     if report.set_aside is not None:
-        lines.append(f"Events that have lost those before them are kept: {format_path(str(report.set_aside))}")
+        lines.append(f"Events whose predecessors are lost are kept: {format_path(str(report.set_aside))}")
     return lines
 
 
@@ -110,8 +110,7 @@ def compact(home: Path) -> int:
     report = _run_with_progress(lambda progress: sc.maintenance.compact_store(home, progress=progress))
     freed = max(0, report.before_bytes - report.after_bytes)
     print(
-        f"{format_size(report.before_bytes)} before, {format_size(report.after_bytes)} now: "
-        f"{format_size(freed)} given back"
+        f"{format_size(report.before_bytes)} before, {format_size(report.after_bytes)} now: {format_size(freed)} freed"
     )
     return 0
 
@@ -122,7 +121,7 @@ def backup(home: Path, target: str | None) -> int:
     today = datetime.now().astimezone().date()
     chosen = Path(target) if target is not None else _free_name(Path(f"session-core-backup-{today}.sqlite3"))
     if not chosen.absolute().parent.is_dir():
-        raise UsageError(f"there is no directory {str(chosen.absolute().parent)!r} to put a backup into")
+        raise UsageError(f"there is no directory {str(chosen.absolute().parent)!r} for the backup")
     report = _run_with_progress(
         lambda progress: sc.maintenance.backup_store(home, chosen.absolute(), progress=progress)
     )
@@ -146,7 +145,7 @@ def restore(home: Path, file: str) -> int:
         f"({format_size(report.bytes)})"
     )
     if report.set_aside is not None:
-        print(f"What was there before is kept: {format_path(str(report.set_aside))}")
+        print(f"The old store is kept: {format_path(str(report.set_aside))}")
     return 0
 
 
@@ -181,8 +180,8 @@ def statistics_lines(
         "messages": f"{found.messages:,}",
         "events": f"{found.events:,}",
         "long texts": f"{found.blobs:,} ({format_size(found.blob_bytes)})",
-        **({"left by code": f"{found.leaves:,} ({format_size(found.leaf_bytes)})"} if found.leaves else {}),
-        "file": f"{format_size(found.file_bytes)}, and {format_size(found.wal_bytes)} not yet folded into it",
+        **({"code state": f"{found.leaves:,} ({format_size(found.leaf_bytes)})"} if found.leaves else {}),
+        "file": f"{format_size(found.file_bytes)}, and {format_size(found.wal_bytes)} in its log",
         **_times(found, now),
     }
     margin = max(map(len, rows)) + 2
@@ -213,4 +212,4 @@ def _run_with_progress(work: Callable[[ProgressLine], T]) -> T:
 def _need_a_store(home: Path) -> None:
     """Reject a mistyped path before it is turned into a home or made private."""
     if not has_store(home):
-        raise UsageError(f"no sessions are kept in {str(home)!r}")
+        raise UsageError(f"no sessions are stored in {str(home)!r}")

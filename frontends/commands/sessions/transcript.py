@@ -82,7 +82,7 @@ def _speaker(setting: TranscriptFormat, message: sc.Message) -> str:
         case "summary" if message.source is not None:
             return f"{style.bold(style.yellow('a new frame begins'))} {when}"
         case "summary":
-            return f"{style.bold(style.yellow('summary of what came before'))} {when}"
+            return f"{style.bold(style.yellow('summary of the conversation so far'))} {when}"
         case _:
             return f"{style.bold(style.green(one_line(message.model or 'model')))} {when}"
 
@@ -133,15 +133,15 @@ def tail_lines(setting: TranscriptFormat, snapshot: sc.SessionSnapshot, *, aband
             lines.append(f"{style.yellow(style.symbol('●'))} {said} {style.dim('has begun')}")
     if abandoned and not snapshot.activity.is_at_rest:
         mark = style.red(style.symbol("✗"))
-        return [*lines, "", f"{mark} interrupted: the program that ran it has ended; what had been saved is here"]
+        return [*lines, "", f"{mark} interrupted: the program that ran it has ended; this is what was saved"]
     for approval in snapshot.approvals:
         said = f"{one_line(approval.tool_name)}({work_lines.arguments_line(approval.arguments)})"
-        lines.append(f"{style.yellow('?')} {said} waits for a yes")
+        lines.append(f"{style.yellow('?')} {said} waits for approval")
     if any(item.status != "done" for item in snapshot.plan):
         lines += ["", *work_lines.plan_lines(style, snapshot.plan)]
     for item in snapshot.queue:
         text = "".join(part.text for part in item.parts if isinstance(part, sc.TextPart))
-        lines.append(style.dim(f"(waits to be said: {one_line(text, _QUEUE_CHARS)})"))
+        lines.append(style.dim(f"(queued: {one_line(text, _QUEUE_CHARS)})"))
     outcome = snapshot.last_outcome
     if snapshot.activity.name in {"stopped", "errored", "interrupted"} and outcome is not None:
         answer = next((each for each in reversed(snapshot.transcript) if each.role == "assistant"), None)

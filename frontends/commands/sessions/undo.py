@@ -1,4 +1,4 @@
-"""`session-core undo`: back to before a message, including the files changed since, and taking that back."""
+"""`session-core undo`: goes back to before a message, with the files changed since, and reverts an undo."""
 
 import shlex
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class UndoOptions:
 def undo(options: UndoOptions) -> int:
     """Run `undo` and return the exit code: 1 if nothing was done, or a file could not be restored."""
     if options.redo and (options.to is not None or not (options.files and options.conversation)):
-        raise UsageError("--redo takes back all that an undo did, so it does not go with --to")
+        raise UsageError("--redo reverts a whole undo, so it cannot be combined with --to")
     return trio.run(_undo, options, StandardStreams.standard())
 
 
@@ -123,7 +123,7 @@ def report_lines(style: Style, reply: sc.replies.RestoreReply, options: UndoOpti
         lines.append("No file had been changed.")
     lines += [f"{careful} {one_line(remark, _WHY_CHARS)}" for remark in reply.remarks[:_MOST_FILES]]
     if options.redo:
-        lines.append(f"{good} the undo is taken back")
+        lines.append(f"{good} the undo was reverted")
     elif options.conversation:
         before = one_line(reply.text, _SAID_CHARS)
         lines.append(f'{good} the conversation is where it was before "{before}"')
@@ -135,10 +135,10 @@ def refusal_lines(style: Style, refused: sc.FilesChanged, options: UndoOptions, 
     careful = style.yellow(style.symbol("■"))
     what = format_count(len(refused.files), "file")
     return [
-        f"Nothing was done, because {what} cannot simply be brought back:",
+        f"Nothing was done, because {what} cannot be restored safely:",
         *_files(careful, refused.files),
         style.dim(
-            f"All the same, with what is there now saved first: {_format_undo_command(options, short, '--force')}"
+            f"To restore anyway, saving the current content first: {_format_undo_command(options, short, '--force')}"
         ),
     ]
 
@@ -148,10 +148,10 @@ def advice_lines(reply: sc.replies.RestoreReply, options: UndoOptions, short: st
     lines: list[str] = []
     if options.conversation and not options.redo:
         again = format_command(options.home, "run", f'--session {short} "..."')
-        lines.append(f"Say it differently with: {again}")
+        lines.append(f"Send another message with: {again}")
     if reply.undo_turn_id is not None:
         back = "" if options.redo else "--redo"
-        what = "Undo it again with" if options.redo else "Take it back with"
+        what = "Undo it again with" if options.redo else "Revert it with"
         lines.append(f"{what}: {format_command(options.home, 'undo', f'{short} {back}'.rstrip())}")
     return lines
 

@@ -106,7 +106,7 @@ def check(home: Path, cwd: Path, *, as_json: bool) -> int:
 class ConfigFindings:
     """Errors, their consequences, settings without effect, and remarks."""
 
-    meaning: str = "what is named here does not work until it is put right"
+    meaning: str = "nothing listed here works until it is fixed"
     problems: tuple[sc.setup.ConfigProblem, ...] = ()
     warnings: tuple[sc.setup.ConfigProblem, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFi
         config = sc.setup.load_config(home, cwd, environ, trust=trust)
     except sc.setup.ConfigInvalid as invalid:
         return ConfigFindings(
-            meaning="nothing runs until this is put right",
+            meaning="nothing runs until this is fixed",
             problems=invalid.problems,
             remarks=()
             if trust is not None
@@ -160,7 +160,7 @@ def _describe_unread_files(
     if not files:
         return ()
     named = ", ".join([*files[:_MOST_FILES], *(["..."] if len(files) > _MOST_FILES else [])])
-    sentence = f"not read: {named}; this folder is not trusted (to look and trust: session-core trust)"
+    sentence = f"not read: {named}; this folder is not trusted (to review and trust it: session-core trust)"
     try:
         would = sc.setup.load_config(home, cwd, environ, trust=True).remarks
     except sc.setup.ConfigInvalid as invalid:
@@ -195,7 +195,7 @@ def about_late_model(home: Path, cwd: Path, config: sc.setup.Config, environ: Ma
     """Report that the chosen model has to come from an extension, which is known only once that runs."""
     if config.model is None or not sc.setup.extension_may_bring(config.model, config, home, cwd, environ):
         return []
-    return [f"whether {config.model} can be used is known once the extensions run: one of them has to bring it"]
+    return [f"whether {config.model} can be used is known once the extensions run: one of them has to provide it"]
 
 
 def _about_keys(config: sc.setup.Config, environ: Mapping[str, str]) -> list[str]:
@@ -240,8 +240,8 @@ def _what_was_read(home: Path, cwd: Path) -> str:
     read = (home / CONFIG_FILE, sc.setup.find_project_file(home, cwd) if trusted else None)
     files = [file for file in read if file is not None and file.exists()]
     if not files:
-        return f"nothing is set, and nothing is wrong; settings go into {format_path(str(home / CONFIG_FILE))}"
-    return f"nothing is wrong in {' and '.join(one_line(format_path(str(file)), _LONGEST) for file in files)}"
+        return f"nothing is set, and there are no errors; settings go into {format_path(str(home / CONFIG_FILE))}"
+    return f"no errors in {' and '.join(one_line(format_path(str(file)), _LONGEST) for file in files)}"
 
 
 def show_path(home: Path, cwd: Path, *, as_json: bool) -> int:

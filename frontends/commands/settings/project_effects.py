@@ -55,9 +55,7 @@ def _extensions(workspace: sc.setup.Workspace, path: str) -> list[str]:
         names = sorted(entry.name for entry in workspace.scan(path, limit=MOST_LINES + 1))
     except (OSError, ValueError):
         return ["cannot be read"]
-    lines = [
-        f"the extension {one_line(name, _LINE_CHARS)}, which runs only once you have agreed to it" for name in names
-    ]
+    lines = [f"the extension {one_line(name, _LINE_CHARS)}, which runs only with your consent" for name in names]
     return [*lines[:MOST_LINES], "and more"] if len(lines) > MOST_LINES else lines
 
 
@@ -86,7 +84,7 @@ def _skill(text: str) -> Iterator[str]:
 
 
 def _other(text: str) -> Iterator[str]:
-    yield f"{format_count(len(text.splitlines()), 'line')}; nothing of it is used by itself"
+    yield f"{format_count(len(text.splitlines()), 'line')}; not used on its own"
 
 
 # --- programs and addresses -------------------------------------------------------------------------------------------
@@ -96,7 +94,7 @@ def _servers(text: str) -> Iterator[str]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        yield f"not JSON, so it brings nothing: {error}"
+        yield f"not JSON, so it adds nothing: {error}"
         return
     entries = document.get("mcpServers") if isinstance(document, dict) else None
     if not isinstance(entries, dict) or not entries:

@@ -69,7 +69,7 @@ def list_servers(home: Path, cwd: Path, *, as_json: bool) -> int:
 
 
 async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - passed by trio.run
-    # Servers are programs: ending this one early must not leave them behind.
+    # Servers are programs: if this one ends early, they must not be left running.
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             found = await probe_servers(home, cwd, progress=not as_json)
@@ -178,7 +178,7 @@ def server_lines(style: Style, statuses: Sequence[sc.setup.ServerStatus], *, wid
 def note(status: sc.setup.ServerStatus) -> str:
     """Describe a server in a few words."""
     if status.state == "connecting":
-        return status.reason or "still starting; it was not waited for any longer"
+        return status.reason or "still starting after the wait"
     if status.state != "ready":
         return status.reason
     return format_count(len(status.notes), "remark") if status.notes else ""

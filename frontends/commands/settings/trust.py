@@ -16,7 +16,7 @@ from frontends.shared.style import Style, format_count, stream_style
 
 _MOST_FILES = 100
 _PATH_CHARS = 300
-_DO_THIS = "what they say then counts: instructions for the model, settings, skills, and programs that are started"
+_DO_THIS = "then they take effect: instructions for the model, settings, skills, and programs that are started"
 
 
 def trust(home: Path, folder: Path, *, yes: bool) -> int:
@@ -24,7 +24,7 @@ def trust(home: Path, folder: Path, *, yes: bool) -> int:
     found = _fingerprint(folder)
     style, where = stream_style(sys.stdout), _format_folder(folder)
     if found.is_empty:
-        print(f"There is nothing to trust in {where}: it brings no settings, instructions, skills or MCP servers.")
+        print(f"There is nothing to trust in {where}: it has no settings, instructions, skills or MCP servers.")
         return 0
     store = sc.setup.TrustStore(home)
     if store.is_trusted(str(folder), found):
@@ -35,7 +35,7 @@ def trust(home: Path, folder: Path, *, yes: bool) -> int:
         print("nothing was changed", file=sys.stderr)
         return 1
     if _fingerprint(folder) != found:
-        raise sc.Conflict("the files have changed while you looked at them, so nothing was trusted; look again")
+        raise sc.Conflict("the files changed during the review, so nothing was trusted; review them again")
     store.trust(str(folder), found)
     print(f"{style.green(style.symbol('✓'))} {where} is trusted, until one of these files changes.")
     return 0
@@ -50,7 +50,7 @@ def show(home: Path, folder: Path) -> int:
     for line in file_lines(style, found, sc.setup.Workspace(str(folder))):
         print(line)
     if found.is_empty:
-        print(f"{_format_folder(folder)} brings nothing along that would have to be trusted.")
+        print(f"{_format_folder(folder)} has no files that need trust.")
     elif trusted:
         print(f"{style.green(style.symbol('✓'))} {_format_folder(folder)} is trusted with these files as they are now.")
     else:
@@ -81,20 +81,20 @@ def _trust_state(store: sc.setup.TrustStore, folder: Path) -> tuple[bool, str]:
         return False, "cannot be read now, so it is not used"
     if store.is_trusted(str(folder), found):
         return True, f"trusted, {format_count(len(found.files), 'file')}"
-    return False, "changed since, so it is not used (look again: session-core trust)"
+    return False, "changed since, so it is not used (review it: session-core trust)"
 
 
 def remove(home: Path, folder: Path) -> int:
     """Run `trust --remove`: revoke the trust, whatever the folder contains by now."""
     sc.setup.TrustStore(home).distrust(str(folder))
-    print(f"{_format_folder(folder)} is not trusted any more.")
+    print(f"{_format_folder(folder)} is no longer trusted.")
     return 0
 
 
 async def _ask_trust(folder: Path, found: sc.setup.Fingerprint, streams: StandardStreams) -> bool:
     """Ask on the terminal; anything but a clear yes is a no."""
     if streams.keyboard is None:
-        raise UsageError("trust asks first, and there is no terminal to ask on; look with --show, then use --yes")
+        raise UsageError("trust asks first, and there is no terminal to ask on; review with --show, then use --yes")
     style = streams.err.style
     for line in file_lines(style, found, sc.setup.Workspace(str(folder))):
         await streams.remark(line)

@@ -90,7 +90,7 @@ class WatchScreen:
         return style.dim(f'Watching {who}"{name}": {messages}, {doing}.')
 
     def _remark(self, event: sc.Event) -> None:
-        """Show what others did, and how a turn ended: a viewer does not know, unlike the one who asked."""
+        """Show what others did, and how a turn ended: unlike the sender, a viewer does not know."""
         style = self._style
         match event:
             case sc.events.MessageAdded(message=message) if message.role == "user" and message.source is None:
@@ -108,7 +108,7 @@ class WatchScreen:
                 said = "denied" if decision == "deny" else "allowed"
                 self._view.line(style.dim(f"{one_line(name, _NAME_CHARS)} was {said}"))
             case sc.events.StopRequested(scope=scope):
-                self._view.line(style.yellow(f"{style.symbol('■')} somebody asks it to stop ({scope})"))
+                self._view.line(style.yellow(f"{style.symbol('■')} a stop was requested ({scope})"))
             case sc.events.SessionRenamed(name=name):
                 self._view.line(style.dim(f'It is now called "{one_line(name, _NAME_CHARS)}".'))
             case _:
@@ -117,4 +117,4 @@ class WatchScreen:
     def _show_approval(self, approval: sc.Approval) -> None:
         style = self._style
         call = f"{one_line(approval.tool_name, _NAME_CHARS)}({work_lines.arguments_line(approval.arguments)})"
-        self._view.line(f"{style.yellow('?')} {style.cyan(call)} waits for a yes; answer it with: {self._answer}")
+        self._view.line(f"{style.yellow('?')} {style.cyan(call)} waits for approval; answer with: {self._answer}")

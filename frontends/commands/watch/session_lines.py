@@ -52,7 +52,7 @@ class SessionListView:
             head = f"Watching {format_count(len(snapshot.sessions), 'session')}, {len(busy)} at work."
             return [self._style.dim(head), *(self._now(each) for each in busy)]
         many = "some events" if missed is None else format_count(missed, "event")
-        lines = [self._style.dim(f"(the display fell behind by {many}; going on from a new snapshot)")]
+        lines = [self._style.dim(f"(the display fell behind by {many}; continuing from a new snapshot)")]
         known = before.sessions if before is not None else {}
         changed = [
             each for each in snapshot.sessions if _displayed_state(known.get(each.session_id)) != _displayed_state(each)
@@ -74,7 +74,7 @@ class SessionListView:
         name = "" if summary is None else f' "{one_line(summary.name, _NAME_CHARS)}"'
         short = self._short.get(event.session_id, one_line(event.session_id))
         if isinstance(event.event, sc.events.ApprovalRequested):
-            said += f"; answer it with: {format_command(self._home, 'run', f'--session {short}')}"
+            said += f"; answer with: {format_command(self._home, 'run', f'--session {short}')}"
         return f"{time_text} {self._style.cyan(short)}{name} {said}"
 
     def _now(self, summary: sc.SessionSummary) -> str:
@@ -82,10 +82,10 @@ class SessionListView:
         return f'{short} "{one_line(summary.name, _NAME_CHARS)}" {self._format_activity(summary.activity)}'
 
     def _client(self, event: sc.Event) -> str | None:
-        """Describe a client that comes or goes; nameless clients are programs that ask one thing and leave."""
+        """Describe a client that comes or goes; nameless clients send one request and leave."""
         assert self._session_list is not None
         if isinstance(event, sc.events.ClientAttached) and event.name:
-            return self._style.dim(f"{one_line(event.name, _NAME_CHARS)} ({event.kind}) has come")
+            return self._style.dim(f"{one_line(event.name, _NAME_CHARS)} ({event.kind}) has attached")
         client = (
             self._session_list.clients.get(event.client_id) if isinstance(event, sc.events.ClientDetached) else None
         )
@@ -114,7 +114,7 @@ class SessionListView:
             case sc.events.ApprovalRequested(approval=approval):
                 return self._style.yellow(f"asks whether {one_line(approval.tool_name, _NAME_CHARS)} may run")
             case sc.events.StorageStopped(reason=reason):
-                return self._style.red(f"nothing can be changed any more: {one_line(reason, _WHY_CHARS)}")
+                return self._style.red(f"the service is read-only: {one_line(reason, _WHY_CHARS)}")
             case _:
                 return None
 

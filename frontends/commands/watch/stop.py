@@ -26,10 +26,10 @@ _NAME_CHARS: Final = 60
 _KINDS: Final[Mapping[str, str]] = {
     "turn": "the turn",
     "tool_call": "tool call",
-    "approval": "question whether a tool may run",
+    "approval": "approval",
     "dialog": "question of an extension",
     "compaction": "the compaction of the conversation",
-    "restore": "the bringing back of files",
+    "restore": "the restoring of files",
     "job": "background command",
     "wakeup": "wake-up",
     "command": "command of an extension",
@@ -66,7 +66,7 @@ async def _stop(
                 choose(await list_stored_sessions(home))  # report a typo first
             if await trio.to_thread.run_sync(find_holder, home) is not None:
                 raise UsageError(nothing_runs(home, "stop"))
-            await streams.say(f"Nothing runs here: no service runs for {format_path(str(home))}.")
+            await streams.say(f"Nothing is running: there is no service for {format_path(str(home))}.")
             return EXIT_NOTHING_RAN
         sessions = (await client.load_service()).sessions
         found = choose(sessions)
@@ -88,7 +88,7 @@ def outcome_lines(style: Style, outcome: sc.StopOutcome, name: str, ids: Mapping
     mark = style.yellow(style.symbol("■"))
     heads = {
         "stopped": f"{mark} {called} was stopped",
-        "still_stopping": f"{mark} {called} is being stopped; something is still stopping",
+        "still_stopping": f"{mark} {called} is being stopped; some work has not ended yet",
         "nothing_running": f"{called}: nothing was running",
     }
     lines = [heads[outcome.result]]

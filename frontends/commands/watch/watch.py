@@ -65,7 +65,7 @@ async def _watch(options: WatchOptions, streams: StandardStreams) -> int:
             async def leave() -> None:
                 await anext(signals)
                 watching.hurry()
-                nursery.cancel_scope.cancel(reason="somebody has seen enough")
+                nursery.cancel_scope.cancel(reason="the viewer leaves")
 
             nursery.start_soon(leave)
             await watching.run(client, nursery)
@@ -99,7 +99,7 @@ class _Watching:
             await self.presence.change()
             lost = self.presence.lost
             await self._remark(
-                "the service is there again"
+                "reconnected to the service"
                 if lost is None
                 else f"the connection is lost: {one_line(lost, _WHY_CHARS)}"
             )

@@ -35,8 +35,8 @@ class AccessLog:
     ) -> None:
         """Write one line about a request, even if hypercorn reports it twice.
 
-        It does so when a client leaves as soon as it has what it wanted, which for HEAD is the head: first it reports
-        that the client has left, then the response, which was complete anyway.
+        It does so when a client disconnects as soon as it has the response, which for HEAD is only the head: first it
+        reports the disconnect, and then the complete response.
         """
         if request.get(_LOGGED):
             return

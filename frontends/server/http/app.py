@@ -68,12 +68,12 @@ class HttpApp:
         )
         self.router = Router(self.routes.table(), redirect_slashes=False)
 
-    # --- letting in ---------------------------------------------------------------------------------------------------
+    # --- admission ----------------------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request or one WebSocket."""
         head = _read_head(scope)
-        await self._look()  # tokens may have changed; read them in a thread, not while all others wait
+        await self._look()  # tokens may have changed; they are read in a thread, so other clients do not wait
         verdict = check(head, self._rules)
         client = scope["client"][0] if scope.get("client") else ""
         refusal = self._refusal(
@@ -128,7 +128,7 @@ class HttpApp:
         return counted
 
     async def _serve(self, credential: Credential | None, scope: Any, receive: Any, send: Any) -> None:
-        if credential is None:  # strangers do not stop the server from ending
+        if credential is None:  # unauthenticated requests do not delay the shutdown
             await self._answer(scope, receive, send)
             return
         try:
@@ -141,7 +141,7 @@ class HttpApp:
                 scope["state"]["guest"] = guest
                 await self._answer(scope, receive, send)
             if guest.scope.cancelled_caught and "begun" not in scope:
-                ended = sc.AccessDenied("the token or the login has ended meanwhile", field="Authorization")
+                ended = sc.AccessDenied("the token or the login is no longer valid", field="Authorization")
                 await command_endpoint.refuse(sc.wire.error_info(ended), 401)(scope, receive, send)
         finally:
             self._server.leave()
@@ -152,15 +152,15 @@ class HttpApp:
             await self.router(scope, receive, send)
         except HTTPException as error:
             code = "not_found" if error.status_code == 404 else "invalid_input"
-            message = "there is nothing here" if error.status_code == 404 else "this cannot be done here"
+            message = "there is no such path" if error.status_code == 404 else "this method is not allowed here"
             refusal = command_endpoint.refuse(sc.wire.ErrorInfo(code=code, message=message), error.status_code)
             refusal.headers.update(error.headers or {})
             await refusal(scope, receive, send)
         except (ClientGone, BaseExceptionGroup):
             raise
         except Exception:
-            log.exception("a request failed by a bug")
-            bug = sc.InternalError("the server failed by a bug; its log says more")
+            log.exception("a request failed because of a bug")
+            bug = sc.InternalError("the server failed because of a bug; its log says more")
             await command_endpoint.refuse_for(bug)(scope, receive, send)
 
     async def _serve_websocket(self, credential: Credential, scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""How many requests each client may send: a bucket of tokens per client, refilled at a steady rate."""
+"""Rate limits: a token bucket per client, refilled at a steady rate."""
 
 from collections import OrderedDict
 from typing import Final

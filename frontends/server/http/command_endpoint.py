@@ -58,7 +58,7 @@ def answer(value: object, status: int = 200) -> Response:
 
 
 def wants_page(accept: str | None) -> bool:
-    """Return whether a person will read the response: only browsers ask for pages."""
+    """Return whether a person will read the response: only browsers request pages."""
     return "text/html" in (accept or "").lower()
 
 
@@ -144,7 +144,7 @@ def value_from(type_name: str, fields: bytes, expected: TypeForm[T]) -> T:
     """
     said = dict(sc.wire.decode(fields or b"{}", sc.JsonObject))
     if said.setdefault("type", type_name) != type_name:
-        raise sc.ProtocolError("the body is of another type than the address", field="$.type")
+        raise sc.ProtocolError("the type in the body differs from the one in the URL", field="$.type")
     return sc.wire.decode(sc.wire.encode(sc.JsonObject(said)), expected)
 
 
@@ -173,7 +173,7 @@ def command_from_query(type_name: str, request: Request, **known: str) -> "sc.Co
     kinds = QUERY[type_name]
     for name, text in request.query_params.multi_items():
         if name not in kinds or name in said:
-            raise sc.InvalidInput(f"the query holds {name!r}, which is unknown or there twice", field=name)
+            raise sc.InvalidInput(f"the query field {name!r} is unknown or occurs twice", field=name)
         said[name] = _value(name, text, kinds[name])
     return sc.wire.from_json(said, sc.Command[Any])
 
@@ -183,7 +183,7 @@ QUERY: Final[dict[str, dict[str, QueryKind]]] = {
     "list_sessions": {"limit": "whole", "page": "text", "search": "text", "archived": "truth", "running": "truth"},
     "load_messages": {"before": "whole", "limit": "whole"},
 }
-"""What may stand in the query of the commands that are asked by address; `null` is for any."""
+"""The query fields of the commands that can be sent by GET; `null` matches any value."""
 
 _TRUTHS: Final = {"true": True, "false": False, "null": None}
 

@@ -78,7 +78,7 @@ class Connections:
         finally:
             self._open.discard(connection)
             self._by_address[address] -= 1
-            self._by_address += Counter()  # forgets those with none
+            self._by_address += Counter()  # removes addresses without connections
             self._changed.unpark_all()
 
     async def _turn_away(self, stream: trio.SocketStream) -> None:
@@ -145,7 +145,7 @@ class HttpDoor:
             origins=frozenset({*settings.origins, *urls}),
         )
         self.app = HttpApp(server, rules, settings.bounds, self._logins, self._figures, look=self.refresh_tokens)
-        tls = None if settings.tls is None else _tls_context(settings.tls)
+        tls = None if settings.tls is None else _build_tls_context(settings.tls)
         self.connections = Connections(self.app, settings.bounds, SECURITY_HEADERS, tls)
 
     def login_link(self, access: Access = EVERYTHING) -> str:
@@ -195,7 +195,7 @@ async def open_http_door(server: Server, settings: HttpSettings | None = None) -
     """
     settings = settings or HttpSettings()
     settings.check()
-    with _listening(settings) as listening:
+    with _open_listener(settings) as listening:
         door = await trio.to_thread.run_sync(HttpDoor, server, settings, listening)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
         own = sc.wire.ErrorCapture()
@@ -214,7 +214,7 @@ async def open_http_door(server: Server, settings: HttpSettings | None = None) -
                     nursery.cancel_scope.cancel(reason="the door is closed")
 
 
-def _listening(settings: HttpSettings) -> socket.socket:
+def _open_listener(settings: HttpSettings) -> socket.socket:
     address = settings.address
     listening = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
     try:
@@ -235,15 +235,15 @@ def _listening(settings: HttpSettings) -> socket.socket:
 
 def _explain_bind_error(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "another program has it; choose another port, or 0 for any"
+        return "another program uses it; choose another port, or 0 for any"
     if error.errno == errno.EACCES:
         return "ports below 1024 are for the system; choose another port, or 0 for any"
     if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine does not have that address; 0.0.0.0 stands for all that it has"
+        return "this machine does not have that address; 0.0.0.0 means all of its addresses"
     return error.strerror or str(error)
 
 
-def _tls_context(tls: Tls) -> ssl.SSLContext:
+def _build_tls_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -257,12 +257,12 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
         ) from error
     except OSError as error:
         raise sc.Unavailable(
-            f"the certificate or its key cannot be used: {_unreadable(tls)} cannot be read: {error.strerror}",
+            f"the certificate or its key cannot be used: {_find_unreadable_file(tls)} cannot be read: {error.strerror}",
             field="tls",
         ) from error
     return context
 
 
-def _unreadable(tls: Tls) -> str:
-    """Name the file that cannot be opened: the error of `load_cert_chain` does not."""
+def _find_unreadable_file(tls: Tls) -> str:
+    """Return the file that cannot be opened: the error of `load_cert_chain` does not name it."""
     return repr(str(tls.key if os.access(tls.certificate, os.R_OK) else tls.certificate))

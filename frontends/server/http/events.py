@@ -5,7 +5,7 @@ Rules:
    that stops reading holds one batch, falls behind like any slow reader, and gets a snapshot on the same feed.
 2. The first event is `followed`; the id of each `feed` event is the cursor to resume from, and so is the id of each
    `heartbeat` of a feed that has sent everything.
-3. When the token ends, only `ended` is still sent, to say so.
+3. When the token ends, one last event is sent: `ended`, with the reason.
 4. Only receiving is ever cancelled from within: half an event would garble the ones after it.
 """
 
@@ -44,7 +44,7 @@ class EventsAnswer:
         self._receiving = trio.CancelScope()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send events until the client leaves, or there is nothing more to come."""
+        """Send events until the client leaves or the feed ends."""
         with self._feeding():
             await self._answer(scope, receive, send)
 

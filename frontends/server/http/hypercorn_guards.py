@@ -5,7 +5,7 @@ The guards, and why hypercorn alone is not enough (version 0.18):
    end within `farewell_s`.
 2. Sending after the client has gone returns at once without letting others run. Here it raises `ClientGone`.
 3. Its queue of unread messages also holds the notice that the client has gone, and can block on itself. See `Inbox`.
-4. Heads and bodies may take forever. Here each has a time limit, and so has a response that nobody reads.
+4. Heads and bodies may take forever. Here each has a time limit, and so has a response that the client does not read.
 5. It accepts HTTP/2 without TLS on request and compressed WebSocket messages of any unpacked size, and keeps collecting
    a message that is too long. Here none of these is possible.
 6. Each WebSocket message goes through all of its layers. Here the server's messages, which are not masked, are bytes
@@ -111,7 +111,7 @@ _LONG_HEAD: Final = struct.Struct("!BBH")
 _LONGER_HEAD: Final = struct.Struct("!BBQ")
 _LEAVE_S: Final = 5.0  # for handlers to notice that their client has gone
 GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
-"""What reading and writing raise when the client has gone."""
+"""The exceptions of reading and writing when the client has gone."""
 
 
 class ClientGone(OSError):
@@ -128,12 +128,12 @@ class GuardedConfig(Config):
     def __init__(self, bounds: HttpBounds, headers: Headers) -> None:
         self.h11_max_incomplete_size = bounds.head_bytes
         self.websocket_max_message_size = bounds.body_bytes
-        self.logger_class = AccessLog  # type: ignore[assignment]  # has all that is called of it
+        self.logger_class = AccessLog  # type: ignore[assignment]  # has all methods that hypercorn calls
         self.include_server_header = False
         self._every_answer = list(headers)
 
     def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
-        """Return what every answer says."""
+        """Return the headers of every response."""
         return [*super().response_headers(protocol), *self._every_answer]
 
 
@@ -158,7 +158,7 @@ class GuardedProtocol(H11Protocol):
 
     @property
     def has_refused(self) -> bool:
-        """Whether hypercorn itself has refused a WebSocket, and now waits for nothing."""
+        """Whether hypercorn itself has refused a WebSocket and expects nothing more."""
         return isinstance(self.stream, WSStream) and self.stream.closed
 
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -166,7 +166,7 @@ class GuardedProtocol(H11Protocol):
             raise _NotSpoken
         names = {name.lower() for name, _ in event.headers}
         if {b"content-length", b"transfer-encoding"} <= names:
-            raise _NotSpoken  # those in between may have believed the other one
+            raise _NotSpoken  # proxies on the way may have used the other framing
 
     async def _create_stream(self, request: h11.Request) -> None:
         headers = [(name, value) for name, value in request.headers if name != b"sec-websocket-extensions"]
@@ -185,7 +185,7 @@ class GuardedProtocol(H11Protocol):
 
 
 class _Handlers:
-    """Runs the app for each request of a connection; what hypercorn calls a task group."""
+    """Runs the app for each request of a connection; hypercorn calls this a task group."""
 
     def __init__(self, app: App, nursery: trio.Nursery, on_whole: Callable[[], None]) -> None:
         self._app = app
@@ -195,7 +195,7 @@ class _Handlers:
     async def spawn_app(
         self, app: object, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
     ) -> Callable[[Any], Awaitable[None]]:
-        """Begin to handle a request; returns how to give it what the client sends."""
+        """Begin to handle a request; returns the function that passes on messages of the client."""
         inbox = Inbox()
 
         async def put(message: Mapping[str, Any]) -> None:
@@ -207,7 +207,7 @@ class _Handlers:
         return put
 
     def spawn(self, func: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run something else of hypercorn's."""
+        """Run another task of hypercorn."""
         self._nursery.start_soon(func, *args)
 
     async def _handle(self, scope: Any, inbox: Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
@@ -222,7 +222,7 @@ class _Handlers:
         except* ClientGone:
             pass
         except* Exception:
-            log.exception("a request failed by a bug")
+            log.exception("a request failed because of a bug")
         inbox.end({"type": "http.disconnect"})
         await send(None)
 
@@ -248,7 +248,7 @@ class GuardedConnection:
         self._protocol: GuardedProtocol | None = None
         self._reader: trio.lowlevel.Task | None = None
         self._read_all = trio.Event()
-        self._life = trio.CancelScope()  # its deadline is until when the client must have sent what is awaited
+        self._life = trio.CancelScope()  # its deadline is the time limit for the next data of the client
 
     async def run(self, app: App, context: WorkerContext) -> None:
         """Serve the client until it leaves or its time is up; errors here affect no other client.
@@ -262,7 +262,7 @@ class GuardedConnection:
         except* (*GONE, ssl.SSLError):
             pass
         except* Exception:
-            log.exception("a connection failed by a bug")
+            log.exception("a connection failed because of a bug")
         finally:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(self._stream)
@@ -281,7 +281,7 @@ class GuardedConnection:
         async with trio.open_nursery() as nursery:
             state = ConnectionState({"patience": self._patience, "send_text": self.send_text})
             protocol = GuardedProtocol(
-                app,  # type: ignore[arg-type]  # it is our own handlers that call it
+                app,  # type: ignore[arg-type]  # only our own handlers call it
                 self._config,
                 context,
                 _Handlers(app, nursery, self._hear_whole),  # type: ignore[arg-type]  # never entered as a block
@@ -304,7 +304,7 @@ class GuardedConnection:
             try:
                 data = await self._stream.receive_some(_CHUNK)
             except GONE:
-                data = b""  # handlers are told of any end in the same way
+                data = b""  # handlers see every kind of end in the same way
             if data and self._rests:
                 self._life.deadline = min(self._life.deadline, trio.current_time() + self._bounds.head_s)
             try:
@@ -332,7 +332,7 @@ class GuardedConnection:
             case Closed():
                 try:
                     await self._linger()
-                finally:  # a handler may have been cancelled by the same news
+                finally:  # the handler may have been cancelled for the same reason
                     self._life.cancel(reason="the connection has served")
                 await trio.lowlevel.checkpoint()
             case Updated(idle=idle):
@@ -359,7 +359,7 @@ class GuardedConnection:
         if not rest:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
-        async with self._sending:  # if it is free it is had at once: nobody can come between two parts of this
+        async with self._sending:  # taken without waiting if it is free, so no other task can write between the parts
             with trio.move_on_after(self._patience.write_s):
                 try:
                     for part in rest:
@@ -369,7 +369,7 @@ class GuardedConnection:
                     raise ClientGone("the client has gone") from error
                 except trio.Cancelled:
                     # Nothing can follow a message that may have been sent in part.
-                    self._life.cancel(reason="writing was cut off, or nobody reads")
+                    self._life.cancel(reason="a write was cut off, or the client does not read")
                     raise
             await trio.lowlevel.checkpoint()
 
@@ -398,7 +398,7 @@ class GuardedConnection:
             if self._is_whole and self._protocol is not None and not self._protocol.is_websocket:
                 return
             if trio.lowlevel.current_task() is not self._reader:
-                await self._read_all.wait()  # it drops what comes
+                await self._read_all.wait()  # drops further data
                 return
             while await below.receive_some(_CHUNK):
                 pass

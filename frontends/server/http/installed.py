@@ -1,4 +1,4 @@
-"""Whether the packages that the HTTP door needs are there. Nothing of them is imported here."""
+"""Check whether the packages of the HTTP door are installed, without importing them."""
 
 from importlib.util import find_spec
 from typing import Final

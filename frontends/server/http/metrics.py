@@ -1,4 +1,4 @@
-"""The figures of a server as Prometheus reads them: text, a line per number."""
+"""The metrics of a server in the text format of Prometheus."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @attrs.define(eq=False)
 class Counts:
-    """What the door itself counts."""
+    """The counts of the door itself."""
 
     requests: Counter[tuple[str, int]] = attrs.field(factory=Counter)
     streams: int = 0
@@ -35,27 +35,27 @@ class _Metric:
 
 
 def metrics_text(server: Server, counts: Counts, *, connections: int, turned_away: int) -> str:
-    """Return all figures of this moment."""
+    """Return all current metrics."""
     stats = server.service.statistics()
     mailbox, stream = stats.mailbox, stats.stream
     metrics = [
-        _gauge("info", "Which program this is.", 1, version=sc.__version__),
-        _gauge("started_seconds", "When the server began.", server.started_at / 1000),
-        _gauge("sessions", "Sessions that are kept.", stats.sessions),
-        _gauge("sessions_in_memory", "Sessions that are held in memory.", stats.in_memory),
+        _gauge("info", "The version of this program.", 1, version=sc.__version__),
+        _gauge("started_seconds", "When the server started.", server.started_at / 1000),
+        _gauge("sessions", "Stored sessions.", stats.sessions),
+        _gauge("sessions_in_memory", "Sessions in memory.", stats.in_memory),
         _gauge("sessions_running", "Sessions at work.", stats.running),
-        _gauge("clients", "Clients that are attached.", stats.clients),
-        _gauge("read_only", "Whether nothing can be changed any more.", stats.read_only is not None),
-        _gauge("mailbox_waiting", "Commands that wait.", mailbox.waiting),
+        _gauge("clients", "Attached clients.", stats.clients),
+        _gauge("read_only", "Whether the service is read-only because of a failure.", stats.read_only is not None),
+        _gauge("mailbox_waiting", "Commands waiting in the mailbox.", mailbox.waiting),
         _count("mailbox_performed_total", "Commands that were run.", mailbox.performed),
-        _count("mailbox_refused_total", "Commands that were refused as too many waited.", mailbox.refused),
+        _count("mailbox_refused_total", "Commands refused because the mailbox was full.", mailbox.refused),
         _count("events_published_total", "Events that were published.", stream.published),
-        _count("feeds_lagged_total", "Times that a reader fell behind and had to take a snapshot.", stream.lagged),
+        _count("feeds_lagged_total", "Times that a reader fell behind and needed a new snapshot.", stream.lagged),
         _gauge("feeds", "Readers of events.", stream.subscribers),
         _gauge("events_kept", "Events that are kept for readers.", stream.held_events),
         _gauge("connections", "Connections of clients, over all doors.", server.connections),
         _gauge("http_connections", "Connections to the HTTP door.", connections),
-        _count("http_connections_refused_total", "Connections that were one too many.", turned_away),
+        _count("http_connections_refused_total", "Connections refused because there were too many.", turned_away),
         _gauge("http_streams", "Feeds by server-sent events.", counts.streams),
         _gauge("websockets", "WebSockets.", counts.websockets),
         _Metric(
@@ -74,7 +74,7 @@ def metrics_text(server: Server, counts: Counts, *, connections: int, turned_awa
 
 def _process() -> Iterable[_Metric]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    yield _Metric("process_cpu_seconds_total", "counter", "Time on a processor.", {(): usage.ru_utime + usage.ru_stime})
+    yield _Metric("process_cpu_seconds_total", "counter", "CPU time used.", {(): usage.ru_utime + usage.ru_stime})
     yield _Metric("process_resident_memory_bytes", "gauge", "Memory in use.", {(): _resident_bytes(usage)})
 
 
@@ -82,7 +82,7 @@ def _resident_bytes(usage: resource.struct_rusage) -> int:
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     except OSError:
-        return usage.ru_maxrss * 1024  # the most there ever was, on systems that say no more
+        return usage.ru_maxrss * 1024  # the peak, on systems that report nothing else
     return int(pages) * os.sysconf("SC_PAGESIZE")
 
 

@@ -1,6 +1,6 @@
 """The OpenAPI document of the HTTP door, made from the vocabulary: one path for each command, with its reply.
 
-`python -m frontends.server.http.openapi` writes it to `docs/openapi.json`; with `--check` it only tells whether that
+`python -m frontends.server.http.openapi` writes it to `docs/openapi.json`; with `--check` it only checks whether that
 file is up to date.
 """
 
@@ -21,15 +21,15 @@ Schema = dict[str, Any]
 FILE: Final = Path(__file__).parents[3] / "docs" / "openapi.json"
 
 _ERRORS: Final = {
-    "400": "What was sent cannot be understood.",
-    "401": "A good token is needed; `session-core serve --token` prints it.",
+    "400": "The request cannot be understood.",
+    "401": "A valid token is needed; `session-core serve --token` prints it.",
     "403": "This client may not do that.",
-    "404": "There is no such thing.",
-    "405": "This cannot be done here.",
-    "409": "It does not fit the present state.",
+    "404": "It does not exist.",
+    "405": "This method is not allowed here.",
+    "409": "It conflicts with the current state.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
-    "421": "This server is not called that.",
+    "421": "The Host header does not name this server.",
     "422": "An extension could not do it.",
     "429": "Too many requests; Retry-After says when to try again.",
     "500": "A bug in the server.",
@@ -51,7 +51,7 @@ _CURSORS: Final[list[Schema]] = [
     {
         "name": "after",
         "in": "query",
-        "description": "Go on after this cursor, `epoch:seq`.",
+        "description": "Resume after this cursor, `epoch:seq`.",
         "schema": {"type": "string"},
     },
     {"name": "Last-Event-ID", "in": "header", "description": "The same.", "schema": {"type": "string"}},
@@ -74,7 +74,7 @@ def openapi_document() -> Schema:
             "version": sc.__version__,
             "description": (
                 "Commands, snapshots and events of a session service. Errors are ErrorInfo, by their code. Ids are "
-                "given whole. What is said over a WebSocket is in docs/server.md, under 'The contract'."
+                "never shortened. For the WebSocket see 'The contract' in docs/server.md."
             ),
             "license": {"name": "MIT", "identifier": "MIT"},
         },
@@ -92,7 +92,7 @@ def openapi_document() -> Schema:
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "session-core",
-                    "description": "What /login gives to a browser; its name goes on with the port.",
+                    "description": "The cookie that /login sets; its name ends with the port.",
                 },
             },
         },
@@ -113,10 +113,10 @@ def document_text() -> str:
 def _plain_paths() -> Schema:
     text = {"text/plain": {"schema": {"type": "string"}}}
     return {
-        "/": _get("root", "Say what this is.", text),
+        "/": _get("root", "Describe this server in a sentence.", text),
         "/healthz": _get(
             "health",
-            "Tell whether the server lives.",
+            "Return whether the server is alive.",
             _json({"type": "object"}),
             errors=("421", "429", "503"),
             open=True,
@@ -132,7 +132,7 @@ def _plain_paths() -> Schema:
         },
         "/metrics": _get("metrics", "Figures for Prometheus.", text),
         "/openapi.json": _get("openapi", "This document.", _json({"type": "object"})),
-        "/v1/status": _get("status", "What the server is doing.", _json(_ref("ServiceStatus"))),
+        "/v1/status": _get("status", "Return the status of the server.", _json(_ref("ServiceStatus"))),
         "/v1/service": _get("load_service_by_get", "All sessions and their activity.", _json(_ref("ServiceSnapshot"))),
         "/v1/sessions": _get(
             "list_sessions_by_get",
@@ -209,7 +209,7 @@ def _get(
         "summary": summary,
         **({"security": []} if open else {}),
         **({"parameters": list(parameters)} if parameters else {}),
-        "responses": {"200": {"description": "It is here.", "content": content}, **_errors(errors)},
+        "responses": {"200": {"description": "Success.", "content": content}, **_errors(errors)},
     }
     return {"get": operation}
 
@@ -243,7 +243,7 @@ def _without_type(schema: Schema) -> Schema:
 
 
 def _moved(schema: Any) -> Any:
-    """Have references point to where the definitions are in this document."""
+    """Return a schema whose references point to the definitions in this document."""
     if isinstance(schema, dict):
         return {
             key: value.replace("#/$defs/", "#/components/schemas/") if key == "$ref" else _moved(value)
@@ -255,7 +255,7 @@ def _moved(schema: Any) -> Any:
 def main(arguments: Sequence[str]) -> int:
     """Write the file, or check it; the result is an exit code."""
     parser = argparse.ArgumentParser(prog="python -m frontends.server.http.openapi", description="Write the document.")
-    parser.add_argument("--check", action="store_true", help="only tell whether the file is up to date")
+    parser.add_argument("--check", action="store_true", help="only check whether the file is up to date")
     parser.add_argument("--file", type=Path, default=FILE, help="write or check this file instead")
     options = parser.parse_args(arguments)
     file: Path = options.file

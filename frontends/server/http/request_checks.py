@@ -40,7 +40,7 @@ WRITING: Final = "POST"
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _STRANGER: Final = (
-    "a good token is needed: Authorization: Bearer <token>; on the machine of the service, `session-core serve "
+    "a valid token is needed: Authorization: Bearer <token>; on the machine of the service, `session-core serve "
     "--token` prints it, and `session-core serve --login` makes a link for a browser"
 )
 
@@ -101,7 +101,7 @@ def check(head: RequestHead, rules: AdmissionRules) -> Credential | Refusal | No
     host = (head.header_value("host") or "").lower()
     if host not in rules.hosts and host not in _own_names(head, rules):
         return _refusal(
-            421, "access_denied", "this server is not called that; use its address as it was given out", "Host"
+            421, "access_denied", "the Host header does not name this server; use its address as it was printed", "Host"
         )
     origin = head.header_value("origin")
     if origin is not None and origin != f"{rules.scheme}://{host}" and origin not in rules.origins:
@@ -150,7 +150,7 @@ def host_names(addresses: Iterable[str], port: int, scheme: str) -> Iterable[str
 
 def _credential(head: RequestHead, rules: AdmissionRules) -> Credential | None:
     authorization = head.header_value("authorization")
-    if authorization is not None:  # a request with a token is judged by that alone
+    if authorization is not None:  # if a token is sent, only the token counts
         scheme, _, token = authorization.partition(" ")
         return rules.token(token.strip()) if scheme.lower() == "bearer" else None
     secrets = [
@@ -166,11 +166,11 @@ def _check_cookie_use(head: RequestHead, origin: str | None) -> Refusal | None:
     if head.kind == "websocket":
         if origin is None:
             return _refusal(
-                403, "access_denied", "a WebSocket by cookie needs an Origin, as browsers send it", "Origin"
+                403, "access_denied", "a WebSocket with a cookie needs an Origin header, as browsers send it", "Origin"
             )
     elif head.method not in _READING and head.header_value(OUR_HEADER) != "1":
         return _refusal(
-            403, "access_denied", "whatever changes something needs the header X-Session-Core: 1 too", OUR_HEADER
+            403, "access_denied", "requests that change something also need the header X-Session-Core: 1", OUR_HEADER
         )
     return None
 

@@ -24,8 +24,8 @@ from frontends.server.size_limits import is_slow_to_encode
 
 WEBSOCKET: Final = "/v1/ws"
 _USED_LINK: Final = (
-    "this link was used, or is older than a minute; `session-core serve --login`, on the machine of the service, makes "
-    "a new one"
+    "this link was already used, or is older than a minute; `session-core serve --login`, on the machine of the "
+    "service, makes a new one"
 )
 
 RouteAnswer = Response | EventsAnswer
@@ -65,7 +65,7 @@ class Routes:
         self.large = trio.CapacityLimiter(bounds.large_bodies)
 
     def table(self) -> list[Route]:
-        """Return all of them."""
+        """Return all routes."""
         return [
             self._route("GET", "/", self._root),
             self._route("GET", "/healthz", self._health),
@@ -95,7 +95,7 @@ class Routes:
         return Route(path, answered, methods=[method])
 
     async def _root(self, request: Request) -> Response:
-        return PlainTextResponse("session-core is running here. What it understands is described at /openapi.json.\n")
+        return PlainTextResponse("session-core is running here. Its API is described at /openapi.json.\n")
 
     async def _health(self, request: Request) -> Response:
         if self._server.closing:

@@ -56,7 +56,7 @@ class _GivenTokens:
 
 
 def given_file(home: Path) -> Path:
-    """Return where the list is."""
+    """Return the path of the list."""
     return run_folder(home) / _NAME
 
 
@@ -74,7 +74,7 @@ def read_given(home: Path, main_token_hash: str) -> tuple[GivenToken, ...]:
     try:
         listed = sc.wire.decode(data[:_MOST_BYTES], _GivenTokens).tokens
     except sc.ProtocolError as error:
-        raise sc.StoreUnusable(f"{str(file)!r} is no list of tokens; delete it, which ends them all") from error
+        raise sc.StoreUnusable(f"{str(file)!r} is not a list of tokens; delete it, which ends them all") from error
     now = sc.now_ms()
     return tuple(each for each in listed if each.of == main_token_hash and each.expires_at > now)
 
@@ -89,7 +89,7 @@ def add_given_token(home: Path, token: GivenToken) -> None:
 
     def added(before: tuple[GivenToken, ...]) -> Iterable[GivenToken]:
         if len(before) >= MAX_GIVEN:
-            raise sc.Conflict(f"{MAX_GIVEN} tokens are good already; take some back first")
+            raise sc.Conflict(f"there are already {MAX_GIVEN} valid tokens; revoke some of them first")
         return (*before, token)
 
     _change(home, token.of, added)

@@ -37,7 +37,7 @@ _MOST_CHARS: Final = 4_096
 _MOST_SESSIONS: Final = 64
 DAY_MS: Final = 24 * 3_600_000
 MAX_SCOPED_MS: Final = 30 * DAY_MS
-"""The longest validity of a token with fewer rights: its bearer forgets it sooner."""
+"""The longest validity of a token with fewer rights; people forget older ones."""
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +60,7 @@ class Credential:
 
 
 def token_file(home: Path) -> Path:
-    """Return where the token of a home is kept."""
+    """Return the path of the token of a home."""
     return run_folder(home) / "token"
 
 
@@ -81,7 +81,7 @@ def ensure_token(home: Path) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise sc.StoreUnusable(f"the token file {str(file)!r} cannot be made: {error.strerror}") from error
+        raise sc.StoreUnusable(f"the token file {str(file)!r} cannot be created: {error.strerror}") from error
     finally:
         beside.unlink(missing_ok=True)
     return _read(file)
@@ -137,7 +137,7 @@ def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -
     if len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise sc.InvalidInput(f"a name is one line of at most {MAX_NAME_CHARS} characters", field="name")
     if expires_at > sc.now_ms() + MAX_SCOPED_MS:
-        raise sc.InvalidInput("a token with fewer rights is good for 30 days at most", field="expires_at")
+        raise sc.InvalidInput("a token with fewer rights is valid for at most 30 days", field="expires_at")
     if access.sessions is not None and not 0 < len(access.sessions) <= _MOST_SESSIONS:
         raise sc.InvalidInput(f"name 1 to {_MOST_SESSIONS} sessions", field="sessions")
     main = ensure_token(home)
@@ -178,7 +178,7 @@ class TokenKeeper:
         self._current = TokenFilesState(token_file_stamp=None, list_file_stamp=None)
         looked = self.read_files()
         if not looked.hash:
-            _read(self._file)  # says why it cannot be used
+            _read(self._file)  # raises the reason
         self.use_state(looked)
 
     @property
@@ -246,7 +246,7 @@ class TokenKeeper:
             return None
         try:
             said = sc.wire.decode(_from_text(payload), sc.JsonObject)
-        except (sc.ProtocolError, binascii.Error):  # sealed by us, so this is one of another version
+        except (sc.ProtocolError, binascii.Error):  # sealed by us, so it comes from another version
             return None
         role, named, expires_at = said.get("role"), said.get("sessions"), said.get("expires_at")
         if role not in {"controller", "observer"} or not isinstance(expires_at, int) or expires_at <= sc.now_ms():
@@ -275,7 +275,7 @@ def _write_beside(file: Path) -> Path:
             os.fsync(descriptor)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise sc.StoreUnusable(f"the token file {str(file)!r} cannot be made: {error.strerror}") from error
+        raise sc.StoreUnusable(f"the token file {str(file)!r} cannot be created: {error.strerror}") from error
     return beside
 
 
@@ -290,13 +290,13 @@ def _read(file: Path) -> str:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
             raise sc.StoreUnusable(
-                f"others may have read or written the token file {str(file)!r}; delete it, and a new token is made"
+                f"others may have read or written the token file {str(file)!r}; delete it, and a new one is created"
             )
         token = os.read(descriptor, _MOST_CHARS).decode("ascii", "replace").strip()
     finally:
         os.close(descriptor)
     if not token.startswith(_PREFIX) or len(token) < len(_PREFIX) + 43:
-        raise sc.StoreUnusable(f"the token file {str(file)!r} holds no token; delete it, and a new one is made")
+        raise sc.StoreUnusable(f"the token file {str(file)!r} holds no token; delete it, and a new one is created")
     return token
 
 

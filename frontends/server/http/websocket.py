@@ -1,4 +1,4 @@
-"""A WebSocket as a pair of streams, so that the JSON-RPC of the other door serves it too."""
+"""A WebSocket as a pair of streams, so the same JSON-RPC as at the other door can serve it."""
 
 from collections.abc import Awaitable, Callable
 from math import inf
@@ -17,7 +17,7 @@ NOT_ALLOWED: Final = 1008
 
 
 class WebSocketSource(trio.abc.ReceiveStream):
-    """What a client sends: each message holds one or more lines."""
+    """The incoming messages of a client, each with one or more lines."""
 
     def __init__(self, receive: Any) -> None:
         self._receive = receive
@@ -37,13 +37,13 @@ class WebSocketSource(trio.abc.ReceiveStream):
 
 
 class WebSocketSink(trio.abc.SendStream):
-    """What a client is sent: whole lines, as many as there are, in one message."""
+    """The outgoing messages to a client, each with one or more whole lines."""
 
     def __init__(self, send_text: Callable[[memoryview], Awaitable[None]]) -> None:
         self._send_text = send_text
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send lines; the last one is whole too, as the connection writes whole rounds, and a message needs no end."""
+        """Send lines. They are always whole, because the connection writes whole rounds."""
         await self._send_text(memoryview(data)[:-1])
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -56,9 +56,9 @@ class WebSocketSink(trio.abc.SendStream):
 
 
 async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, access: Access) -> None:
-    """Serve a client that was let in, until it leaves or the server ends."""
+    """Serve an admitted client until it leaves or the server ends."""
     scope["state"]["patience"].write_s = inf
-    await receive()  # that it wants to connect
+    await receive()  # the connect message
     await send({"type": "websocket.accept"})
     await serve_connection(
         server, WebSocketSource(receive), WebSocketSink(scope["state"]["send_text"]), access=access, door="WebSocket"

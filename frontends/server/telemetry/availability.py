@@ -1,4 +1,4 @@
-"""Whether telemetry is wanted, and whether it can be had. Nothing of OpenTelemetry is imported here."""
+"""Check whether telemetry is wanted and installed, without importing OpenTelemetry."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -24,12 +24,12 @@ def is_installed() -> bool:
     """Return whether the packages that send spans are installed."""
     try:
         return all(find_spec(part) is not None for part in _PARTS)
-    except ModuleNotFoundError:  # a part of the way to it is missing
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
 def check_installed() -> None:
-    """Refuse what cannot be had.
+    """Check that telemetry is installed.
 
     Raises:
         Unavailable: The packages are missing.

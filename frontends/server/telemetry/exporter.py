@@ -20,11 +20,11 @@ from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, Spa
 
 # --- reading the events of all sessions for telemetry, as any client does ---------------------------------------------
 _AT_A_TIME: Final = 256
-"""Events between two moments at which others have their turn."""
+"""Events to handle before other tasks get to run."""
 
 
 class SpanEventReader:
-    """Hands on what the events of a subscription mean."""
+    """Turns the events of a subscription into span steps and passes them on."""
 
     def __init__(self, events: sc.Subscription, maker: SpanMaker, take: Callable[[SpanStep], None]) -> None:
         self._events = events
@@ -32,15 +32,15 @@ class SpanEventReader:
         self._take = take
 
     async def run(self) -> None:
-        """Go on until there are no more; events that were missed are counted.
+        """Read events until the stream ends; missed events are counted.
 
-        Cancellation: what was received is dealt with, and `catch_up` may go on from there.
+        Cancellation: received events are handled, and `catch_up` can continue from there.
         """
         while await self._step():
             pass
 
     async def catch_up(self, seq: int) -> None:
-        """Read what was published up to this event, without waiting for more."""
+        """Read the events published up to this one, without waiting for more."""
         while self._events.cursor.seq < seq and await self._step():
             pass
 
@@ -86,29 +86,29 @@ class PatientExporter(SpanExporter):
         self._tell_at = clock()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send them, or count them."""
+        """Send spans, or count them as failed."""
         try:
             result = self._inner.export(spans)
-        except Exception:  # noqa: BLE001 - a collector that is away, or a bug of the exporter: no matter of ours
+        except Exception:  # noqa: BLE001 - an unreachable collector or a bug of the exporter: neither may harm the service
             result = SpanExportResult.FAILURE
         if result is not SpanExportResult.SUCCESS:
             self.failed += len(spans)
             if self._clock() >= self._tell_at:
                 self._tell_at = self._clock() + TELL_EVERY_S
-                log.warning("%d spans of telemetry could not be sent so far; is the collector there?", self.failed)
+                log.warning("%d telemetry spans could not be sent so far; is the collector running?", self.failed)
         return result
 
     def shutdown(self) -> None:
-        """End the other one."""
+        """Shut down the inner exporter."""
         self._inner.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Have the other one send what it holds."""
+        """Flush the inner exporter."""
         return self._inner.force_flush(timeout_millis)
 
 
 class SpanSink:
-    """Makes spans of the SDK from steps; those that begin and are lost are never sent."""
+    """Makes spans of the SDK from steps; lost spans are never sent."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("session-core", sc.__version__)
@@ -121,7 +121,7 @@ class SpanSink:
                 parent = self._spans.get(step.parent) if step.parent is not None else None
                 self._spans[step.key] = self._tracer.start_span(
                     step.name,
-                    # Never what happens to be the current span of this program: sessions have traces of their own.
+                    # Never the current span of this program: sessions have their own traces.
                     context=Context() if parent is None else set_span_in_context(parent, Context()),
                     kind=SpanKind.CLIENT if step.kind == "model" else SpanKind.INTERNAL,
                     attributes=dict(step.attributes),
@@ -139,7 +139,7 @@ class SpanSink:
 
 
 class _Sending:
-    """Spans on their way, from the beginning to the end, which comes once."""
+    """The sending of spans, from start to end; it ends once."""
 
     def __init__(
         self,
@@ -170,12 +170,12 @@ class _Sending:
             self._read.set()
 
     async def end_after(self, ending: trio.Event) -> None:
-        """End as soon as the service begins to, so both end concurrently."""
+        """End as soon as the service begins to end, so both end concurrently."""
         await ending.wait()
         await self.end()
 
     async def end(self) -> None:
-        """End whatever is open, and wait a moment until all has been sent, but never for long."""
+        """End all open spans, and wait briefly until everything is sent."""
         with trio.move_on_after(2 * CLOSING_S, shield=True):
             async with self._ending:
                 if not self._ended:
@@ -207,16 +207,16 @@ async def open_telemetry(
     now: Callable[[], int] = sc.now_ms,
     ending: trio.Event | None = None,
 ) -> AsyncGenerator[SpanMaker]:
-    """Send spans of all sessions for the length of the block; at its end whatever is open counts as interrupted.
+    """Send spans of all sessions for the length of the block; at its end, open spans count as interrupted.
 
     Args:
         service: The service.
         exporter: Where spans go; by default to the collector that the standard variables name, or to this machine.
         now: The wall clock in milliseconds.
-        ending: When this is set the end of the block is near, and the last spans are sent already.
+        ending: Set shortly before the end of the block; then the last spans are already sent.
 
     Raises:
-        InvalidInput: The variables say something that the SDK does not take.
+        InvalidInput: The SDK refuses the values of the variables.
     """
     with _quiet():
         async with service.subscribe() as events:
@@ -230,7 +230,7 @@ async def open_telemetry(
                     yield sending.maker
                 finally:
                     await sending.end()  # noqa: ASYNC102 - it shields itself, for a moment
-                    nursery.cancel_scope.cancel(reason="all has been sent")
+                    nursery.cancel_scope.cancel(reason="everything is sent")
 
 
 def _build_provider(exporter: SpanExporter | None) -> tuple[TracerProvider, PatientExporter]:
@@ -239,7 +239,7 @@ def _build_provider(exporter: SpanExporter | None) -> tuple[TracerProvider, Pati
         resource = Resource.create({"service.version": sc.__version__}).merge(_build_service_resource())
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(patient))
-    except Exception as problem:  # what exactly it does not like is its own affair; its words may quote a key
+    except Exception as problem:  # its message is not shown, because it may quote a key
         kind = type(problem).__name__
         raise sc.InvalidInput(
             f"telemetry cannot be started with the OTEL_ variables of this environment ({kind})", field="telemetry"
@@ -257,7 +257,7 @@ async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception:  # a bug here, or in the SDK, must not end the service
-        log.exception("telemetry has failed; the service goes on without it")
+        log.exception("telemetry has failed; the service continues without it")
 
 
 @contextmanager

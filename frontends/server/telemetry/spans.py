@@ -16,13 +16,13 @@ import attrs
 import session_core as sc
 
 MAX_OPEN: Final = 10_000
-"""Spans that are open at once; each turn has a handful."""
+"""The most open spans; each turn has a handful."""
 _MAX_NAME_CHARS: Final = 100
 _FINE: Final = frozenset({"completed", "success", "stopped"})
 _FAILURES: Final = frozenset(
     {"rate_limited", "overloaded", "auth", "context_too_long", "network", "malformed", "refused", "internal"}
 )
-"""Reasons for a withdrawn answer that are words of a closed list."""
+"""The known reasons for a withdrawn answer; other texts are not sent."""
 
 Kind = Literal["turn", "model", "tool"]
 Attribute = str | int
@@ -33,7 +33,7 @@ _e = sc.events
 
 @attrs.frozen(kw_only=True)
 class SpanBegan:
-    """Something began; `parent` is the key of the span it is a part of."""
+    """A span began; `parent` is the key of the span that contains it."""
 
     key: str
     kind: Kind
@@ -45,7 +45,7 @@ class SpanBegan:
 
 @attrs.frozen(kw_only=True)
 class SpanEnded:
-    """It ended; `error` is one word for why, if it did not go well."""
+    """A span ended; `error` names the kind of failure, if it failed."""
 
     key: str
     time_ms: int
@@ -55,7 +55,7 @@ class SpanEnded:
 
 @attrs.frozen(kw_only=True)
 class SpanLost:
-    """Nobody knows what became of it."""
+    """A span was lost: its end is unknown."""
 
     key: str
 
@@ -65,7 +65,7 @@ SpanStep = SpanBegan | SpanEnded | SpanLost
 
 @attrs.define
 class _SessionSpans:
-    """What is open in a session."""
+    """The open spans of a session."""
 
     turn: str | None = None
     answer: str | None = None
@@ -74,20 +74,20 @@ class _SessionSpans:
 
 
 class SpanMaker:
-    """Turns events into steps; feed it every event in order, and tell it of those that were missed."""
+    """Turns events into span steps; feed it every event in order, and report missed events."""
 
     def __init__(self, *, most: int = MAX_OPEN) -> None:
         self.missed_events = 0
-        """Events that were never seen."""
+        """Missed events."""
         self.lost_spans = 0
-        """Spans that were not told to the end, or not at all."""
+        """Lost spans, including those that never began."""
         self._most = most
         self._open: set[str] = set()
         self._sessions: dict[sc.SessionId, _SessionSpans] = {}
         self._subagents: dict[sc.SessionId, str] = {}
 
     def feed(self, session_event: sc.SessionEvent) -> Iterator[SpanStep]:
-        """Return what an event means; most mean nothing."""
+        """Yield the span steps of an event; most events have none."""
         session_id, event, time_ms = session_event.session_id, session_event.event, session_event.at
         if session_id is None:
             return
@@ -138,16 +138,14 @@ class SpanMaker:
             yield SpanLost(key=key)
 
     def close(self, time_ms: int) -> Iterator[SpanStep]:
-        """End whatever is open: the service ends, and interrupts it."""
+        """End all open spans as interrupted: the service ends."""
         for session_id in tuple(self._sessions):
             yield from self._interrupt_session(session_id, time_ms)
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def _turn_began(self, session_id: sc.SessionId, event: "sc.events.TurnStarted", time_ms: int) -> Iterator[SpanStep]:
-        yield from self._interrupt_session(
-            session_id, time_ms
-        )  # a turn that never ended would be one of a run before this
+        yield from self._interrupt_session(session_id, time_ms)  # an unfinished turn belongs to an earlier run
         session = self._sessions.setdefault(session_id, _SessionSpans())
         step = SpanBegan(
             key=f"turn {event.turn_id}",
@@ -184,7 +182,7 @@ class SpanMaker:
             if key is not None:
                 yield from self._end_span(key, time_ms, {}, "interrupted")
 
-    # --- what is in them ----------------------------------------------------------------------------------------------
+    # --- parts of turns -----------------------------------------------------------------------------------------------
 
     def _answer_began(
         self, session_id: sc.SessionId, event: "sc.events.MessageStarted", time_ms: int
@@ -234,7 +232,7 @@ class SpanMaker:
     # --- open spans ---------------------------------------------------------------------------------------------------
 
     def _begin(self, step: SpanBegan) -> bool:
-        """Return whether there is room for one more."""
+        """Record a new open span; return False if there are too many."""
         fits = step.key not in self._open and len(self._open) < self._most
         if fits:
             self._open.add(step.key)
@@ -252,7 +250,7 @@ class SpanMaker:
 
 
 def _call_key(session_id: sc.SessionId, call_id: sc.CallId) -> str:
-    return f"tool {session_id} {call_id}"  # models give ids to calls, and may give the same one in two sessions
+    return f"tool {session_id} {call_id}"  # models choose call ids, so two sessions may have the same one
 
 
 def _session_attributes(session_id: sc.SessionId) -> dict[str, Attribute]:
@@ -264,7 +262,7 @@ def _operation(name: str) -> dict[str, Attribute]:
 
 
 def _name(name: str) -> str:
-    """Return a name that is one; a model may ask for a tool by a whole text."""
+    """Return a name that is safe to send; a model may use any text as a tool name."""
     short = name[:_MAX_NAME_CHARS]
     return short if short.isprintable() and not any(letter.isspace() for letter in short) else "?"
 
@@ -275,7 +273,7 @@ def _answer_attributes(message: sc.Message) -> tuple[Attributes, str | None]:
 
 
 def _tokens(usage: sc.Usage) -> dict[str, Attribute]:
-    """Return what was used; `input_tokens` are all that were read, from a cache or not, as others count them."""
+    """Return the token counts; `input_tokens` includes cached ones, as the convention requires."""
     counts: dict[str, Attribute] = {
         "gen_ai.usage.input_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

@@ -123,7 +123,7 @@ class TerminalHandlers(LeavingActions):
         """Edit a queued message."""
         state, item = self.service_actions.state, event.item
         if state is None or all(each.item_id != item.item_id for each in state.queue):
-            raise sc.NotFound("this message waits no more in the session that is viewed", field="item_id")
+            raise sc.NotFound("this message is no longer in the queue of the viewed session", field="item_id")
         files = tuple(part.name for part in item.parts if isinstance(part, sc.FilePart))
         parts = (part for part in item.parts if not isinstance(part, sc.FilePart))
         self.composer.edit_message(EditTarget(item_id=item.item_id, files=files), parts)
@@ -189,29 +189,29 @@ class TerminalHandlers(LeavingActions):
     # --- the conversation ---------------------------------------------------------------------------------------------
 
     @on(Transcript.OlderWanted)
-    def older_wanted(self) -> None:
+    def load_older(self) -> None:
         """Load older messages."""
         if self.terminal_state.viewed is not None:
             self.run_in_background(self.terminal_state.load_older(self.terminal_state.viewed))
 
     @on(Transcript.EditWanted)
-    def edit_wanted(self, event: Transcript.EditWanted) -> None:
+    def edit_chosen_message(self, event: Transcript.EditWanted) -> None:
         """Edit a message."""
         self.edit_message(self.service_actions.message(event.block.message_id))
 
     @on(Transcript.BranchWanted)
-    def branch_wanted(self, event: Transcript.BranchWanted) -> None:
+    def switch_to_other_branch(self, event: Transcript.BranchWanted) -> None:
         """Switch to another branch at this message."""
         other = self.service_actions.other_branch(event.block.message_id)
         self.run_in_background(self.service_actions.client.switch_branch(self.service_actions.viewed_session(), other))
 
     @on(Transcript.CopyWanted)
-    def copy_wanted(self, event: Transcript.CopyWanted) -> None:
+    def copy_chosen_text(self, event: Transcript.CopyWanted) -> None:
         """Copy a text to the clipboard."""
         self.copy(event.text)
 
     @on(Transcript.OpenWanted)
-    def open_wanted(self, event: Transcript.OpenWanted) -> None:
+    def open_subagent(self, event: Transcript.OpenWanted) -> None:
         """View the session of a subagent."""
         self.view(event.session_id)
         self.composer.focus()
@@ -219,7 +219,7 @@ class TerminalHandlers(LeavingActions):
     # --- the list of sessions -----------------------------------------------------------------------------------------
 
     @on(Sidebar.SessionChosen)
-    def session_chosen(self, event: Sidebar.SessionChosen) -> None:
+    def view_chosen_session(self, event: Sidebar.SessionChosen) -> None:
         """View a session; where room is short, the list closes."""
         self.view(event.session_id)
         if self.size.width < SIDEBAR_NEEDS:
@@ -227,27 +227,27 @@ class TerminalHandlers(LeavingActions):
         self.composer.focus()
 
     @on(Sidebar.StopWanted)
-    def stop_wanted(self, event: Sidebar.StopWanted) -> None:
+    def stop_chosen_session(self, event: Sidebar.StopWanted) -> None:
         """Stop a session, which need not be the viewed one."""
         self.run_in_background(self.service_actions.stop(event.session_id, event.scope))
 
     @on(Sidebar.RenameWanted)
-    def rename_wanted(self, event: Sidebar.RenameWanted) -> None:
+    def rename_chosen_session(self, event: Sidebar.RenameWanted) -> None:
         """Rename a session."""
         self.ask_name(event.session_id)
 
     @on(Sidebar.ArchiveWanted)
-    def archive_wanted(self, event: Sidebar.ArchiveWanted) -> None:
+    def archive_chosen_session(self, event: Sidebar.ArchiveWanted) -> None:
         """Archive a session."""
         self.archive(event.session_id)
 
     @on(Sidebar.DeleteWanted)
-    def delete_wanted(self, event: Sidebar.DeleteWanted) -> None:
+    def delete_chosen_session(self, event: Sidebar.DeleteWanted) -> None:
         """Delete a session after a confirmation."""
         self.ask_delete(event.session_id)
 
     @on(Sidebar.NewWanted)
-    def new_wanted(self) -> None:
+    def begin_new_session(self) -> None:
         """Begin a new session."""
         self.action_new()
 
@@ -274,7 +274,7 @@ class TerminalHandlers(LeavingActions):
     def action_focus_queue(self) -> None:
         """Focus the queue."""
         panel = self.screen_stack[0].query_one(QueuePanel)
-        if self._can_go_to(panel, "no message waits"):
+        if self._can_go_to(panel, "the queue is empty"):
             self.screen.set_focus(panel)
 
     def action_focus_widgets(self) -> None:

@@ -34,7 +34,7 @@ class HistoryActions(TerminalBase):
         state = self.service_actions.state
         choices = picker_choices.user_message_choices(state, now_ms()) if state is not None else []
         if not choices:
-            self.tell("nothing was said here yet", "warning")
+            self.tell("there are no messages yet", "warning")
         return choices
 
     async def _run_with_progress(self, what: str, work: Awaitable[object]) -> None:
@@ -81,7 +81,7 @@ class HistoryActions(TerminalBase):
         """Choose a message to edit."""
 
         if choices := self._user_message_choices():
-            self.ask(Picker("Say differently", choices), self.edit_message)
+            self.ask(Picker("Edit a message", choices), self.edit_message)
 
     def action_branches(self) -> None:
         """Choose a branch."""
@@ -136,14 +136,14 @@ class HistoryActions(TerminalBase):
         self.restore_unsent(PromptSubmission(text=reply.text, target=target, attached=read_parts(message.parts)[1]))
         if self.service_actions.target.is_same(target):
             self.composer.focus()
-        self.tell(_describe_restore(reply), title="gone back", seconds=10)
+        self.tell(_describe_restore(reply), title="undone", seconds=10)
 
     def action_redo(self) -> None:
-        """Take back the last undo."""
+        """Revert the last undo."""
         self._begin_redo(self.service_actions.viewed_session())
 
     def _begin_redo(self, session_id: sc.SessionId, *, force: bool = False) -> None:
-        self.run_in_background(self._run_with_progress("taking the undo back", self._redo(session_id, force=force)))
+        self.run_in_background(self._run_with_progress("reverting the undo", self._redo(session_id, force=force)))
 
     async def _redo(self, session_id: sc.SessionId, *, force: bool) -> None:
         try:
@@ -154,11 +154,11 @@ class HistoryActions(TerminalBase):
             question = (
                 _overwrite_question(conflict)
                 if isinstance(conflict, sc.FilesChanged)
-                else "The conversation has gone on since this undo. Take the undo back all the same?"
+                else "The conversation has continued since this undo. Revert the undo anyway?"
             )
             self.confirm(question, lambda: self._begin_redo(session_id, force=True), sudden=True)
             return
-        self.tell(_describe_restore(reply), title="the undo is taken back", seconds=10)
+        self.tell(_describe_restore(reply), title="undo reverted", seconds=10)
 
     # --- copy and export ----------------------------------------------------------------------------------------------
 
@@ -186,9 +186,9 @@ class HistoryActions(TerminalBase):
             self.ask(LineInputScreen("Write to which file? (.md, .html or .jsonl)", "conversation.md"), export_as)
 
     async def _export(self, session_id: sc.SessionId, name: str) -> None:
-        path = await anyio.to_thread.run_sync(_place, self.options.cwd, name)
+        path = await anyio.to_thread.run_sync(_resolve_path, self.options.cwd, name)
         if await anyio.to_thread.run_sync(path.exists):
-            question = f"This file exists already. Write over it?\n\n{path}"
+            question = f"This file already exists. Overwrite it?\n\n{path}"
             self.confirm(question, lambda: self._begin_write(session_id, path), sudden=True)
         else:
             await self._write(session_id, path)
@@ -214,7 +214,7 @@ class HistoryActions(TerminalBase):
             self.ask(LineInputScreen("Work in which directory?", target.new.cwd), change_to)
 
 
-def _place(base: str, typed: str) -> Path:
+def _resolve_path(base: str, typed: str) -> Path:
     """Return the file that was typed."""
     try:
         return Path(base) / Path(typed).expanduser()
@@ -227,12 +227,12 @@ def _overwrite_question(changed: sc.FilesChanged) -> str:
     named = [f"  {inert_line(path)}: {inert_line(why)}" for path, why in changed.files[:_MOST_NAMED]]
     remaining = len(changed.files) - len(named)
     more = [f"  and {remaining} more"] if remaining else []
-    lines = ["Files are not as they were left:", "", *named, *more]
-    return "\n".join([*lines, "", "Overwrite them all the same? What is there now is saved first."])
+    lines = ["These files have changed since:", "", *named, *more]
+    return "\n".join([*lines, "", "Overwrite them anyway? Their current content is saved first."])
 
 
 def _describe_restore(reply: sc.replies.RestoreReply) -> str:
     done = [each for each in reply.files if each.done != "skipped"]
-    lines = [f"{format_count(len(done), 'file')} brought back" if done else "no file was changed"]
+    lines = [f"{format_count(len(done), 'file')} restored" if done else "no file was changed"]
     lines += [f"left alone: {inert_line(each.path)}: {each.why}" for each in reply.files if each.done == "skipped"]
     return "\n".join([*lines, *reply.remarks])

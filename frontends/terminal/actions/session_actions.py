@@ -37,9 +37,9 @@ class ServiceActions(ServiceQueries):
         """Return the text of the empty composer."""
         state, session_list = self.state, self._app.terminal_state.session_list
         if session_list is not None and session_list.read_only is not None:
-            return f"nothing can be changed any more: {session_list.read_only}"
+            return f"the service is read-only: {session_list.read_only}"
         if self._app.composer.editing is not None:
-            return "say it differently; Esc leaves it as it was"
+            return "edit your message; Esc cancels the edit"
         if state is not None and not state.activity.is_at_rest:
             return "queue a message; Esc stops the turn"
         if state is None:
@@ -47,10 +47,10 @@ class ServiceActions(ServiceQueries):
         return "ask for something; / for commands, @ for files, ! for the shell"
 
     def parting_hint(self, again: str) -> str:
-        """Describe what leaving means to somebody about to leave; `again` is the key or command to repeat."""
+        """Describe what leaving would do; `again` is the key or command to repeat."""
         if self._app.options.embedded:
-            return f"{again} again closes the terminal and ends the work; everything said is kept"
-        return f"{again} again closes the terminal; the work goes on"
+            return f"{again} again closes the terminal and ends the work; the conversation is kept"
+        return f"{again} again closes the terminal; work continues"
 
     @property
     def work_would_end(self) -> bool:
@@ -138,7 +138,7 @@ class ServiceActions(ServiceQueries):
         elif editing is not None and editing.item_id is not None:
             await self.client.edit_queue_item(session_id, editing.item_id, submission.text, images=images)
             if files:
-                self._app.tell("a message that waits takes no more files; none was added", "warning")
+                self._app.tell("no files can be added to a queued message; none was added", "warning")
         else:
             await self.client.send_user_message(
                 session_id,
@@ -260,17 +260,17 @@ class ServiceActions(ServiceQueries):
         """Resume an interrupted turn."""
         reply = await self.client.resume_session(session_id)
         if not reply.started:
-            self._app.tell("the session is at work already")
+            self._app.tell("the session is already running a turn")
 
     def other_branch(self, message_id: sc.MessageId) -> sc.MessageId:
-        """Return the next of the alternative messages at this place, in a cycle."""
+        """Return the next sibling of a message, in a cycle: what was sent there on another branch."""
         state = self.state
         message = None if state is None else state.find_message(message_id)
         if state is None or message is None:
             raise sc.NotFound("this message is too old to switch here; use /branches")
         siblings = [each.message_id for each in state.messages if _are_siblings(each, message)]
         if len(siblings) < 2:
-            raise sc.InvalidInput("nothing else was said here; e says it differently", field="message_id")
+            raise sc.InvalidInput("there is no other branch here; e edits this message", field="message_id")
         return siblings[(siblings.index(message_id) + 1) % len(siblings)]
 
 

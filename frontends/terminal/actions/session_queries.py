@@ -111,7 +111,7 @@ class ServiceQueries:
         if found is None and viewed is not None:
             found = next((each for each in viewed.blocks.older if each.message_id == message_id), None)
         if found is None:
-            raise sc.NotFound("this message is not in the conversation that is viewed", field="message_id")
+            raise sc.NotFound("this message is not in the viewed conversation", field="message_id")
         return found
 
     def viewed_session(self) -> sc.SessionId:
@@ -121,7 +121,7 @@ class ServiceQueries:
             InvalidInput: There is none yet.
         """
         if self.session_id is None:
-            raise sc.InvalidInput("there is no session yet; say something first", field="session_id")
+            raise sc.InvalidInput("there is no session yet; send a message first", field="session_id")
         return self.session_id
 
     def subagent_names(self) -> Mapping[sc.SessionId, str]:
@@ -182,7 +182,7 @@ class ServiceQueries:
                 elif viewed.state is not None:
                     break
                 await anyio.sleep(_LOOK_S)
-        self._app.tell("the message is in another branch, or was summed up", "warning")
+        self._app.tell("the message is on another branch, or before a summary", "warning")
 
     async def search(self, words: str) -> tuple[sc.SearchHit, ...]:
         """Search the messages of all sessions."""

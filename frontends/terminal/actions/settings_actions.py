@@ -121,7 +121,7 @@ class ChoiceActions(TerminalBase):
         await self.service_actions.client.archive_session(session_id)
         if session_id == self.service_actions.session_id:
             self.view(None)
-        self.tell(f"{name} is put away; /sessions brings it back")
+        self.tell(f"{name} is archived; /sessions brings it back")
 
     def action_delete(self) -> None:
         """Delete the viewed session."""
@@ -130,7 +130,7 @@ class ChoiceActions(TerminalBase):
     def ask_delete(self, session_id: sc.SessionId) -> None:
         """Delete a session for good after a confirmation."""
         name = inert_line(self._name_of(session_id), _NAME_CHARS) or session_id
-        question = f'Delete "{name}" for good? What runs in it is stopped.'
+        question = f'Delete "{name}" permanently? Its running work is stopped.'
         self.confirm(question, lambda: self.run_in_background(self._delete(session_id)))
 
     async def _delete(self, session_id: sc.SessionId) -> None:
@@ -158,20 +158,20 @@ class ChoiceActions(TerminalBase):
         wanted = next((each for each in get_args(sc.PermissionMode) if each == mode.replace("-", "_")), None)
         if mode and wanted is None:
             known = ", ".join(each.replace("_", "-") for each in get_args(sc.PermissionMode))
-            self.tell(f"{mode!r} is none of {known}", "warning")
+            self.tell(f"{mode!r} is not one of {known}", "warning")
         elif wanted is not None:
             self.run_in_background(self.service_actions.use_mode(wanted, self.service_actions.target))
         else:
             state = self.service_actions.state
             current = state.settings.permission_mode if state is not None else self.service_actions.draft.mode
 
-            self.ask(Picker("What needs a yes", picker_choices.mode_choices(current)), self.action_mode)
+            self.ask(Picker("What needs approval", picker_choices.mode_choices(current)), self.action_mode)
 
     def action_thinking(self, how: str = "") -> None:
         """Choose how much the model reasons."""
         wanted = next((each for each in get_args(sc.Thinking) if each == how), None)
         if how and wanted is None:
-            self.tell(f"{how!r} is none of {', '.join(get_args(sc.Thinking))}", "warning")
+            self.tell(f"{how!r} is not one of {', '.join(get_args(sc.Thinking))}", "warning")
         elif wanted is not None:
             self.run_in_background(self.service_actions.set_thinking(wanted, self.service_actions.target))
         else:
@@ -244,8 +244,8 @@ class ChoiceActions(TerminalBase):
             picker = Picker("Log in to", [PickerChoice(value=name, label=name) for name in providers])
             self.ask(picker, lambda name: self.run_in_background(self.service_actions.login(name, target)))
         else:
-            self.tell("no extension brings a provider")
+            self.tell("no extension provides a login")
 
 
 def _not_empty(typed: str) -> str | None:
-    return None if typed.strip() else "it needs a name; Esc leaves it as it is"
+    return None if typed.strip() else "type a name; Esc cancels"

@@ -45,42 +45,42 @@ def _command(name: str, text: str, action: str = "", **more: object) -> SlashCom
 
 SLASH: Final[tuple[SlashCommand, ...]] = (
     _command("help", "show all keys and commands", aliases=("h",)),
-    _command("new", "begin another session"),
+    _command("new", "begin a new session"),
     _command("sessions", "choose a session", aliases=("resume-session", "switch")),
     _command("model", "choose the model that answers", hint="[name]", aliases=("m",)),
     _command(
         "permissions",
-        "choose what needs a yes",
+        "choose what needs approval",
         "mode",
         hint="[mode]",
         aliases=("mode",),
         choices=tuple(each.replace("_", "-") for each in get_args(sc.PermissionMode)),
     ),
     _command("thinking", "choose how much the model reasons", hint="[how]", choices=get_args(sc.Thinking)),
-    _command("theme", "choose the colours", hint="[name]"),
+    _command("theme", "choose the theme", hint="[name]"),
     _command("stop", "stop this session's turn"),
     _command("stop-all", "stop this session with its subagents", "stop_all"),
-    _command("resume", "go on where a stopped or failed turn left off"),
-    _command("undo", "go back to before something you said, with the files", aliases=("rewind",)),
-    _command("redo", "take the last undo back"),
-    _command("edit", "say something differently, in a new branch"),
-    _command("branches", "choose among the branches of this conversation"),
+    _command("resume", "resume a stopped or failed turn"),
+    _command("undo", "go back to before one of your messages, with the files", aliases=("rewind",)),
+    _command("redo", "revert the last undo"),
+    _command("edit", "edit a message, on a new branch"),
+    _command("branches", "choose a branch of this conversation"),
     _command("fork", "continue from here in a new session", hint="[name]"),
-    _command("compact", "replace the conversation by a summary of it"),
-    _command("clear", "begin the conversation afresh"),
-    _command("queue", "go to the messages that wait", "focus_queue"),
-    _command("rename", "give this session another name", hint="[name]"),
-    _command("archive", "put this session away; /sessions brings it back"),
-    _command("delete", "remove this session for good"),
-    _command("search", "search what was said in all sessions", hint="[words]", aliases=("find",)),
-    _command("usage", "what this session has used and cost", aliases=("cost",)),
+    _command("compact", "replace the conversation with a summary"),
+    _command("clear", "start the conversation over"),
+    _command("queue", "go to the queue", "focus_queue"),
+    _command("rename", "rename this session", hint="[name]"),
+    _command("archive", "archive this session; /sessions brings it back"),
+    _command("delete", "delete this session permanently"),
+    _command("search", "search the messages of all sessions", hint="[words]", aliases=("find",)),
+    _command("usage", "show the tokens and cost of this session", aliases=("cost",)),
     _command("export", "write this conversation to a file (.md, .html or .jsonl)", hint="[file]"),
     _command("copy", "copy the last answer", "copy_answer"),
     _command("cwd", "work in another directory", "change_directory", hint="[directory]", aliases=("cd",)),
-    _command("extensions", "see, reload and switch extensions", aliases=("ext",)),
+    _command("extensions", "list, reload, enable and disable extensions", aliases=("ext",)),
     _command("login", "log in to a provider of an extension", hint="[provider]"),
     _command("reconnect", "try to reach the service again"),
-    _command("quit", "close the terminal; work in the background goes on", "quit_terminal", aliases=("exit", "q")),
+    _command("quit", "close the terminal; background work continues", "quit_terminal", aliases=("exit", "q")),
 )
 
 
@@ -104,7 +104,7 @@ def check_arguments(command: SlashCommand, arguments: str) -> str | None:
     """Return an error if arguments were typed after a command that takes none: something else may have been meant."""
     if command.hint or not arguments.strip():
         return None
-    return f"/{command.name} takes nothing after it ({command.help})"
+    return f"/{command.name} takes no arguments ({command.help})"
 
 
 def describe_unknown(name: str, commands: Sequence[sc.extensions.ExtensionCommand]) -> str:
@@ -114,7 +114,7 @@ def describe_unknown(name: str, commands: Sequence[sc.extensions.ExtensionComman
     near = begun[:_MOST_NEAR] or difflib.get_close_matches(name[:_NAME_CHARS], names, n=_MOST_NEAR)
     meant = f"; did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
     displayed_name = inert_line(name, _NAME_CHARS)
-    return f"there is no command /{displayed_name}{meant} (to say it to the model: //{displayed_name})"
+    return f"there is no command /{displayed_name}{meant} (to send it to the model: //{displayed_name})"
 
 
 def suggest_commands(

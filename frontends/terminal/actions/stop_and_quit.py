@@ -2,7 +2,7 @@
 
 Rules:
 1. Twice means twice in the same session: viewing another one starts the count again.
-2. Leaving never ends work silently. Background work goes on; where work would end, the user has to confirm.
+2. Leaving never ends work silently. Background work continues; where work would end, the user has to confirm.
 3. Leaving never discards text or attachments.
 """
 
@@ -75,7 +75,7 @@ class LeavingActions(ChoiceActions):
             self._leave("Ctrl+D", TWICE_S if self.service_actions.work_would_end else None)
 
     def action_quit_terminal(self) -> None:
-        """Leave; work in the background goes on."""
+        """Leave; background work continues."""
         self._leave("/quit", TYPED_TWICE_S if self.service_actions.work_would_end else None)
 
     def _leave(self, how: str, within_s: float | None) -> None:

@@ -101,7 +101,7 @@ def join_attachments(attached: Sequence[Attachment], more: Iterable[Attachment])
     pictures = sum(each.size_bytes for each in both if isinstance(each.part, sc.ImagePart))
     texts = sum(each.size_bytes for each in both if isinstance(each.part, sc.FilePart))
     if len(both) > MAX_FILES:
-        raise NotAttached(f"A message takes {MAX_FILES} attachments, and no more.")
+        raise NotAttached(f"A message takes at most {MAX_FILES} attachments.")
     if pictures > MAX_IMAGES_BYTES:
         raise NotAttached(
             f"The pictures have {format_size(pictures)} together; a message takes {format_size(MAX_IMAGES_BYTES)}."

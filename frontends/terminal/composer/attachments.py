@@ -18,8 +18,8 @@ from frontends.terminal.composer.attached_files import (
 from frontends.terminal.composer.popup import Chips
 from frontends.terminal.destination import MessageTarget
 
-_UNREACHABLE = "There is nothing in the clipboard that can be reached from here; paste with your terminal's own key."
-_ELSEWHERE = "Another session is viewed by now, so nothing was put in; paste it once more where it belongs."
+_UNREACHABLE = "The clipboard is empty or cannot be reached from here; paste with your terminal's own key."
+_ELSEWHERE = "You have switched to another session, so nothing was pasted; paste again where it belongs."
 TargetGetter = Callable[[], MessageTarget]
 
 
@@ -52,7 +52,7 @@ class AttachmentList:
         self._changed()
 
     def drop(self, index: int) -> bool:
-        """Remove one attachment; False if there is no such one."""
+        """Remove one attachment; False if the index is out of range."""
         if not -len(self.attachments) <= index < len(self.attachments):
             return False
         remaining = list(self.attachments)

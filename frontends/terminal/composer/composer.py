@@ -90,7 +90,7 @@ class MessageSender:
                 if paths:
                     submission, why = await self._attach_mentions(submission, paths)
             except Exception as error:
-                log.exception("files that were mentioned could not be read")
+                log.exception("mentioned files could not be read")
                 why = f"unexpected error: {type(error).__name__}: {error}"
             finally:
                 self._pending -= 1
@@ -120,7 +120,7 @@ class MessageSender:
 def _describe_outside_files(names: list[str]) -> str:
     lies, it, chip = ("lies", "it", "its chip") if len(names) == 1 else ("lie", "them", "a chip")
     return (
-        f"{', '.join(names)} {lies} outside of the session's folder. Nothing was sent yet: "
+        f"{', '.join(names)} {lies} outside the session's folder. Nothing was sent yet: "
         f"Enter sends {it} along, a click on {chip} leaves it out."
     )
 
@@ -195,7 +195,7 @@ async def _write(history: PromptHistory, prompt: Prompt) -> None:
 _SHOWN_CHARS: Final = 400
 _WHILE_BUSY: Final = {
     "message": "Enter queues, Alt+S steers",
-    "shell": "runs only when the turn has ended",
+    "shell": "runs only after the turn has ended",
     "command": "",
 }
 """The title above the input for each kind of text while a turn runs."""
@@ -466,7 +466,7 @@ class Composer(Widget):
     # --- display ------------------------------------------------------------------------------------------------------
 
     def _replace_text(self, prompt: Prompt, *, walking: bool = False) -> None:
-        """Replace the text; text that nobody typed gets no suggestions."""
+        """Replace the text; text that was not typed gets no suggestions."""
         if not walking:
             self._recalling.reset_walk()
         self._suggesting.quiet = True
@@ -504,7 +504,7 @@ class Composer(Widget):
         searching = self._suggesting.searched_from is not None
         self._mark.update(Content("? " if searching else "$ " if shell else "> "))
         words = ["search earlier prompts" if searching else "shell line" if shell else ""]
-        words.append("said differently" if self.editing is not None else "")
+        words.append("edit" if self.editing is not None else "")
         lines = self._editor.document.line_count
         words.append(f"{lines} lines" if lines > 1 else "")
         attached = len(self._attaching.attachments)
@@ -529,7 +529,7 @@ class Composer(Widget):
             try:
                 await work()
             except Exception as error:
-                log.exception("something beside the input failed")
+                log.exception("background work of the composer failed")
                 self._tell(f"unexpected error: {type(error).__name__}: {error}")
 
         return guarded

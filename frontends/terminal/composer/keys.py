@@ -49,12 +49,12 @@ def _selection_key(keys: str, action: str) -> ComposerKey:
 
 TABLE: Final = (
     _intent_key("enter", "send", "Enter", "send; while the agent works, queue"),
-    _intent_key("ctrl+enter alt+s", "steer", "Alt+S, Ctrl+Enter", "send at once, into the turn that runs"),
+    _intent_key("ctrl+enter alt+s", "steer", "Alt+S, Ctrl+Enter", "send into the running turn"),
     _action_key("ctrl+j shift+enter alt+enter shift+\r", "newline", "Ctrl+J, Alt+Enter, Shift+Enter", "new line"),
-    _intent_key("tab", "take", "Tab", "take the suggestion"),
+    _intent_key("tab", "take", "Tab", "accept the suggestion"),
     _intent_key("escape", "close", "Esc", "close the suggestions"),
-    _intent_key("up ctrl+p", "older", "Up, Ctrl+P", "line above; in the first line the prompt before", "cursor_up"),
-    _intent_key("down ctrl+n", "newer", "Down, Ctrl+N", "line below; in the last line the prompt after", "cursor_down"),
+    _intent_key("up ctrl+p", "older", "Up, Ctrl+P", "line above; in the first line, the previous prompt", "cursor_up"),
+    _intent_key("down ctrl+n", "newer", "Down, Ctrl+N", "line below; in the last line, the next prompt", "cursor_down"),
     _intent_key("ctrl+r", "search", "Ctrl+R", "search earlier prompts"),
     _intent_key("ctrl+v alt+v", "clipboard", "Ctrl+V, Alt+V", "paste a picture or text from the clipboard"),
     _action_key("left ctrl+b", "cursor_left", "Left, Ctrl+B", "a character back"),
@@ -64,7 +64,7 @@ TABLE: Final = (
     _action_key("home ctrl+a", "cursor_line_start", "Home, Ctrl+A", "start of the line"),
     _action_key("end ctrl+e", "cursor_line_end", "End, Ctrl+E", "end of the line"),
     _intent_key(
-        "backspace ctrl+h", "drop", "Backspace", "delete back; if nothing is written, an attachment", "delete_left"
+        "backspace ctrl+h", "drop", "Backspace", "delete back; in an empty input, an attachment", "delete_left"
     ),
     _action_key("delete ctrl+d", "delete_forward", "Del, Ctrl+D", "delete forward"),
     _action_key(
@@ -73,11 +73,11 @@ TABLE: Final = (
     _action_key("alt+d alt+delete ctrl+delete", "kill_word_right", "Alt+D, Alt+Del", "cut the word after"),
     _action_key("ctrl+u", "kill_to_start", "Ctrl+U", "cut to the start of the line"),
     _action_key("ctrl+k", "kill_to_end", "Ctrl+K", "cut to the end of the line"),
-    _action_key("ctrl+y", "yank", "Ctrl+Y", "put back what was cut"),
-    _action_key("alt+y", "yank_older", "Alt+Y", "after Ctrl+Y: what was cut before that"),
+    _action_key("ctrl+y", "yank", "Ctrl+Y", "paste the last cut"),
+    _action_key("alt+y", "yank_older", "Alt+Y", "after Ctrl+Y: the cut before that"),
     _action_key("ctrl+underscore ctrl+z super+z", "undo", "Ctrl+_, Ctrl+Z", "undo"),
     _action_key("alt+z", "redo", "Alt+Z", "redo"),
-    _action_key("ctrl+x super+x", "cut_selected", "Ctrl+X", "cut what is selected with Shift+arrows or the mouse"),
+    _action_key("ctrl+x super+x", "cut_selected", "Ctrl+X", "cut the selection (Shift+arrows or the mouse)"),
     _action_key("super+c", "copy_selected", "", ""),
     _selection_key("shift+left", "cursor_left"),
     _selection_key("shift+right", "cursor_right"),

@@ -52,7 +52,7 @@ def is_invisible(character: str) -> bool:
 
 
 class Veil:
-    """Swaps invisible characters for stand-ins of one cell, from a range that nobody else uses, and back.
+    """Swaps invisible characters for stand-ins of one cell, from a private range, and back.
 
     Characters of that range in the text itself are swapped too, so unveiling is always exact.
     """

@@ -21,6 +21,6 @@ MODES: Final[dict[sc.PermissionMode, Words]] = {
     "read_only": Words("reads only", "only reads; changes nothing and runs nothing"),
     "ask_all": Words("asks always", "asks before every tool"),
     "ask_writes": Words("asks before changes", "asks before it changes a file or runs a command"),
-    "auto_edit": Words("edits freely", "edits files in the folder by itself, asks before commands"),
-    "full": Words("rarely asks", "asks only what every mode asks; the sandbox still holds"),
+    "auto_edit": Words("edits freely", "edits files in the folder without asking, asks before commands"),
+    "full": Words("rarely asks", "asks only what every mode asks; the sandbox still applies"),
 }

@@ -55,7 +55,7 @@ ABOUT: Final = {
     DEFAULT: "dark, the default",
     "session-light": "for light rooms",
     "high-contrast": "black and white with few strong colours",
-    "ansi-dark": "the sixteen colours of your terminal itself, if it is dark",
-    "ansi-light": "the same for a light one",
+    "ansi-dark": "the sixteen colours of your terminal, if it is dark",
+    "ansi-light": "the same for a light terminal",
 }
 """Descriptions of some themes, in the order of the picker; the names of the others speak for themselves."""

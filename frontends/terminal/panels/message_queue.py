@@ -1,4 +1,4 @@
-"""The queue: which messages wait, when each is read, and what can be done with them."""
+"""The queue: which messages wait, when each is read, and the actions on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS: Final = (
     ("Up Down", "mark a message"),
     ("e, Enter", "edit it"),
     ("d, Delete", "remove it"),
-    ("s", "have it read now"),
+    ("s", "send it now"),
     ("Alt+Up Alt+Down, K J", "move it"),
     ("Esc", "back"),
 )
@@ -117,7 +117,7 @@ class QueuePanel(Panel, can_focus=True):
         self.redraw()
 
     def restore_order(self) -> None:
-        """Show the real order again: it could not be changed."""
+        """Show the real order again: the change failed."""
         self._items = self._service_items
         self.redraw()
 

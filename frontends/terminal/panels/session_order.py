@@ -1,6 +1,6 @@
 """The display order of sessions: by folder, newest first, subagents beneath their parents. Pure.
 
-The order does not depend on activity: a session somebody is about to choose or stop stays in place.
+The order does not depend on activity: a session that the user is about to choose or stop stays in place.
 """
 
 from __future__ import annotations

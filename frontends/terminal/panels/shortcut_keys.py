@@ -124,7 +124,7 @@ def usable_shortcuts(
 
 
 def _is_sent(key: str) -> bool:
-    """Return whether terminals send the key and nobody needs it for typing."""
+    """Return whether terminals send the key and it is not used for typing."""
     *held, base = key.split("+")
     if not held:
         return base in _FUNCTION_KEYS

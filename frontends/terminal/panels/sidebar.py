@@ -1,4 +1,4 @@
-"""The session list at the side: what each session does, live, and what can be done with it."""
+"""The session list at the side: the live activity of each session, and the actions on it."""
 
 from __future__ import annotations
 
@@ -194,9 +194,7 @@ class Sidebar(Vertical):
             width=WIDTH - _FRAME,
             most=MOST_ROWS,
         )
-        self._show_lines(
-            lines or [SidebarHeading(text="nothing fits" if query.strip() else "no sessions yet", dim=True)]
-        )
+        self._show_lines(lines or [SidebarHeading(text="no match" if query.strip() else "no sessions yet", dim=True)])
 
     def _show_lines(self, lines: list[Line]) -> None:
         """Show these lines; if the same sessions are in the same places, only changed ones are redrawn."""

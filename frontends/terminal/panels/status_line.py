@@ -155,7 +155,7 @@ def other_items(
     items: list[StatusItem] = []
     if session_list is not None:
         if session_list.read_only is not None:
-            items.append(StatusItem(text=f"nothing can be changed: {session_list.read_only}", colour="error"))
+            items.append(StatusItem(text=f"read-only: {session_list.read_only}", colour="error"))
         mine = None if state is None else state.session_id
         others = [each for each in session_list.sessions.values() if each.session_id != mine and each.parent_id is None]
         asking = sum(each.activity.name == "awaiting_permission" for each in others)

@@ -78,4 +78,4 @@ _HINTS = (
     "Type what you want and press Enter.",
     "/ for commands   @ for files   ! for the shell   F1 for help",
 )
-_CLOSING = ("Closing this leaves the work running.", "Closing this ends the work.")
+_CLOSING = ("Closing the terminal leaves the work running.", "Closing the terminal ends the work.")

@@ -106,7 +106,7 @@ def _overlong_passages(approval: sc.Approval, command: str | None) -> list[Forei
     long = [
         ("what it would do, in short:", approval.summary if command is None else ""),
         ("asked for because:", approval.reason),
-        ("a yes for this session covers:", approval.grant if command is None else ""),
+        ("approval for this session covers:", approval.grant if command is None else ""),
     ]
     return [ForeignPassage(text=text, label=label) for label, text in long if exceeds_line(text)]
 
@@ -116,7 +116,7 @@ def _describe_grant(approval: sc.Approval, name: str, command: str | None) -> st
     if approval.grant in {"", approval.tool_name}:
         return f"for every {name} of this session"
     if command is not None:
-        return "for this command whenever it comes again in this session"
+        return "for this command whenever it occurs in this session"
     return f"for this session: {as_visible_line(approval.grant)}"
 
 

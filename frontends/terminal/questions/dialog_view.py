@@ -17,7 +17,7 @@ from frontends.terminal.questions.answers import (
 from frontends.terminal.questions.untrusted_view import ForeignPassage
 
 MAX_ANSWER_CHARS = 20_000
-"""More than extensions may suggest; longer text does not belong in a line."""
+"""The limit of an answer: more than extensions may suggest; longer text does not belong in a line."""
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
 _CONFIRM = (AnswerChoice(key="y", label="yes"), AnswerChoice(key="n", label="no"))
@@ -54,13 +54,13 @@ def dialog_meaning(dialog: sc.Dialog, typed: str, chosen: int | None) -> AnswerM
             return AnswerMeaning(hint="y or n, then Enter")
         case "select":
             if chosen is None or chosen >= len(dialog.choices):
-                hint = "none of the choices has that in it" if typed.strip() else "choose one of them"
+                hint = "no choice matches" if typed.strip() else "choose one"
                 return AnswerMeaning(hint=hint)
             label = as_visible_line(dialog.choices[chosen]) or "(empty)"
             return AnswerMeaning(hint=f"Enter: {label}", answer=Reply(value=dialog.choices[chosen]))
         case "input":
             if not typed and not _fits_a_line(dialog.default):
-                return AnswerMeaning(hint="Enter: take what is suggested", answer=Reply(value=dialog.default))
+                return AnswerMeaning(hint="Enter: take the suggestion", answer=Reply(value=dialog.default))
             hint = "Enter: answer with this" if typed else "Enter: answer with an empty text"
             return AnswerMeaning(hint=hint, answer=Reply(value=typed))
         case _:
@@ -81,7 +81,7 @@ def filter_choices(choices: Sequence[AnswerChoice], typed: str) -> list[int]:
 
 def describe_other_dialog(dialog: sc.Dialog) -> str:
     """Describe a dialog that is for another client."""
-    return f"{as_visible_line(describe_asker(dialog))} somebody at another frontend: {as_visible_line(dialog.title)}"
+    return f"{as_visible_line(describe_asker(dialog))} another client: {as_visible_line(dialog.title)}"
 
 
 def _choices(dialog: sc.Dialog) -> tuple[AnswerChoice, ...]:

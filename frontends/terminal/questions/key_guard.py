@@ -12,8 +12,8 @@ PATIENCE_S: Final = 0.5
 class KeyGuard:
     """Tells keys meant for a question from those typed for something else.
 
-    A key counts once the question is on screen and `patience_s` have passed without a key: somebody in the middle of a
-    word goes on typing, and none of that is an answer.
+    A key counts once the question is on screen and `patience_s` have passed without a key: a user in the
+    middle of a word keeps typing, and none of that is an answer.
     """
 
     patience_s: float = PATIENCE_S

@@ -5,7 +5,7 @@ Rules:
 2. The panel shows what Enter would do before it is pressed, and no other key answers anything. Keys typed before a
    question could be read never count, and a key typed for one question never answers another.
 3. The panel never takes the focus on its own, and questions never swap places while the user is answering.
-   The app focuses a new question once nobody has typed for a moment and the composer is empty; else F8 does.
+   The app focuses a new question once the user has not typed for a moment and the composer is empty; else F8 does.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ KEYS: Final = (
     ("y s a n, Enter", "allow once, for this session, always; deny"),
     ("a sentence, Enter", "deny, and tell the model why"),
     ("Up Down, Enter", "choose an answer"),
-    ("PgUp PgDn", "scroll through what is asked for"),
+    ("PgUp PgDn", "scroll through the request"),
     ("Tab", "the next question"),
     ("Ctrl+G", "dismiss a question of an extension"),
     ("Esc", "answer later"),
@@ -291,7 +291,7 @@ class RequestPanel(Widget):
             if is_new:
                 self._settling.begin()
                 self._line.start(question.typed)
-                self._line.placeholder = "type to narrow the choice" if question.filters else ""
+                self._line.placeholder = "type to filter the choices" if question.filters else ""
                 self._view.show(question.passages)
                 self.call_after_refresh(self._mark_readable)
         self.set_class(request is None, "of-others")

@@ -144,7 +144,7 @@ class Picker(ModalScreen[T | None]):
         )
         options.highlighted = _initial_index(self._displayed_choices, prefer_current=not query)
         if not self._displayed_choices:
-            options.add_option(Option(Text("nothing fits" if query else "there is nothing to choose"), disabled=True))
+            options.add_option(Option(Text("no match" if query else "there is nothing to choose"), disabled=True))
         remaining = len(found) - len(self._displayed_choices)
         self.query_one(Hint).say(f"{remaining} more; type to find them" if remaining else _HINT)
 
@@ -232,7 +232,7 @@ class LineInputScreen(ModalScreen[str | None]):
         """Build the field."""
         with Box(self._title):
             yield Input(inert_line(self._value), placeholder=self._placeholder, compact=True)
-            yield Hint("Enter takes it, Esc leaves")
+            yield Hint("Enter accepts, Esc leaves")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -247,7 +247,7 @@ class Confirmation(ModalScreen[bool]):
     """Confirm or cancel; only y confirms, and only if typed after the question could be read.
 
     Attributes:
-        settling: Decides which keys came too early.
+        settling: Decides which keys were pressed too early.
     """
 
     DEFAULT_CSS = """

@@ -127,9 +127,9 @@ def extension_actions(extension: sc.extensions.ExtensionInfo) -> list[PickerChoi
     """Return the actions for an extension."""
     off = extension.state == "disabled"
     return [
-        PickerChoice(value="reload", label="reload", detail="let a new process take over", enabled=not off),
-        PickerChoice(value="enable", label="switch on", detail="use it again", enabled=off),
-        PickerChoice(value="disable", label="switch off", detail="end it, and do not start it again", enabled=not off),
+        PickerChoice(value="reload", label="reload", detail="start a new process", enabled=not off),
+        PickerChoice(value="enable", label="enable", detail="use it again", enabled=off),
+        PickerChoice(value="disable", label="disable", detail="end it, and do not start it again", enabled=not off),
     ]
 
 

@@ -60,9 +60,9 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
     def compose(self) -> ComposeResult:
         """Build the field and the list."""
         with Box("Search in all sessions"):
-            yield Input(self._words, placeholder="words that were said", compact=True)
+            yield Input(self._words, placeholder="words to search for", compact=True)
             yield OptionList(markup=False)
-            yield Hint(f"type words that were said; {_KEYS}")
+            yield Hint(f"type words to search for; {_KEYS}")
 
     def on_mount(self) -> None:
         """Search for the initial words."""
@@ -101,7 +101,7 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
         options.add_options([Option(_line(hit, now)) for hit in self._hits])
         options.highlighted = 0 if self._hits else None
         found = f"{format_count(len(self._hits), 'message')} found" if self._hits else "nothing found"
-        hint.say(f"{found if words else 'type words that were said'}; {_KEYS}")
+        hint.say(f"{found if words else 'type words to search for'}; {_KEYS}")
 
     def action_move(self, step: int) -> None:
         """Move up or down in the list."""

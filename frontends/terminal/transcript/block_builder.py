@@ -23,7 +23,7 @@ _CUT_SHORT: Final = {
     "stopped": "stopped here",
     "failed": "the model failed here",
     "interrupted": "the service ended here",
-    "max_tokens": "the model had no room for more",
+    "max_tokens": "the answer reached its length limit",
 }
 _RAN: Final = re.compile(
     r"I have run this command myself(?: \((?P<how>\w+)\))?:\n\n\$ (?P<line>.*?)\n\n(?P<output>.*)", re.DOTALL
@@ -107,7 +107,7 @@ def shell_line_of(message: sc.Message) -> str | None:
 
 
 def find_siblings(messages: Iterable[sc.Message]) -> dict[sc.MessageId | None, tuple[sc.MessageId, ...]]:
-    """Return the alternative messages at each place, keyed by the message before it, where there is more than one."""
+    """Return groups of messages with the same parent, keyed by that parent; single messages are left out."""
     said: dict[sc.MessageId | None, list[sc.MessageId]] = {}
     for message in messages:
         if message.role == "user":

@@ -36,12 +36,12 @@ MORE_ABOVE: Final = 40
 _INDENT: Final = 2
 """Cells on the left for the mark of the chosen block."""
 KEYS: Final = (
-    ("Up Down", "choose something"),
+    ("Up Down", "select a block"),
     ("Enter", "show more or less of it"),
     ("c", "copy it"),
-    ("e", "say it differently, in a new branch"),
-    ("b", "show what else was said in this place"),
-    ("o", "open the session of the subagent that does a task"),
+    ("e", "edit it, on a new branch"),
+    ("b", "show the next version of this message"),
+    ("o", "open the session of the subagent"),
     ("Home End", "the beginning, the end"),
     ("Esc", "back"),
 )
@@ -59,7 +59,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("down,j", "choose(1)", "next", show=False),
         Binding("enter,space", "expand", "more or less", show=False),
         Binding("c,y", "copy_block", "copy", show=False),
-        Binding("e", "edit_block", "say it differently", show=False),
+        Binding("e", "edit_block", "edit", show=False),
         Binding("b", "branch_block", "another branch", show=False),
         Binding("o", "open_block", "the subagent's session", show=False),
         Binding("home,g", "oldest", "oldest", show=False),

@@ -105,12 +105,12 @@ class FolderHosts:
         hosted, may_run = folder.hosted, folder.files.may_run if folder.config.extensions else ()
         if hosted is None:
             if may_run and self._nursery is not None:
-                self._begin(folder, may_run, self._nursery)
+                self._start_host(folder, may_run, self._nursery)
         elif not may_run:
             self.end(folder, "its extensions may no longer run")
         elif hosted.again_at is not None:
             if trio.current_time() >= hosted.again_at and self._nursery is not None:
-                self._begin(folder, may_run, self._nursery, losses=hosted.losses)
+                self._start_host(folder, may_run, self._nursery, losses=hosted.losses)
         elif hosted.may_run != may_run:
             hosted.may_run = may_run
             hosted.changed.set()
@@ -120,7 +120,7 @@ class FolderHosts:
         hosted = folder.hosted
         if hosted is None:
             return
-        self._clear(hosted)
+        self._clear_displays(hosted)
         folder.hosted = None
         hosted.scope.cancel(reason=why)
 
@@ -130,7 +130,7 @@ class FolderHosts:
             with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
                 await folder.hosted.host.settled.wait()
 
-    def _begin(
+    def _start_host(
         self,
         folder: "OpenFolder",
         may_run: tuple["DiscoveredExtension", ...],
@@ -146,9 +146,9 @@ class FolderHosts:
         folder.hosted = hosted
         before = self._hosted.pop(folder.path, None)
         self._hosted[folder.path] = hosted
-        nursery.start_soon(self._keep, hosted, before)
+        nursery.start_soon(self._run_host, hosted, before)
 
-    async def _keep(self, hosted: HostedFolder, before: HostedFolder | None) -> None:
+    async def _run_host(self, hosted: HostedFolder, before: HostedFolder | None) -> None:
         from session_core.service.extension_bridge.delegate import accompany
 
         assert self._service is not None
@@ -159,12 +159,12 @@ class FolderHosts:
             with hosted.scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(accompany, hosted.host, self._service)
-                    await self._follow(hosted)
+                    await self._rescan_on_change(hosted)
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
             log.exception("the extensions of %s were lost", hosted.path)
-            self._clear(hosted)
+            self._clear_displays(hosted)
             hosted.again_at = trio.current_time() + _AGAIN_S * 2 ** min(hosted.losses, _MOST_DOUBLINGS)
             hosted.losses += 1
         finally:
@@ -172,10 +172,10 @@ class FolderHosts:
             hosted.gone.set()
             if self._hosted.get(hosted.path) is hosted:
                 del self._hosted[hosted.path]
-            self._tell_gone(hosted)
+            self._announce_removal(hosted)
 
     @staticmethod
-    async def _follow(hosted: HostedFolder) -> None:
+    async def _rescan_on_change(hosted: HostedFolder) -> None:
         """Rescan whenever the extensions to run have changed."""
         await hosted.host.settled.wait()
         while True:
@@ -185,14 +185,14 @@ class FolderHosts:
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
-    def _clear(self, hosted: HostedFolder) -> None:
+    def _clear_displays(self, hosted: HostedFolder) -> None:
         from session_core.service.extension_bridge.delegate import clear_displays
 
         assert self._service is not None
         for extension in hosted.host.extensions:
             clear_displays(self._service, hosted.host, extension.name)
 
-    def _tell_gone(self, hosted: HostedFolder) -> None:
+    def _announce_removal(self, hosted: HostedFolder) -> None:
         assert self._service is not None
         if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:  # else all ends anyway
             for extension in hosted.host.extensions:

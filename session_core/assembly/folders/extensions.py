@@ -101,7 +101,7 @@ class HomeExtensions:
         having = [host for host in having if folder in {None, host.setting.serves}]
         if len(having) > 1 and having[0] is not self.own:
             places = ", ".join(sorted(repr(host.setting.serves) for host in having))
-            raise Conflict(f"several folders have an extension {name!r}: {places}; say which one", field="folder")
+            raise Conflict(f"several folders have an extension {name!r}: {places}; name one of them", field="folder")
         if having:
             return having[0]
         if folder is None and self.own is not None:

@@ -29,7 +29,7 @@ MCP_FILE: Final = "mcp.json"
 TRUST_FILE: Final = "trust.json"
 _TRUST_CHANGED: Final = (
     "the files of this folder are not the ones that were trusted; "
-    "its settings stay as they were until it is trusted again, or the program is started anew"
+    "its settings stay as they were until it is trusted again, or the program is restarted"
 )
 
 
@@ -198,7 +198,7 @@ class FolderFiles:
             return None
         from session_core.sep.host.catalogue.consent import Consents
 
-        import_module("session_core.assembly.extension_setup")  # slow to import: here nobody else waits for it
+        import_module("session_core.assembly.extension_setup")  # slow to import, so do it in this thread
         return discover_in(places, Consents(self._consents))
 
 

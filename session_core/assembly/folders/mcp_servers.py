@@ -64,7 +64,7 @@ class ServerPool:
             if known is None:
                 known = OpenServers(configs=configs)
                 if configs:
-                    await self._nursery.start(self._keep, known)
+                    await self._nursery.start(self._hold_open, known)
                     self._open.append(known)
             known.users += 1
             return known
@@ -77,7 +77,7 @@ class ServerPool:
             if taken in self._open:
                 self._open.remove(taken)
 
-    async def _keep(
+    async def _hold_open(
         self, opened: OpenServers, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         from session_core.mcp.client import open_mcp_servers

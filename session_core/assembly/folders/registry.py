@@ -216,7 +216,7 @@ class Folders:
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
-            log.exception("the folder %s could not be read", cwd)  # nobody waits for it, and others continue
+            log.exception("the folder %s could not be read", cwd)  # no caller waits for it
         finally:
             self._visited.discard(cwd)
 
@@ -280,7 +280,7 @@ class Folders:
                 if folder.watcher is None:
                     await self._read(folder)
                 else:
-                    await self._look(folder)
+                    await self._check_files(folder)
         except BaseException:
             self._leave(folder)
             raise
@@ -309,11 +309,11 @@ class Folders:
 
     def _close(self, folder: OpenFolder) -> None:
         if self.hosting is not None:
-            self.hosting.end(folder, "nobody has used this folder for long")
+            self.hosting.end(folder, "the folder has not been used for a long time")
         del self._open[folder.path]
         for name in tuple(folder.names):
             self._forget_name(folder, name)
-        folder.scope.cancel(reason="nobody has used this folder for long")
+        folder.scope.cancel(reason="the folder has not been used for a long time")
         if folder.opened is not None:
             self._pool.give_back(folder.opened)
         if folder.watcher is None:
@@ -326,7 +326,9 @@ class Folders:
             if len(self._stated) > MAX_STATED_FOLDERS:
                 forgotten = next(iter(self._stated))
                 del self._stated[forgotten]
-                log.warning("what the trusted files of %s forbid counts again when they are read again", forgotten)
+                log.warning(
+                    "the prohibitions of the trusted files of %s apply again once they are read again", forgotten
+                )
 
     async def _bring_servers(self, folder: OpenFolder) -> None:
         async with folder.lock:
@@ -357,31 +359,31 @@ class Folders:
         folder.rules = tuple(rules_of(folder.config))
         problems = change.problems if change is not None else ()
         folder.reported_remarks = files.remarks
-        self._tell(build_folder_event(folder.path, problems=problems, warnings=files.remarks))
+        self._report(build_folder_event(folder.path, problems=problems, warnings=files.remarks))
         self._align(folder)
-        self._nursery.start_soon(self._follow, folder)
+        self._nursery.start_soon(self._check_periodically, folder)
 
-    async def _follow(self, folder: OpenFolder) -> None:
+    async def _check_periodically(self, folder: OpenFolder) -> None:
         """Check a folder periodically, until it is closed."""
         with folder.scope:
             while True:
                 await trio.sleep(self._every_s)
                 try:
                     async with folder.lock:
-                        await self._look(folder)
+                        await self._check_files(folder)
                 except FOREIGN_FAULTS as bug:
                     if must_propagate(bug):
                         raise
-                    log.exception("the files of %s could not be looked at", folder.path)
+                    log.exception("the files of %s could not be checked", folder.path)
 
-    async def _look(self, folder: OpenFolder) -> None:
+    async def _check_files(self, folder: OpenFolder) -> None:
         assert folder.watcher is not None
         before = folder.config
         change = await folder.watcher.look()
         if change is not None and change.config is not None:
             folder.rules = tuple(rules_of(change.config))
         remarks = folder.files.remarks
-        of_user = str(self._home.home / CONFIG_FILE)  # reported once to everybody
+        of_user = str(self._home.home / CONFIG_FILE)  # reported once for all folders
         event = build_folder_event(
             folder.path,
             changed=own_changes(before, folder.config),
@@ -389,14 +391,14 @@ class Folders:
             warnings=remarks if remarks != folder.reported_remarks else (),
         )
         folder.reported_remarks = remarks
-        self._tell(event)
+        self._report(event)
         self._align(folder)
 
     def _align(self, folder: OpenFolder) -> None:
         if self.hosting is not None:
             self.hosting.align(folder)
 
-    def _tell(self, event: ConfigurationChanged) -> None:
+    def _report(self, event: ConfigurationChanged) -> None:
         if not (event.changed or event.problems or event.warnings):
             return
         for problem in event.problems:

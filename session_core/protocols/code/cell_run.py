@@ -3,7 +3,7 @@
 1. The cell's clock runs only while none of its tool calls does: a person may take long to approve one.
 2. When its time is over, the cell is interrupted and keeps what it has done; if it continues, the process is abandoned.
 3. Frames of other cells are skipped: threads that a cell left behind may still send some. All of them count: a process
-   that sends too many is abandoned, as reading them keeps everybody else waiting.
+   that sends too many is abandoned, as reading them keeps other sessions waiting.
 4. Arguments and results of a cell's calls are bounded: they are part of the session's state until the cell ends.
 """
 

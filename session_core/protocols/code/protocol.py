@@ -64,7 +64,7 @@ class CodeOptions:
 
     Attributes:
         finish_required: Whether only `finish(value)` ends a turn. By default prose does too, but not in child
-            sessions: those return a result, and talk to nobody.
+            sessions: those return a result to a turn, not prose to a person.
         no_progress: Steps in a row without a successful cell after which a turn has failed.
         cell_seconds: How long a cell may run.
         output_chars: How much of a cell's output the model sees.

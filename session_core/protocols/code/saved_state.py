@@ -113,7 +113,7 @@ def from_state(saved: KeptState, upgrades: Mapping[int, Upgrade] = UPGRADES, ver
         raise StateRejected(f"the state does not name its parts as they are: {', '.join(names[:5])}")
     for name in order:
         if not is_part_name(name):
-            raise StateRejected(f"this is no part of a state: {name[:100]!r}")
+            raise StateRejected(f"this is not the name of a part: {name[:100]!r}")
     if (problem := find_bounds_problem(parts)) is not None:
         raise StateRejected(f"the state holds {problem}")
     return SavedVariables(parts={name: parts[name] for name in order}, lost=lost)
@@ -123,13 +123,13 @@ def _read_leaves(saved: KeptState) -> dict[str, VariablePart]:
     parts: dict[str, VariablePart] = {}
     for leaf in saved.state.leaves:
         if leaf.name in parts:
-            raise StateRejected(f"a part of the state is there twice: {leaf.name}")
+            raise StateRejected(f"a part of the state occurs twice: {leaf.name}")
         data = saved.leaves.get(leaf.name)
         if data is None:
             raise StateRejected(f"a part of the state is missing: {leaf.name}")
         part = VariablePart.from_data(data)
         if part.digest != leaf.digest or len(data) != leaf.size:
-            raise StateRejected(f"a part of the state is not what was kept: {leaf.name}")
+            raise StateRejected(f"a part of the state differs from what was stored: {leaf.name}")
         parts[leaf.name] = part
     if extra := saved.leaves.keys() - parts.keys():
         raise StateRejected(f"there is a part that the state does not name: {min(extra)}")
@@ -140,11 +140,11 @@ def _upgrade_root(state: ExecutorState, upgrades: Mapping[int, Upgrade], version
     root = state.root
     for step in range(state.version, version):
         if step not in upgrades:
-            raise StateRejected(f"the state is of version {step}, which is not understood any more")
+            raise StateRejected(f"the state is of version {step}, which is no longer supported")
         try:
             root = upgrades[step](root)
         except ValueError as error:
-            raise StateRejected(f"the state of version {step} cannot be brought into the present form") from error
+            raise StateRejected(f"the state of version {step} cannot be upgraded") from error
     return root
 
 

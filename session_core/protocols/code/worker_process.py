@@ -46,7 +46,7 @@ _HERE: Final = "session_core.protocols.code"
 _MOST_LINE: Final = 2 * limits.MAX_CELL_VARIABLE_BYTES
 """The size of a variable or an image in base64, with its frame."""
 _LONG_LINE: Final = 64 * 1024
-"""Longer lines are parsed in a thread: nobody else should wait for them."""
+"""Longer lines are parsed in a thread: other sessions should not wait for them."""
 _CHUNK: Final = 65_536
 _START_SECONDS: Final = 20
 ENDING_SECONDS: Final = 5 * limits.KILL_GRACE_MS / 1000

@@ -92,7 +92,7 @@ class Wire:
                     self._news.notify_all()
 
     def forget_answers(self) -> None:
-        """Drop answers that nobody waits for, as their cell was interrupted."""
+        """Drop answers to calls of interrupted cells."""
         with self._news:
             for key in [key for key in self._inbox if key != "order"]:
                 del self._inbox[key]

@@ -135,7 +135,7 @@ async def try_hooks(driver: ConformanceDriver) -> None:
     # An empty list would mean all hooks, so some extensions say "none" instead.
     unknown = sorted(set(driver.registrations.hooks) - {*HOOKS, "none"})
     if unknown:
-        said = f"it wants to be asked at {', '.join(unknown)}, which is no hook: is it an event, for subscriptions?"
+        said = f"it wants to be asked at {', '.join(unknown)}, which is not a hook: is it an event, for subscriptions?"
         driver.record("names of hooks", "hooks of the protocol", warned(said[:500]))
 
 
@@ -148,7 +148,7 @@ async def try_providers(driver: ConformanceDriver) -> None:
 
 async def _try_provider(driver: ConformanceDriver, provider: ProviderRegistration, request_id: str) -> None:
     if provider.oauth:
-        said = "it needs somebody to log in, so it is not asked"
+        said = "it needs a login, so it is not asked"
         driver.record(f"provider {provider.name}", "an answer of a model", skipped(said))
         return
 

@@ -49,7 +49,7 @@ class ConformanceDriver:
         registrations: What it has registered, once it is greeted.
         answers_pings: Whether a ping shows that it is alive; most steps need that.
         responsiveness: Whether it responded while it waited for the host.
-        usual_answers: Answers of tools to calls that nobody cancels, by tool name.
+        usual_answers: Answers of tools to calls that are not cancelled, by tool name.
         broken: Why no further steps make sense.
         called: The name and version that it gave itself.
     """
@@ -94,7 +94,7 @@ class ConformanceDriver:
     async def step(
         self, name: str, expected: str, attempt: Attempt, *, probe: bool = True, fresh: bool = False
     ) -> StepVerdict:
-        """Try something with a running process, or with a `fresh` one that nobody has greeted.
+        """Try something with a running process, or with a `fresh` one that was not greeted.
 
         Unless `probe` is off, the process has to answer a ping afterwards.
         """
@@ -103,7 +103,7 @@ class ConformanceDriver:
         if peer is None:
             verdict = skipped(self.broken or "it could not be started again")
         elif probe and not self.answers_pings:
-            verdict = skipped("it does not answer a ping, so nobody can tell whether it has survived this")
+            verdict = skipped("it does not answer a ping, so it is unknown whether it survived this")
         else:
             verdict = await attempt(peer)
             if probe and verdict.outcome != "failed":
@@ -130,7 +130,7 @@ class ConformanceDriver:
             return verdict
         if peer.over.is_set():
             return failed(f"it did not survive this: {await peer.describe_end()}")
-        return failed("it did not answer a ping afterwards: it has to go on reading whatever happens")
+        return failed("it did not answer a ping afterwards: it has to keep reading whatever happens")
 
     def stderr(self) -> tuple[str, ...]:
         """Return the last lines that it wrote to stderr."""

@@ -29,7 +29,7 @@ _EXPECTED: Final[dict[ComplaintTopic, tuple[str, str]]] = {
     "stdout": ("nothing but messages on stdout", "it wrote nothing else there"),
     "messages": ("every message it sends fits the protocol", "all of them do"),
     "replies": ("one reply to each request, with its id", "there was one to each"),
-    "contexts": ("contexts are used as they came, and while they are good", "they were"),
+    "contexts": ("contexts are used unchanged, and while they are valid", "they were"),
 }
 
 
@@ -111,10 +111,12 @@ async def try_shutdown(driver: ConformanceDriver) -> None:
 
 def _judge_exit(status: int | None, after: str) -> StepVerdict:
     if status is None:
-        return failed(f"it still ran {STOP_SECONDS:g} s after {after}: clean up and exit by itself")
+        return failed(f"it still ran {STOP_SECONDS:g} s after {after}: clean up and exit")
     if status != 0:
-        return failed(f"{describe_exit(status)} after {after}: exit with code 0, as hosts take others for crashes")
-    return passed("it exited by itself")
+        return failed(
+            f"{describe_exit(status)} after {after}: exit with code 0, because hosts treat any other code as a crash"
+        )
+    return passed("it exited")
 
 
 def judge_meanwhile(driver: ConformanceDriver) -> None:
@@ -123,11 +125,11 @@ def judge_meanwhile(driver: ConformanceDriver) -> None:
         "unasked": skipped("it asked the host nothing"),
         "at once": passed("it answered a ping while it waited"),
         "late": warned(
-            "it answered a ping only after its own request had been answered: read on while you wait, or one open "
+            "it answered a ping only after its own request had been answered: keep reading while you wait, or one open "
             "dialog holds up everything else"
         ),
         "never": failed(
-            "a ping that came while it waited for the host was never answered: read on while you wait, and answer "
+            "a ping that came while it waited for the host was never answered: keep reading while you wait, and answer "
             "what comes meanwhile"
         ),
     }
@@ -149,7 +151,7 @@ def judge_complaints(driver: ConformanceDriver) -> None:
         worst = found[0][0].weight
         said = "; ".join(_format_complaint(complaint, times) for complaint, times in found[:_FEW])
         if len(found) > _FEW:
-            said += f"; and {len(found) - _FEW} more of the kind"
+            said += f"; and {len(found) - _FEW} more like it"
         driver.record(about, expected, failed(said) if worst == "failed" else warned(said))
 
 

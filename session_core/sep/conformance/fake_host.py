@@ -28,7 +28,7 @@ from session_core.wire.strict_json import find_fault
 _MAX_STORED_VALUES: Final = 64
 _MAX_VALUE_CHARS: Final = 1_000_000
 _MAX_TOKENS: Final = 10_000
-_NEVER_GIVEN: Final = "use the context of the request that is being handled, as it came"
+_NEVER_GIVEN: Final = "use the context of the request being handled, unchanged"
 
 
 class FakeHost:
@@ -101,7 +101,7 @@ class FakeHost:
             self.contexts.require_dispatch(self._name, 1, claimed)
         except RpcFailed:
             if given == tier:
-                self._complain("warned", request, "after its request had been answered: act first, and answer then")
+                self._complain("warned", request, "after its request had been answered: act first, then answer")
             raise
 
     def _complain(self, weight: str, request: Request, what: str) -> None:

@@ -101,8 +101,8 @@ class RequestLedger:
             return None  # an error for a line that could not be read
         method = self._sent.get(id)
         if method is None:
-            said = f"it answered a request with the id {_format_id(id)}, which nobody has sent: a reply repeats the id"
-            return Complaint(about="replies", sentence=f"{said} of its request, as it came, and of the same type")
+            said = f"it answered a request with the id {_format_id(id)}, which was never sent: a reply repeats the id"
+            return Complaint(about="replies", sentence=f"{said} of its request unchanged, with the same type")
         self._answers[id] += 1
         if self._answers[id] > 1:
             return Complaint(
@@ -119,7 +119,7 @@ def judge_line(line: bytes | OversizedLine) -> JudgedLine:
     try:
         plain = read_json(line)
     except ProtocolError as error:
-        looks = "a message that is not JSON" if line.lstrip().startswith(b"{") else "a line that is no message"
+        looks = "a message that is not JSON" if line.lstrip().startswith(b"{") else "a line that is not a message"
         said = f"it wrote {looks} to stdout ({_format_line(line)}): {error.message}; print to stderr instead"
         return _judge_stray_line(said)
     if not isinstance(plain, dict):
@@ -138,8 +138,8 @@ def judge_result(method: str, result: object) -> tuple[str | None, tuple[str, ..
 
 
 def unknown_key(where: str, key: str) -> Complaint:
-    """Build a warning about a key that nobody reads."""
-    said = f"{where} holds {quote_text(key)}, which the protocol does not know and hosts pass over: is it a slip?"
+    """Build a warning about a key that no host reads."""
+    said = f"{where} holds {quote_text(key)}, which the protocol does not know and hosts ignore: is it a typo?"
     return Complaint(about="messages", weight="warned", sentence=said)
 
 
@@ -176,7 +176,7 @@ def _content(plain: dict[str, Any]) -> list[Complaint]:
             name[:_SHOWN_BYTES], [each for each in methods() if methods()[each].sent_by != "host"], 1
         )
         hint = f"; did you mean {near[0]}?" if near else ""
-        return [_build_complaint(f"it sent {_format_method(name)}, which is no method of the protocol{hint}")]
+        return [_build_complaint(f"it sent {_format_method(name)}, which is not a method of the protocol{hint}")]
     if method.sent_by == "host":
         return [_build_complaint(f"it sent {_format_method(name)}, which only hosts send")]
     if "id" not in plain and method.kind == "request":

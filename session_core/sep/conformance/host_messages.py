@@ -13,7 +13,7 @@ from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, UI_K
 
 SESSION: Final = SessionId("session_check")
 HIGHER_VERSION: Final = PROTOCOL_VERSION + 98
-"""A version of the protocol that nobody speaks."""
+"""A version of the protocol that does not exist."""
 UNKNOWN_EVENT: Final = "conformance/never_heard_of"
 UNKNOWN_METHOD: Final = "conformance/never_heard_of"
 UNKNOWN_NAME: Final = "never_heard_of"
@@ -26,7 +26,7 @@ _USAGE: Final = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15
 
 
 def greeting(manifest: Manifest, workspace: str, *, offered: int = PROTOCOL_VERSION) -> dict[str, Any]:
-    """Return the params of `initialize`: somebody is watching, and all that the manifest enables is available."""
+    """Return the params of `initialize`: a client is attached, and all that the manifest enables is available."""
     enabled = manifest.capabilities.enabled
     return {
         "protocol_version": offered,

@@ -52,7 +52,7 @@ async def try_ping(driver: ConformanceDriver) -> None:
     async def by_text(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", id=_TEXT_ID)
         if isinstance(answer, NoAnswer):
-            return failed("it did not answer a request whose id is a text: repeat the id as it came, of either type")
+            return failed("it did not answer a request whose id is a text: repeat the id unchanged, whatever its type")
         return judge_answer("ping", answer)
 
     await driver.step("id that is a text", "a reply with the same id", by_text)
@@ -67,7 +67,7 @@ async def try_ping(driver: ConformanceDriver) -> None:
 
 
 async def try_events(driver: ConformanceDriver) -> None:
-    """Send each event that it subscribes to, and one that nobody knows."""
+    """Send each event that it subscribes to, and an unknown one."""
     wanted = sorted(clamp_subscriptions(driver.registrations, driver.target.manifest))
     for number, event in enumerate([*wanted, UNKNOWN_EVENT]):
 
@@ -75,17 +75,17 @@ async def try_events(driver: ConformanceDriver) -> None:
             context = peer.fake_host.event_context()
             params = {"event": event, "seq": number, "context": context, "payload": event_payload(event)}
             await peer.tell("event", params)
-            return passed("it heard it, and went on")
+            return passed("it received it, and kept running")
 
         name = "unknown event" if event == UNKNOWN_EVENT else f"event {event}"
-        await driver.step(name, "nothing, and it goes on", tell)
+        await driver.step(name, "nothing, and it keeps running", tell)
 
     async def lost(peer: Peer) -> StepVerdict:
         params = {"event": "events_lost", "context": peer.fake_host.event_context(), "payload": {"lost": 3}}
         await peer.tell("event", params)
-        return passed("it heard it, and went on")
+        return passed("it received it, and kept running")
 
-    await driver.step("event events_lost", "nothing, and it goes on", lost)
+    await driver.step("event events_lost", "nothing, and it keeps running", lost)
 
 
 async def try_odd_lines(driver: ConformanceDriver) -> None:
@@ -94,9 +94,9 @@ async def try_odd_lines(driver: ConformanceDriver) -> None:
 
         async def send(peer: Peer, line: bytes = odd.line) -> StepVerdict:
             await peer.send(line)
-            return passed("it passed it over")
+            return passed("it ignored it")
 
-        await driver.step(f"bad input: {odd.about}", "it is passed over, or answered with an error", send)
+        await driver.step(f"bad input: {odd.about}", "it is ignored, or answered with an error", send)
 
     async def unknown(peer: Peer) -> StepVerdict:
         return judge_unknown_method(await peer.ask(UNKNOWN_METHOD))

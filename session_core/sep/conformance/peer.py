@@ -158,7 +158,7 @@ class Peer:
                     for line in splitter.feed(bytes(chunk)):
                         await self._handle_line(line)
                     if size > _MAX_BYTES:
-                        said = f"it wrote more than {_MAX_BYTES:,} bytes: it seems to be caught in a loop"
+                        said = f"it wrote more than {_MAX_BYTES:,} bytes: it seems to be in a loop"
                         self._complaints.add(Complaint(about="stdout", sentence=said))
                         break
             for line in splitter.finish():

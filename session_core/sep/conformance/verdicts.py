@@ -60,7 +60,7 @@ def judge_answer(method: str, answer: PeerAnswer) -> StepVerdict:
     """Judge an answer that should be a result."""
     match answer:
         case NoAnswer(gone=True):
-            return failed(f"{answer.why}: nothing that it is asked may end it")
+            return failed(f"{answer.why}: no request may end it")
         case NoAnswer():
             return failed(f"{answer.why}: every request must be answered")
         case FailureReply():
@@ -127,7 +127,7 @@ def _with_hint(verdict: StepVerdict, answer: PeerAnswer) -> StepVerdict:
     astray = sorted({"tools", "commands", "hooks", "subscriptions", "providers"} & answer.result.keys())
     if not astray:
         return verdict
-    return failed(f"{verdict.seen}; {', '.join(astray)} belong into registrations")
+    return failed(f"{verdict.seen}; {', '.join(astray)} belong in registrations")
 
 
 def judge_tool(answer: PeerAnswer) -> StepVerdict:
@@ -188,7 +188,7 @@ def judge_hook(answer: PeerAnswer, *, declared: bool) -> StepVerdict:
         if answer.code == METHOD_NOT_FOUND and not declared:
             return passed("it handles no hooks, and says so")
         error = format_error_reply(answer)
-        said = f"it answered the hook with the error {error}, which hosts take for a no where it guards"
+        said = f"it answered the hook with the error {error}, which hosts take for a no where it protects"
         return failed(f"{said} something: answer with an action")
     verdict = judge_answer("hook", answer)
     if verdict.outcome == "failed" or not isinstance(answer, SuccessReply):
@@ -210,7 +210,7 @@ def judge_unknown_method(answer: PeerAnswer) -> StepVerdict:
             )
         case SuccessReply():
             said = f"it answered an unknown method with {describe_json(answer.result)} as its result"
-            return failed(f"{said}: answer with the error {METHOD_NOT_FOUND}, or hosts take it for done")
+            return failed(f"{said}: answer with the error {METHOD_NOT_FOUND}, or hosts assume that it was carried out")
         case NoAnswer():
             return failed(f"{answer.why}: answer an unknown method with the error {METHOD_NOT_FOUND}")
 

@@ -205,7 +205,7 @@ class HostedExtension:
             RpcFailed: It is not running, answered with an error, or not in time; see `RpcConnection.request`.
             InvalidInput: The params cannot be written as JSON, or are too large; nothing was sent.
 
-        Cancellation: it is told that nobody waits any more.
+        Cancellation: it is told that the request was cancelled.
         """
         life = self._life
         if life is None or not life.alive:
@@ -305,7 +305,7 @@ class HostedExtension:
             self._life.retire()
 
     async def _next_change(self) -> None:
-        """Wait for the end of the current life and begin another, or for somebody else to begin one."""
+        """Wait for the end of the current life and begin another, or for another caller to begin one."""
         if (life := self._life) is not None:
             await life.over.wait()
             async with self._changing:
@@ -321,7 +321,7 @@ class HostedExtension:
             with trio.move_on_after(self.pace.backoffs[self._crashes - 1]):
                 await self._revived.wait()
             async with self._changing:
-                if self._life is None:  # otherwise somebody has reloaded it meanwhile
+                if self._life is None:  # otherwise it was reloaded meanwhile
                     await self._attempt()
 
     async def _attempt(self) -> None:

@@ -130,7 +130,7 @@ class ExtensionHost:
                 finally:
                     self._closing.set()
         finally:
-            self.settled.set()  # nobody must wait for something that will not come
+            self.settled.set()  # release callers that would wait forever
 
     async def _hold_extensions(self, opened: trio.Event) -> None:
         """Keep the extensions past a cancellation, until each has been asked to end and has ended."""

@@ -237,7 +237,7 @@ def _merge_by_name(
         if found.get(key(each)) != each:  # otherwise keep the old object, so that comparing it is quick
             found[key(each)] = each
     if len(found) > most:
-        raise InvalidDocumentField(field, f"there would be {len(found):,} of them, and {most:,} are the most")
+        raise InvalidDocumentField(field, f"there would be {len(found):,} of them, and the limit is {most:,}")
     return tuple(found.values())
 
 
@@ -261,7 +261,7 @@ def _tool(fields: DocumentFields) -> ToolRegistration:
     if not _TOOL_NAME.fullmatch(name):
         raise InvalidDocumentField(
             fields.field_path("name"),
-            f"{quote_text(name)} is no name of a tool: use 1 to 64 letters, digits, '_', '-' and '.'",
+            f"{quote_text(name)} is not a valid name of a tool: use 1 to 64 letters, digits, '_', '-' and '.'",
         )
     parameters = fields.json_object("parameters", most=MAX_SCHEMA_CHARS)
     if parameters.get("type", "object") != "object":

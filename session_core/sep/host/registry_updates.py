@@ -1,8 +1,8 @@
 """Applies what extensions register while they run, in order per extension.
 
-Checking hundreds of schemas takes a good part of a second, during which nobody else would be served. So a large update
-is checked in a thread, and later updates and requests of the same extension wait for it. A small update with none
-before it applies at once.
+Checking hundreds of schemas takes a good part of a second, during which the service could do nothing else. So a large
+update is checked in a thread, and later updates and requests of the same extension wait for it. A small update with
+none before it applies at once.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ _LEAST_SIZE: Final = 1_024
 
 @attrs.define(eq=False, kw_only=True)
 class _Update:
-    """One update; afterwards, `failure` is what was wrong with it, and `answered` whether somebody learns of that."""
+    """One update; afterwards, `failure` is what was wrong with it, and `answered` whether a caller is told."""
 
     extension: ExtensionSender
     generation: int
@@ -59,7 +59,7 @@ class RegistryUpdater:
             self._sizes.clear()
 
     def submit(self, extension: ExtensionSender, generation: int, params: Mapping[str, Any]) -> None:
-        """Queue an update that nobody waits for; errors go to the extension's log."""
+        """Queue an update without waiting for it; errors go to the extension's log."""
         try:
             self._take(extension, generation, params, answered=False)
         except (InvalidDocumentField, RegistrationsInvalid) as wrong:
@@ -100,7 +100,7 @@ class RegistryUpdater:
         before = self._sizes.get(extension.name, 0)
         if before + size > limits.MAX_EXTENSION_REGISTERS:
             most = limits.MAX_EXTENSION_REGISTERS
-            raise InvalidDocumentField("", f"more than {most:,} bytes are registered at once, which is the most")
+            raise InvalidDocumentField("", f"more than {most:,} bytes are registered at once, which is the limit")
         update = _Update(extension=extension, generation=generation, params=params, size=size, answered=answered)
         self._sizes[extension.name] = before + size
         if waiting is None:
@@ -151,4 +151,4 @@ def _check_speaker(update: _Update) -> None:
 def _log_rejection(
     host: HostView, extension: ExtensionSender, wrong: InvalidDocumentField | RegistrationsInvalid
 ) -> None:
-    log_remark(host, extension, f"registry/update was passed over: {wrong}")
+    log_remark(host, extension, f"registry/update was ignored: {wrong}")

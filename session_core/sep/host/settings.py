@@ -46,7 +46,7 @@ class HostSetting:
     pace: ExtensionTimeouts = attrs.field(factory=ExtensionTimeouts)
 
     def greeting(self, enabled: Collection[Capability], ui: Collection[UiKind]) -> dict[str, Any]:
-        """Return the params of a greeting: the enabled capabilities, and the kinds of UI that somebody can handle."""
+        """Return the params of a greeting: the enabled capabilities, and the kinds of UI that a client can handle."""
         return {
             "protocol_version": PROTOCOL_VERSION,
             "host": {"name": "session-core", "version": __version__},

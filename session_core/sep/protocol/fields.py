@@ -98,7 +98,7 @@ class DocumentFields:
         if not isinstance(value, list):
             raise InvalidDocumentField(self.field_path(key), mismatch("a list", value))
         if len(value) > most:
-            raise InvalidDocumentField(self.field_path(key), f"has {len(value):,} items, and {most:,} are the most")
+            raise InvalidDocumentField(self.field_path(key), f"has {len(value):,} items, and the limit is {most:,}")
         for number, each in enumerate(value):
             yield each, f"{self.field_path(key)}[{number}]"
 

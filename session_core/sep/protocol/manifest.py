@@ -184,7 +184,8 @@ def _manifest(top: DocumentFields) -> Manifest:
     if not is_extension_name(name):
         raise InvalidDocumentField(
             "name",
-            f"{quote_text(name)} is no name: use 1 to 64 of a-z, 0-9, '-' and '_', beginning with a letter or digit",
+            f"{quote_text(name)} is not a valid name: use 1 to 64 of a-z, 0-9, '-' and '_', "
+            "beginning with a letter or digit",
         )
     run = top.table("run")
     if run is None:
@@ -278,7 +279,7 @@ def _resources(table: DocumentFields) -> ManifestResources:
 def _read_inner_path(table: DocumentFields, key: str) -> str | None:
     path = table.text_or_none(key, most=MAX_PATH_CHARS)
     if path is not None and (path.startswith(("/", "~")) or ".." in Path(path).parts):
-        raise InvalidDocumentField(table.field_path(key), "must be a folder inside of the extension's own")
+        raise InvalidDocumentField(table.field_path(key), "must be a folder inside the extension's own")
     return path
 
 

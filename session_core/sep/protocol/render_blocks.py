@@ -60,7 +60,7 @@ def _check(block: DocumentFields, depth: int, *, template: bool) -> None:
             )
         case _ if fallback is None:
             known = ", ".join(BLOCK_KINDS)
-            why = f"there is no kind {quote_text(kind)}, and it brings no text to show instead; known are {known}"
+            why = f"there is no kind {quote_text(kind)}, and it has no text to show instead; known: {known}"
             raise InvalidDocumentField(block.field_path("kind"), why)
         case _:
             pass
@@ -79,7 +79,7 @@ def _check_table(block: DocumentFields) -> None:
         if not isinstance(row, list):
             raise InvalidDocumentField(path, mismatch("a list", row))
         if len(row) > MAX_BLOCK_ITEMS:
-            raise InvalidDocumentField(path, f"has {len(row):,} cells, and {MAX_BLOCK_ITEMS:,} are the most")
+            raise InvalidDocumentField(path, f"has {len(row):,} cells, and the limit is {MAX_BLOCK_ITEMS:,}")
         for number, cell in enumerate(row):
             _check_cell(cell, f"{path}[{number}]")
 

@@ -38,7 +38,7 @@ class Delegate(Protocol):
     """The service, as extensions reach it. Every method may raise `RpcFailed`; the service's errors become one."""
 
     def ui_kinds(self) -> frozenset[UiKind]:
-        """Return the kinds of dialogs and displays that somebody watching can handle now."""
+        """Return the kinds of dialogs and displays that some attached client can handle now."""
         ...
 
     async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:

@@ -17,7 +17,7 @@ from session_core.vocabulary.messages import PartKind, Usage
 
 Payload = Callable[[], Mapping[str, Any]]
 TranslatedEvents = tuple[tuple[EventName, Payload], ...]
-"""Names with functions that build the payloads, called only if somebody has subscribed."""
+"""Names with functions that build the payloads, called only if an extension has subscribed."""
 
 
 @attrs.define(eq=False)

@@ -66,14 +66,14 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
             use='session-core run "Run the command: sudo true"',
         ),
         "provider": ExtensionTemplate(
-            about="Brings the model `@NAME@/echo`, which answers with what it was told, piece by piece.",
+            about="Adds the model `@NAME@/echo`, which repeats what the user said, piece by piece.",
             capabilities=("providers",),
             use='session-core run --model @NAME@/echo "Hello there"',
         ),
         "widget": ExtensionTemplate(
             about=(
-                "The command `/@NAME@` shows a counter that stays in sight, where the frontend can show widgets. The "
-                "keys `+`, `-` and `0` change it, and it is kept."
+                "The command `/@NAME@` shows a counter that stays visible, where the frontend can show widgets. The "
+                "keys `+`, `-` and `0` change it, and its value is saved."
             ),
             capabilities=("commands", "ui", "kv"),
             use='session-core run "/@NAME@"',
@@ -123,7 +123,7 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
     kind = KINDS.get(template)
     if kind is None:
         known = ", ".join(KINDS)
-        raise InvalidInput(f"there is no template {quote_text(template)}; known are: {known}", field="template")
+        raise InvalidInput(f"there is no template {quote_text(template)}; known: {known}", field="template")
     module = module_name(name)
     contents = _render_files(template, kind, name, module, python)
     try:

@@ -60,7 +60,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more. Async handlers are cancelled; plain ones should check this."""
+        """Whether the host has cancelled the request. Async handlers are cancelled; plain ones should check this."""
         try:
             return self._cancelled or trio.current_effective_deadline() == -math.inf
         except RuntimeError:  # in a thread
@@ -73,11 +73,11 @@ class Context:
         return found if isinstance(found, str) else None
 
     def mark_cancelled(self) -> None:
-        """Record that nobody waits for the answer any more."""
+        """Record that the host has cancelled the request."""
         self._cancelled = True
 
     def has_ui(self, kind: UiKind) -> bool:
-        """Return whether somebody could see or answer this kind of request when the extension started.
+        """Return whether a client could show or answer this kind of request when the extension started.
 
         People come and go. Where it matters, just try, and catch `NoUi`.
         """
@@ -152,7 +152,7 @@ class ToolCallContext(Context):
 
 
 class CommandContext(Context):
-    """The context of a command that somebody typed.
+    """The context of a command that a person typed.
 
     Attributes:
         args: The arguments, as the host sent them.

@@ -230,7 +230,7 @@ class Extension:
         if hook not in HOOKS:
             if hook in KNOWN_EVENTS:
                 raise ValueError(f"{hook!r} is an event, not a hook: use @ext.on({hook!r})")
-            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
+            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known: {', '.join(HOOKS)}")
 
         def register(function: Handler) -> Handler:
             check_called_with(function, f"a function for the hook {hook}", "ctx")
@@ -251,7 +251,7 @@ class Extension:
             if event in HOOKS:
                 raise ValueError(f"{event!r} is a hook, not an event: use @ext.hook({event!r})")
             raise ValueError(
-                f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known are: {', '.join(KNOWN_EVENTS)}"
+                f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known: {', '.join(KNOWN_EVENTS)}"
             )
         return self._observer(event, {})
 

@@ -19,7 +19,7 @@ class Refused(HostError):
 
 
 class NoUi(HostError):
-    """Nobody is watching who could see or answer this (-32001); see `Context.has_ui`."""
+    """No attached client can show or answer this (-32001); see `Context.has_ui`."""
 
 
 class NotTrusted(HostError):

@@ -83,7 +83,7 @@ def shape_of(hint: Any) -> Shape:
         return shape_of(hint.__supertype__)
     if (made := _collection(origin or hint, inner)) is not None:
         return made
-    raise NotDescribable(f"{hint!r} has no form in a JSON schema; say `parameters=` with a schema of your own")
+    raise NotDescribable(f"{hint!r} cannot be written as a JSON schema; pass your own schema as `parameters=`")
 
 
 def object_shape(members: Sequence[Member], make: Callable[..., Any]) -> Shape:
@@ -121,7 +121,7 @@ def _read_object(members: tuple[Member, ...], make: Callable[..., Any], path: st
 def _class_shape(cls: type) -> Shape:
     outer = _WITHIN.get()
     if cls in outer:
-        raise NotDescribable(f"{cls.__name__} holds itself; say `parameters=` with a schema of your own")
+        raise NotDescribable(f"{cls.__name__} contains itself; pass your own schema as `parameters=`")
     token = _WITHIN.set(outer | {cls})
     try:
         shape = object_shape(_members_of_class(cls), cls)
@@ -197,7 +197,7 @@ def _choice(members: Sequence[tuple[Any, Any]], hint: Any) -> Shape:
     """Return the shape of a choice, given pairs of a JSON value and what it stands for."""
     for known, _ in members:
         if not isinstance(known, str | int | float | None):
-            raise NotDescribable(f"{hint!r} has no form in a JSON schema: {known!r} is none of its values")
+            raise NotDescribable(f"{hint!r} cannot be written as a JSON schema: {known!r} is not a JSON value")
     return Shape({"enum": [known for known, _ in members]}, partial(_read_choice, members))
 
 

@@ -103,7 +103,7 @@ class HostLink:
         Raises:
             HostError: The host refused; the subclass says why.
 
-        Cancellation: the host is told that nobody waits any more.
+        Cancellation: the host is told that the request was cancelled.
         """
         try:
             return await self._connection.request(method, params)
@@ -163,7 +163,7 @@ class HostLink:
         token: trio.lowlevel.TrioToken | None = None
         try:
             trio.from_thread.check_cancelled()
-        except RuntimeError:  # a thread that somebody else started
+        except RuntimeError:  # not a thread of trio
             token = self._token
         try:
             return trio.from_thread.run(function, *args, trio_token=token)

@@ -60,7 +60,7 @@ async def _stream(ctx: ProviderContext, pieces: AsyncGenerator[Piece]) -> Answer
                     usage = piece
                     await ctx.usage(piece)
                 case _:
-                    raise TypeError(f"a provider must yield text, Reasoning, ToolCall or Usage, not {piece!r}")
+                    raise TypeError(f"a provider must yield text, Reasoning, ToolCall or TokenUsage, not {piece!r}")
     return Answer(
         content="".join(text),
         reasoning="".join(thoughts) or None,

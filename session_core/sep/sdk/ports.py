@@ -54,7 +54,7 @@ class ExtensionSession:
 
 @attrs.frozen
 class Ui:
-    """The people who are watching. Every method raises `NoUi` if nobody can see or answer it."""
+    """The people who are watching. Every method raises `NoUi` if no attached client can show or answer it."""
 
     _link: HostLink
     _context: Wire
@@ -64,7 +64,7 @@ class Ui:
         return (await self._ask("confirm", prompt=prompt)).get("confirmed") is True
 
     async def select(self, prompt: str, options: Sequence[str]) -> str | None:
-        """Let somebody choose one of several texts; returns None if the dialog was dismissed."""
+        """Let a person choose one of several texts; returns None if the dialog was dismissed."""
         return _text(await self._ask("select", prompt=prompt, options=list(options)), "value")
 
     async def input(self, prompt: str, *, default: str | None = None) -> str | None:

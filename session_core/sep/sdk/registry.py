@@ -65,7 +65,7 @@ class RegisteredCommand:
 
     def complete(self, function: Handler) -> Handler:
         """Register a function that completes the command's arguments: `(ctx, partial) -> texts`."""
-        check_called_with(function, f"what completes the command {self.name}", "ctx, partial")
+        check_called_with(function, f"the completion of the command {self.name}", "ctx, partial")
         self.completer = function
         return function
 
@@ -204,7 +204,7 @@ def shape_of_function(function: Handler, *, skip_first: bool) -> Shape:
     members: list[Member] = []
     for parameter in list(inspect.signature(function).parameters.values())[int(skip_first) :]:
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-            raise TypeError(f"{function.__name__}: the parameter {parameter} cannot be given by name")
+            raise TypeError(f"{function.__name__}: the parameter {parameter} cannot be passed by name")
         required = parameter.default is parameter.empty
         hint = hints.get(parameter.name, Any)
         members.append(member(parameter.name, hint, None if required else parameter.default, required=required))

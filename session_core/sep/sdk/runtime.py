@@ -128,7 +128,7 @@ class Runtime:
         if handle is None:
             raise method_not_found(request.method)
         if not self._initialized and request.method not in {"initialize", "shutdown"}:
-            raise RpcFailed(INVALID_REQUEST, "initialize comes first")
+            raise RpcFailed(INVALID_REQUEST, "initialize must come first")
         try:
             return await handle(self, request.params)
         except RpcFailed:
@@ -143,7 +143,7 @@ class Runtime:
 
     async def _initialize(self, params: Params) -> dict[str, Any]:
         if self._initialized:
-            raise RpcFailed(INVALID_REQUEST, "initialize comes once")
+            raise RpcFailed(INVALID_REQUEST, "initialize was already received")
         version = params.get("protocol_version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise RpcFailed(INVALID_PARAMS, "protocol_version must be a whole number, 1 or more")
@@ -175,9 +175,9 @@ class Runtime:
                 try:
                     await call_in(thread, partial(cleanups.pop()))
                 except Exception:  # noqa: BLE001 - an error in one must not keep the others from cleaning up
-                    log.exception("a function for the end failed")
+                    log.exception("a cleanup function failed")
         if scope.cancelled_caught:
-            log.error("functions for the end took longer than %g s, and were given up", self._cleanup_seconds)
+            log.error("cleanup functions took longer than %g s and were abandoned", self._cleanup_seconds)
 
     async def _run_tool(self, params: Params) -> dict[str, Any]:
         tool = self._registry.tools.get(_name(params, "tool"))
@@ -238,7 +238,7 @@ class Runtime:
     async def _log_in(self, params: Params) -> dict[str, Any]:
         provider = self._provider(params)
         if provider.on_login is None:
-            raise RpcFailed(INVALID_PARAMS, f"nobody logs in to {provider.name}")
+            raise RpcFailed(INVALID_PARAMS, f"the provider {provider.name} has no login")
         context = ProviderContext(self._extension, self.link, params)
         return _credentials(await _call_in_context(context, provider.on_login, context))
 
@@ -328,7 +328,7 @@ class _ObserverQueue:
 
 
 async def _call_in_context(context: Context, handler: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call a handler, and mark its context as cancelled when nobody waits for it any more."""
+    """Call a handler, and mark its context as cancelled when the request is cancelled."""
     try:
         return await call(handler, *args, **named)
     except trio.Cancelled:

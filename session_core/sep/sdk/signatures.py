@@ -27,7 +27,7 @@ def check_name_given(given: object, decorator: str, example: str) -> None:
         TypeError: The decorator needs a name in parentheses.
     """
     if not isinstance(given, str):
-        raise TypeError(f"@ext.{decorator} needs a name in brackets: write @ext.{decorator}({example})")
+        raise TypeError(f"@ext.{decorator} needs a name in parentheses: write @ext.{decorator}({example})")
 
 
 def check_function_given(given: object, decorator: str) -> None:
@@ -37,9 +37,9 @@ def check_function_given(given: object, decorator: str) -> None:
         TypeError: The decorator takes a function, or named arguments.
     """
     if isinstance(given, str):
-        raise TypeError(f"@ext.{decorator} takes its name by name: write @ext.{decorator}(name={given!r})")
+        raise TypeError(f"@ext.{decorator} takes its name as a keyword: write @ext.{decorator}(name={given!r})")
     if not callable(given):
-        raise TypeError(f"@ext.{decorator} stands above a function, and not above a {type(given).__name__}")
+        raise TypeError(f"@ext.{decorator} decorates a function, not a {type(given).__name__}")
 
 
 def check_called_with(function: Callable[..., Any], what: str, arguments: str, hint: str = "") -> None:
@@ -55,7 +55,7 @@ def check_called_with(function: Callable[..., Any], what: str, arguments: str, h
         TypeError: It cannot be called, or not with these arguments.
     """
     if not callable(function):
-        raise TypeError(f"{what} must be a function, and not a {type(function).__name__}")
+        raise TypeError(f"{what} must be a function, not a {type(function).__name__}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions written in C have no signature
@@ -77,7 +77,7 @@ def check_new(kind: str, name: str, there: Mapping[str, object]) -> None:
         ValueError: The name is taken.
     """
     if name in there:
-        raise ValueError(f"there are two {kind}s called {name!r}: only one could be called; say name= for another name")
+        raise ValueError(f"there are two {kind}s called {name!r}: only one could be called; pass name= to rename one")
 
 
 def name_of(function: Callable[..., Any], name: str | None, decorator: str) -> str:

@@ -22,7 +22,7 @@ def serve(extension: "Extension") -> None:
     """Talk to the host until it ends the extension or disconnects; on a terminal, explain what this program is."""
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write(
-            f"{extension.name} is an extension: it is started by a host, and speaks to it over stdin and stdout.\n"
+            f"{extension.name} is an extension: a host starts it and talks to it over stdin and stdout.\n"
             "To see it at work: session-core ext check FOLDER, where FOLDER holds its extension.toml.\n"
         )
         raise SystemExit(2)

@@ -115,7 +115,7 @@ class TestHost(HostLife):
             UnusableAnswer: The answer is not a hook outcome.
         """
         if hook not in HOOKS:
-            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
+            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known: {', '.join(HOOKS)}")
         handled = handled_hooks(self.registrations)
         if handled is not None and hook not in handled:
             raise NotFound(f"the extension does not handle the hook {hook}; it handles: {', '.join(handled) or 'none'}")
@@ -124,7 +124,7 @@ class TestHost(HostLife):
         wanted = hooks.read_outcome(answer)
         allowed = hooks.restrict_outcome(name, hook, value, wanted)
         if isinstance(wanted, hooks.ModifyOutcome) and allowed is hooks.GO_ON:
-            self._world.log(name, "warn", f"its change of a call of {value.get('tool')!r} was passed over", None)
+            self._world.log(name, "warn", f"its change of a call of {value.get('tool')!r} was ignored", None)
         match allowed:
             case hooks.FailureOutcome():
                 raise UnusableAnswer(f"the extension {allowed.why}")
@@ -199,7 +199,7 @@ class TestHost(HostLife):
         """
         if event not in KNOWN_EVENTS:
             known = ", ".join(KNOWN_EVENTS)
-            raise ValueError(f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known are: {known}")
+            raise ValueError(f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known: {known}")
         return await self._tell(event, {"session_id": self.session_id, **(payload or {})})
 
     async def publish(self, topic: str, payload: Mapping[str, Any] | None = None, *, sender: str = "other") -> bool:

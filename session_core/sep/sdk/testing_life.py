@@ -117,7 +117,7 @@ class HostLife:
                     except BaseException as error:
                         body_error = error
                         raise
-                    self._nursery.cancel_scope.cancel(reason="nobody waits for these calls any more")
+                    self._nursery.cancel_scope.cancel(reason="the block of the host has ended")
                 if not self._ended:
                     await self.shutdown()
         except BaseExceptionGroup as group:
@@ -211,7 +211,7 @@ class HostLife:
 
     def _record_fault(self, event: str, error: Exception) -> None:
         if not self._observers_may_fail:
-            error.add_note(f"This was raised by a handler of the event {event}; a host logs it, and goes on.")
+            error.add_note(f"This was raised by a handler of the event {event}; a host logs it and continues.")
             self._world.faults.append(error)
 
     def _raise_faults(self) -> None:

@@ -99,7 +99,7 @@ class StartedCall(Generic[T]):
         self._outcome: outcome.Outcome[T] | None = None
 
     def cancel(self) -> None:
-        """Tell the extension that nobody waits any more. Its answer is still awaited; see `result`."""
+        """Cancel the request. Its answer is still awaited; see `result`."""
         self._cancelled = True
         if self._line is not None:
             self._line.cancel(self._number)
@@ -159,7 +159,7 @@ class ExtensionLink:
             raise host_error(failed) from failed
 
     def cancel(self, number: int) -> None:
-        """Tell the extension that nobody waits for an answer any more."""
+        """Tell the extension that a request was cancelled."""
         self.connection.notify_now(CANCEL, {"id": number})
 
 

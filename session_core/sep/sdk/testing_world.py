@@ -104,7 +104,7 @@ class RecordingBackend:
     """A service and a host that record what reaches them.
 
     Attributes:
-        ui: The answers of people, by kind; nobody can handle a kind that is missing.
+        ui: The answers of people, by kind; a missing kind cannot be handled.
         exec: How programs end: an `ExecResult`, a text as their output, or a function of command, args and folder.
         faults: Exceptions of the test's own functions and of observers, which fail the test.
     """
@@ -129,7 +129,7 @@ class RecordingBackend:
     # --- the service --------------------------------------------------------------------------------------------------
 
     def ui_kinds(self) -> frozenset[UiKind]:
-        """Return the kinds that somebody can handle."""
+        """Return the kinds that can be handled."""
         return frozenset(self.ui)
 
     async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
@@ -169,7 +169,7 @@ class RecordingBackend:
         """Return at once with the result that the test has set."""
         self.programs.append(Program(command=command, args=args, cwd=cwd))
         if self.exec is None:
-            raise RpcFailed(NOT_TRUSTED, "the test host runs no programs: say exec= to answer for them")
+            raise RpcFailed(NOT_TRUSTED, "the test host runs no programs: pass exec= to answer for them")
         return await self._run_responder("exec", self.exec, _to_program_result, command, args, cwd)
 
     def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -246,9 +246,7 @@ def check_kind(kind: str) -> None:
         ValueError: There is no such kind.
     """
     if kind not in UI_KINDS:
-        raise ValueError(
-            f"ui: there is no kind {kind!r}{suggest_name(kind, UI_KINDS)}; known are: {', '.join(UI_KINDS)}"
-        )
+        raise ValueError(f"ui: there is no kind {kind!r}{suggest_name(kind, UI_KINDS)}; known: {', '.join(UI_KINDS)}")
 
 
 def _ui_answer(kind: UiKind, said: Any, options: Any) -> dict[str, Any]:
@@ -271,4 +269,4 @@ def _to_program_result(said: Any) -> service_api.ProgramResult:
         return service_api.ProgramResult(stdout=said, stderr="", exit_code=0)
     if isinstance(said, ExecResult | service_api.ProgramResult):
         return service_api.ProgramResult(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
-    raise TypeError(f"a program must end with a Ran or a text, not {said!r}")
+    raise TypeError(f"a program must end with an ExecResult or a text, not {said!r}")

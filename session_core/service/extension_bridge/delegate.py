@@ -133,14 +133,14 @@ class _ExtensionAnnouncer:
         self._generations: dict[str, int] = {}
 
     def extension_changed(self, info: ExtensionInfo) -> None:
-        """Tell it."""
+        """Announce it."""
         if self._generations.get(info.name) != info.generation or info.state == "failed":
             self._generations[info.name] = info.generation
             clear_displays(self._service, self._host, info.name)
         self._service.tell(ev.ExtensionChanged(extension=info))
 
     def extension_removed(self, name: str) -> None:
-        """Tell it."""
+        """Announce it."""
         clear_displays(self._service, self._host, name)
         self._service.tell(ev.ExtensionRemoved(name=name, folder=self._host.setting.serves))
 
@@ -227,7 +227,7 @@ class ServiceDelegate:
 
     async def _question(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         first, _, rest = params["prompt"].partition("\n")
-        watched = self._core.tree.foremost(self._core.session(asker.session_id))  # nobody watches a subagent
+        watched = self._core.tree.foremost(self._core.session(asker.session_id))  # people watch the topmost session
         reply = await self._do(
             asker,
             c.OpenDialog(
@@ -255,7 +255,7 @@ class ServiceDelegate:
         return await self._gate(asker, shlex.join((command, *args)), cwd)
 
     async def _agree(self, session_id: SessionId, asker: ExtensionCaller, title: str, details: str) -> bool:
-        """Ask for approval to run a program; if nobody can be asked, it is refused."""
+        """Ask for approval to run a program; if no person can be asked, it is refused."""
         if "confirm" not in self.ui_kinds():
             return False
         asked = c.OpenDialog(
@@ -301,7 +301,7 @@ class ServiceDelegate:
 
     def _refuse_elsewhere(self, asker: ExtensionCaller) -> None:
         if not self._takes_part(asker.extension, asker.session_id):
-            msg = f"the extension {asker.extension} has no part in this session, which works in another folder"
+            msg = f"the extension {asker.extension} does not take part in this session, which works in another folder"
             raise Forbidden(msg, field="session_id")
 
     async def _do(self, asker: ExtensionCaller, command: Command[R]) -> R:

@@ -98,7 +98,7 @@ def _shell_of(core: ServiceCore) -> ShellTool:
 def _call_of(tool: ShellTool, line: str, cwd: str | None) -> ToolCallPart:
     checked_text(line, "command", longest=MAX_COMMAND_CHARS)
     if "\0" in line:
-        raise InvalidInput("command holds a null character, which no command may", field="command")
+        raise InvalidInput("command must not contain a null character", field="command")
     arguments = {"command": line}
     if cwd is not None:
         check_encodable(cwd, "cwd")
@@ -118,13 +118,13 @@ async def _run_as_side_task(
     async def work() -> ProgramResult:
         with scope:
             return await run()
-        raise Conflict(f"{what} was given up")
+        raise Conflict(f"{what} was abandoned")
 
     ended = core.side_tasks.start(session_id, what, work)
     try:
         return await ended()
     except trio.Cancelled:
-        scope.cancel(reason="whoever asked for the program has left")
+        scope.cancel(reason="the caller of the program has left")
         with trio.move_on_after(core.config.stop_patience_ms / 1000, shield=True), suppress(SessionCoreError):
             await ended()
         raise
@@ -163,7 +163,7 @@ class _ExtensionProgram:
         """Refuse a program that may not run; returns whether a person approved what always needs approval."""
         preview, judged = await self._judge_call()
         if judged.verdict.decision == "ask":
-            await trio.lowlevel.checkpoint_if_cancelled()  # then nobody is asked
+            await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled request asks no person
             extension = self.asker.extension
             question_text = f"{preview.displayed_text}\n\nasked because: {judged.verdict.reason}"
             foremost = self.core.tree.foremost(self.session).state.session_id
@@ -186,7 +186,7 @@ class _ExtensionProgram:
             field = "cwd" if "workdir" in self.call.arguments else "command"
             raise InvalidInput(str(failure) or "this program cannot be run", field=field) from failure
         if self.session.state.settings.cwd != cwd:
-            raise Conflict("the session has gone to another folder meanwhile, so this program was not run; ask again")
+            raise Conflict("the session has moved to another folder, so this program was not run; ask again")
         lineage = self.core.tree.lineage(self.session)
         judged = judge_call(
             self.tool,
@@ -207,7 +207,7 @@ class _ExtensionProgram:
         """Run it; its changes can be undone with the turn that runs now, however long either takes."""
         work = self.session.work
         if work is not None and work.kind == "restore":
-            raise Conflict("files are being brought back in this session; try again when that is done")
+            raise Conflict("files are being restored in this session; try again when that is done")
         turn_id, host = self._turn(work)
         context = attrs.evolve(context, turn_id=turn_id, host=host)
         await host.before_command()

@@ -15,9 +15,9 @@ from session_core.vocabulary.models import ListedModel, ModelPrices
 
 
 def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> PendingReply:
-    cwd = _folder(core, command)
+    cwd = _resolve_folder(core, command)
 
-    async def listed() -> r.ListModelsReply:
+    async def load_and_list() -> r.ListModelsReply:
         if core.config.folders is not None:
             with suppress(FolderUnusable):  # use what is known of it anyway
                 await core.config.folders.load(cwd)
@@ -25,10 +25,10 @@ def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> PendingR
         models = tuple(_list_all_models(core, cwd, unusable_providers))
         return r.ListModelsReply(models=models, default=core.config.model, cursor=core.stream.cursor)
 
-    return PendingReply(listed)
+    return PendingReply(load_and_list)
 
 
-def _folder(core: ServiceCore, command: c.ListModels | c.FindFiles) -> str:
+def _resolve_folder(core: ServiceCore, command: c.ListModels | c.FindFiles) -> str:
     """Return the folder that a command is about."""
     if command.session_id is not None and command.cwd is not None:
         raise InvalidInput("ask for a session or for a folder, not for both", field="cwd")
@@ -53,8 +53,10 @@ def _list_all_models(core: ServiceCore, cwd: str, unusable_providers: dict[str, 
         if name in models.providers:
             yield _build_listed_model(core, cwd, name, choice.info, unusable_providers)
         else:
-            reason = choice.why_not or "it was not there when the service started"
-            yield _described(choice.info, why_not=f"{reason}; this counts from the next start of the service on")
+            reason = choice.why_not or "it was not available when the service started"
+            yield _build_description(
+                choice.info, why_not=f"{reason}; this counts from the next start of the service on"
+            )
     for name in models.providers:
         if name not in known:
             yield _build_listed_model(core, cwd, name, models.infos.get(name), unusable_providers)
@@ -69,10 +71,10 @@ def _build_listed_model(
     title = extensions.title_of(name, cwd) if extensions is not None else ""
     if info is None:
         return ListedModel(name=name, provider=provider, usable=not why_not, why_not=why_not, title=title)
-    return _described(info, why_not=why_not, title=title)
+    return _build_description(info, why_not=why_not, title=title)
 
 
-def _described(info: ModelInfo, *, why_not: str, title: str = "") -> ListedModel:
+def _build_description(info: ModelInfo, *, why_not: str, title: str = "") -> ListedModel:
     prices = info.prices
     return ListedModel(
         name=info.name,
@@ -100,13 +102,13 @@ def find_files(core: ServiceCore, command: c.FindFiles, _: Caller) -> PendingRep
     if len(query) > limits.MAX_NAME_CHARS:
         raise InvalidInput(f"query may have {limits.MAX_NAME_CHARS} characters", field="query")
     check_encodable(query, "query")
-    cwd = _folder(core, command)
+    cwd = _resolve_folder(core, command)
 
-    async def found() -> r.FindFilesReply:
+    async def search_files() -> r.FindFilesReply:
         paths, truncated = await core.files.find(cwd, query, command.limit)
         return r.FindFilesReply(paths=paths, truncated=truncated, cursor=core.stream.cursor)
 
-    return PendingReply(found)
+    return PendingReply(search_files)
 
 
 HANDLERS: Handlers = {

@@ -55,15 +55,17 @@ def list_commands(core: ServiceCore, command: c.ListCommands, _: Caller) -> r.Li
     elif extensions is not None:
         everywhere = command.session_id is None
         listed = tuple(each for each in extensions.list(command.session_id) if not everywhere or each.folder is None)
-    return r.ListCommandsReply(commands=_commands(listed), cursor=core.stream.cursor)
+    return r.ListCommandsReply(commands=_list_commands(listed), cursor=core.stream.cursor)
 
 
-def _commands(listed: Iterable[ExtensionInfo]) -> tuple[ExtensionCommand, ...]:
+def _list_commands(listed: Iterable[ExtensionInfo]) -> tuple[ExtensionCommand, ...]:
     return tuple(command for info in listed if info.state in _ANSWERING for command in info.commands)
 
 
-def _find(extensions: Extensions, session_id: SessionId, name: str, extension: str | None) -> ExtensionCommand | None:
-    commands = _commands(extensions.list(session_id))
+def _find_command(
+    extensions: Extensions, session_id: SessionId, name: str, extension: str | None
+) -> ExtensionCommand | None:
+    commands = _list_commands(extensions.list(session_id))
     return next((each for each in commands if each.name == name and extension in (None, each.extension)), None)
 
 
@@ -74,7 +76,7 @@ def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Pen
     arguments = _optional_text(command.arguments, "arguments", longest=limits.MAX_TEXT_CHARS)
     session = core.session(command.session_id)
     extensions = _extensions(core)
-    found = _find(extensions, command.session_id, command.name, command.extension)
+    found = _find_command(extensions, command.session_id, command.name, command.extension)
     if found is None:
         of_extension = f" of extension {command.extension!r}" if command.extension is not None else ""
         msg = f"there is no command {command.name!r}{of_extension}, or its extension is not running"
@@ -86,20 +88,20 @@ def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Pen
         lambda: extensions.run_command(command.session_id, found.name, arguments, found.extension),
     )
 
-    async def done() -> r.RunCommandReply:
+    async def wait_and_reply() -> r.RunCommandReply:
         said = clean_text((await wait())[: limits.MAX_TEXT_CHARS])
         return r.RunCommandReply(content=said, cursor=core.stream.cursor)
 
-    return PendingReply(done)
+    return PendingReply(wait_and_reply)
 
 
 def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -> PendingReply:
     partial = _optional_text(command.partial, "partial", longest=limits.MAX_TEXT_CHARS)
     core.session(command.session_id)
     extensions = _extensions(core)
-    found = _find(extensions, command.session_id, command.name, command.extension)
+    found = _find_command(extensions, command.session_id, command.name, command.extension)
 
-    async def completed() -> r.CompleteCommandReply:
+    async def complete_and_reply() -> r.CompleteCommandReply:
         completions: tuple[Completion, ...] = ()
         if found is not None:
             try:
@@ -110,7 +112,7 @@ def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -
                 completions = ()  # an error message would only disturb the user's typing
         return r.CompleteCommandReply(completions=completions[: limits.MAX_PAGE], cursor=core.stream.cursor)
 
-    return PendingReply(completed)
+    return PendingReply(complete_and_reply)
 
 
 def press_key(core: ServiceCore, command: c.PressWidgetKey, _: Caller) -> r.Acknowledged:
@@ -128,7 +130,7 @@ def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Pend
     session = core.session(command.session_id)
     extensions = _extensions(core)
     if not any(command.provider in info.providers for info in extensions.list(command.session_id)):
-        msg = f"no extension brings a provider called {command.provider!r}"
+        msg = f"no extension has a provider called {command.provider!r}"
         raise NotFound(msg, field="provider")
     _refuse_side_work(core, session, caller)
     return _acknowledge_after(
@@ -152,23 +154,23 @@ def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> No
 
 
 def reload(core: ServiceCore, command: c.ReloadExtension, _: Caller) -> PendingReply:
-    keeper = _keeper(core, command.name, command.folder)
+    keeper = _find_keeper(core, command.name, command.folder)
     return _acknowledge_after(
         core, None, f"the reload of extension {command.name}", lambda: keeper.reload(command.name)
     )
 
 
 def enable(core: ServiceCore, command: c.EnableExtension, _: Caller) -> PendingReply:
-    keeper = _keeper(core, command.name, command.folder)
+    keeper = _find_keeper(core, command.name, command.folder)
     return _acknowledge_after(core, None, f"enabling extension {command.name}", lambda: keeper.enable(command.name))
 
 
 def disable(core: ServiceCore, command: c.DisableExtension, _: Caller) -> PendingReply:
-    keeper = _keeper(core, command.name, command.folder)
+    keeper = _find_keeper(core, command.name, command.folder)
     return _acknowledge_after(core, None, f"disabling extension {command.name}", lambda: keeper.disable(command.name))
 
 
-def _keeper(core: ServiceCore, name: str, folder: str | None) -> ExtensionKeeper:
+def _find_keeper(core: ServiceCore, name: str, folder: str | None) -> ExtensionKeeper:
     extensions = _extensions(core)
     checked_name(name, "name")
     if len(core.side_tasks.running_for(None)) >= limits.MAX_COMMANDS_AT_ONCE:
@@ -182,11 +184,11 @@ def _acknowledge_after(
 ) -> PendingReply:
     wait = core.side_tasks.start(session_id, what, run)
 
-    async def done() -> r.Acknowledged:
+    async def wait_and_reply() -> r.Acknowledged:
         await wait()
         return r.Acknowledged(cursor=core.stream.cursor)
 
-    return PendingReply(done)
+    return PendingReply(wait_and_reply)
 
 
 # --- actions of extensions --------------------------------------------------------------------------------------------

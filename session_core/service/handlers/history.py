@@ -21,22 +21,22 @@ def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Pend
         msg = f"before must be from 0 to {total}, the number of messages in this session"
         raise InvalidInput(msg, field="before")
 
-    async def page() -> r.MessagesReply:
+    async def load_page() -> r.MessagesReply:
         found = await core.store.load_messages(command.session_id, before=before, limit=command.limit)
         return r.MessagesReply(first=found.first, messages=found.messages, cursor=core.stream.cursor)
 
-    return PendingReply(page)
+    return PendingReply(load_page)
 
 
 def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> PendingReply:
     check_limit(command.limit)
     text = checked_text(command.text, longest=limits.MAX_NAME_CHARS)
 
-    async def hits() -> r.SearchReply:
+    async def search_store() -> r.SearchReply:
         found = await core.store.search(text, limit=command.limit)
         return r.SearchReply(hits=found, cursor=core.stream.cursor)
 
-    return PendingReply(hits)
+    return PendingReply(search_store)
 
 
 def is_only_in_store(session: Session, message_id: MessageId) -> bool:

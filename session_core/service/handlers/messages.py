@@ -23,9 +23,9 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
     if session.work is not None or command.deliver_as == "next_turn" or is_overtaken(session, caller):
         for field in ("output_schema", "extension"):
             if getattr(command, field) is not None:
-                msg = f"a message with {field} starts a turn of its own, so the session must be at rest"
+                msg = f"a message with {field} starts its own turn, so the session must be idle"
                 raise Conflict(msg, field=field)
-        return _queue(core, session, parts, command.deliver_as, caller)
+        return _enqueue(core, session, parts, command.deliver_as, caller)
     turn_id, message_id = core.start_turn(
         session, caller.client_id, parts, output_schema=schema, extension=command.extension
     )
@@ -37,7 +37,7 @@ def is_overtaken(session: Session, caller: Caller) -> bool:
     return caller.number <= session.stop_mark
 
 
-def _queue(
+def _enqueue(
     core: ServiceCore, session: Session, parts: tuple[UserPart, ...], deliver_as: DeliverAs, caller: Caller
 ) -> r.SendUserMessageReply:
     if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
@@ -60,15 +60,15 @@ def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUse
     parts = user_parts(command.text, command.images, command.files)
     session = core.session_at_rest(command.session_id, "edit a message")
     if not is_only_in_store(session, command.message_id):
-        return _start_edited_turn(core, command, parts, caller, (_message(session, command.message_id),))
+        return _start_edited_turn(core, command, parts, caller, (_get_message(session, command.message_id),))
 
-    async def old() -> r.SendUserMessageReply:
+    async def edit_old_message() -> r.SendUserMessageReply:
         path = await load_old_path(session, command.message_id)
         await core.loaded_sessions.load_session(command.session_id)
         core.refuse_if_unsaved()
         return _start_edited_turn(core, command, parts, caller, path)
 
-    return PendingReply(old)
+    return PendingReply(edit_old_message)
 
 
 def _start_edited_turn(
@@ -92,7 +92,7 @@ def _refuse_if_overtaken(session: Session, caller: Caller) -> None:
         raise Conflict(msg, field="session_id")
 
 
-def _message(session: Session, message_id: MessageId) -> Message:
+def _get_message(session: Session, message_id: MessageId) -> Message:
     message = session.state.find_message(message_id)
     if message is None:
         msg = f"there is no message {message_id!r} in this session"
@@ -104,7 +104,7 @@ def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) ->
     session = core.session_at_rest(command.session_id, "switch the branch")
     if is_only_in_store(session, command.message_id):
         return PendingReply(lambda: _switch_to_old_branch(core, command, caller))
-    message = _message(session, command.message_id)
+    message = _get_message(session, command.message_id)
     leaf = newest_leaf(session.state.messages, message.message_id)
     session.record(ev.BranchSwitched(head=leaf), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
@@ -154,11 +154,11 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
         raise Conflict(msg, field="session_id")
     if work is not None and work.turn_id == turn_id:
 
-        async def ended() -> r.WaitForTurnReply:
+        async def wait_for_outcome() -> r.WaitForTurnReply:
             await work.ended.wait()
             return r.WaitForTurnReply(outcome=session.outcomes[turn_id], cursor=session.cursor)
 
-        return PendingReply(ended)
+        return PendingReply(wait_for_outcome)
     if turn_id not in session.outcomes:
         msg = f"there is no turn {turn_id!r} in this session, or it ended long ago"
         raise NotFound(msg, field="turn_id")

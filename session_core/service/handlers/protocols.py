@@ -35,7 +35,7 @@ def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.Ap
     if not session.state.earlier or session.state.find_message(messages[0].message_id) is not None:
         return _append_now(core, command, messages, caller)
 
-    async def after_a_look() -> r.AppendReply:
+    async def append_after_store_check() -> r.AppendReply:
         """Check the store first: the messages may exist already and no longer be in memory."""
         if await core.store.load_path(command.session_id, messages[0].message_id, max_chars=1):
             await _refuse_unless_all_same(core, command, messages)
@@ -45,7 +45,7 @@ def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.Ap
         core.refuse_if_unsaved()
         return await _await_reply(_append_now(core, command, messages, caller, older=older))
 
-    return PendingReply(after_a_look)
+    return PendingReply(append_after_store_check)
 
 
 async def _refuse_unless_all_same(core: ServiceCore, command: c.AppendMessages, messages: tuple[Message, ...]) -> None:
@@ -184,20 +184,22 @@ async def _tell_protocol(
 
 
 def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> PendingReply:
-    session = core.session_at_rest(command.session_id, "give the protocol something")
+    session = core.session_at_rest(command.session_id, "send input to the protocol")
     protocol = core.protocols.get_protocol(session)
 
-    async def applied() -> r.Acknowledged:
+    async def apply_and_reply() -> r.Acknowledged:
         try:
             await protocol.prepare(current_frame(session.state), session.conversation)
             await protocol.apply_extension(current_frame(session.state), command.extension)
         except InputRejected as rejected:
-            raise InvalidInput(str(rejected) or "the protocol does not take this", field="extension") from rejected
+            raise InvalidInput(
+                str(rejected) or "the protocol does not accept this input", field="extension"
+            ) from rejected
         except ProtocolFault as fault:
             raise ProtocolUnusable(str(fault), field="session_id") from fault
         return r.Acknowledged(cursor=session.cursor)
 
-    return PendingReply(applied)
+    return PendingReply(apply_and_reply)
 
 
 HANDLERS: Handlers = {

@@ -20,7 +20,7 @@ def list_queue(core: ServiceCore, command: c.ListQueue, _: Caller) -> r.QueueRep
 def edit(core: ServiceCore, command: c.EditQueueItem, caller: Caller) -> r.Acknowledged:
     parts = user_parts(command.text, command.images)
     session = core.session(command.session_id)
-    item = _item(session, command.item_id)
+    item = _get_item(session, command.item_id)
     files = (part for part in item.parts if isinstance(part, FilePart))  # the command cannot name them, so they stay
     session.record(ev.QueueItemEdited(item_id=item.item_id, parts=(*parts, *files)), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
@@ -38,18 +38,18 @@ def reorder(core: ServiceCore, command: c.ReorderQueue, caller: Caller) -> r.Ack
 
 def remove(core: ServiceCore, command: c.RemoveQueueItem, caller: Caller) -> r.Acknowledged:
     session = core.session(command.session_id)
-    session.take_from_queue((_item(session, command.item_id),), "removed", caller.client_id)
+    session.take_from_queue((_get_item(session, command.item_id),), "removed", caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 
 def take(core: ServiceCore, command: c.TakeQueue, caller: Caller) -> r.QueueReply:
     session = core.session(command.session_id)
-    items = session.state.queue if command.item_id is None else (_item(session, command.item_id),)
+    items = session.state.queue if command.item_id is None else (_get_item(session, command.item_id),)
     session.take_from_queue(items, "taken", caller.client_id)
     return r.QueueReply(items=items, cursor=session.cursor)
 
 
-def _item(session: Session, item_id: QueueItemId) -> QueueItem:
+def _get_item(session: Session, item_id: QueueItemId) -> QueueItem:
     item = next((each for each in session.state.queue if each.item_id == item_id), None)
     if item is None:
         msg = f"no message {item_id!r} is waiting; it may have been delivered just now"

@@ -47,11 +47,11 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
     # The service itself keeps the time: a dialog also times out when its opener is gone.
     core.nursery.start_soon(session.wait_resolved, dialog.request_id, timeout_ms)
 
-    async def answered() -> r.DialogReply:
+    async def wait_for_answer() -> r.DialogReply:
         try:
             resolved = await session.wait_resolved(dialog.request_id, timeout_ms)
         finally:
-            if dialog.extension is not None:  # it left: an answer would reach nobody; else a no-op
+            if dialog.extension is not None:  # close it if its opener has left; else a no-op
                 session.resolve_dialog(dialog.request_id, None, "stopped")
         answer = resolved.resolution
         return r.DialogReply(
@@ -62,7 +62,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
             cursor=session.cursor,
         )
 
-    return PendingReply(answered)
+    return PendingReply(wait_for_answer)
 
 
 def _asking_extension(command: c.OpenDialog, caller: Caller) -> str | None:
@@ -112,7 +112,7 @@ def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller
     message = checked_text(command.message, "message", longest=limits.MAX_ERROR_CHARS) if command.message else ""
     approval = next((each for each in session.state.approvals if each.request_id == command.request_id), None)
     if approval is not None and command.fingerprint not in (None, approval.fingerprint):
-        msg = "this answer is to something else than what is asked: look at the approval again"
+        msg = "this answer does not match the open approval: read the approval again"
         raise Conflict(msg, field="fingerprint")
     accepted = session.resolve_approval(
         command.request_id, command.decision, "answered", caller.client_id, message=message

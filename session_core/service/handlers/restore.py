@@ -48,8 +48,8 @@ _NAMED_FILES: Final = 20
 def build_files_changed(files: Sequence[SkippedFile]) -> FilesChanged:
     """Return an error that names each file that prevents an undo, and why."""
     msg = (
-        f"nothing was done, because files are not as they were left ({describe_files(files)}); "
-        "with force they are overwritten where that is possible, and what is there now is saved first"
+        f"nothing was done, because files have changed since the turn ({describe_files(files)}); "
+        "with force they are overwritten where possible, and their current contents are saved first"
     )
     return FilesChanged(msg, files=tuple((each.path, each.why) for each in files))
 
@@ -69,10 +69,10 @@ def build_undo_failure(failure: Exception) -> Conflict:
         msg = (
             f"the undo failed in the middle ({reason}), and files that it had changed could not be put back "
             f"({describe_files(failure.unrestored)}); the conversation is as it was, "
-            "and the same undo again goes on where it stopped"
+            "and the same undo can be repeated to continue where it stopped"
         )
         return Conflict(msg)
-    return Conflict(f"the files could not be brought back, so nothing was done: {reason}")
+    return Conflict(f"the files could not be restored, so nothing was done: {reason}")
 
 
 def build_other_folder_conflict() -> Conflict:
@@ -92,7 +92,7 @@ def find_undo(turns: Sequence[TurnCheckpoint], wanted: TurnId | None) -> TurnChe
             raise Conflict(msg, field="undo_turn_id")
         if turn.turn_id == wanted or (wanted is None and turn.undoes.takes_back is None):
             if turn.dropped:
-                msg = "this undo is too long ago: what it had saved had to make room, so it cannot be taken back"
+                msg = "this undo is too old: its saved files were dropped to save space, so it cannot be taken back"
                 raise Conflict(msg, field="undo_turn_id")
             return turn
         if turn.finished and turn.undoes.takes_back is not None and turn.turn_id not in taken:
@@ -115,7 +115,7 @@ def plan_take_back(session: Session, undo: TurnCheckpoint, *, force: bool) -> Un
     if undo.files and was.root != state.settings.cwd:
         raise build_other_folder_conflict()
     if was.conversation and state.head not in {was.head_after, was.head_before} and not force:
-        msg = "the conversation has gone on since this undo; with force it is taken back all the same"
+        msg = "the conversation has continued since this undo; with force it is taken back anyway"
         raise Conflict(msg, field="force")
     return UndoDescription(
         turn_ids=(undo.turn_id,),
@@ -138,14 +138,14 @@ _FINISHING_S = 5.0
 def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: Caller) -> PendingReply:
     session = _get_resting_session(core, command.session_id, caller)
     if not (command.files or command.conversation):
-        msg = "files or conversation: one of them must be wanted, or there is nothing to do"
+        msg = "files and conversation are both false, so there is nothing to do"
         raise InvalidInput(msg, field="files")
     if command.files and core.config.checkpoints is None and not command.conversation:
-        msg = "this service was set up without checkpoints, so it cannot bring files back"
+        msg = "this service was set up without checkpoints, so it cannot restore files"
         raise Unavailable(msg)
-    target, after = _target(session, command.message_id)
+    target, after = _find_target(session, command.message_id)
     cwd = session.state.settings.cwd
-    turns = tuple(_turns(after)) if command.files else ()
+    turns = tuple(_list_turn_ids(after)) if command.files else ()
     wish = _RestoreRequest(
         undoing=UndoDescription(
             turn_ids=tuple(checkpoint_turn_id(turn_id, cwd) for turn_id in turns),
@@ -266,16 +266,18 @@ class _RestoreRun:
         except (Conflict, NotFound) as refused:
             self._done.set(refused)
         except ReadOnly as failure:
-            done = "the files were brought back, the conversation was not" if files else "nothing was done"
+            done = "the files were restored, the conversation was not" if files else "nothing was done"
             self._done.set(ReadOnly(f"{done}: {failure.message}"))
         except Exception as bug:
-            log.exception("going back failed by a bug")
-            self._done.set(InternalError(f"going back failed by a bug in the service: {type(bug).__name__}: {bug}"))
+            log.exception("going back failed because of a bug")
+            self._done.set(
+                InternalError(f"going back failed because of a bug in the service: {type(bug).__name__}: {bug}")
+            )
 
     async def _resolve_request(self, store: CheckpointStore | None) -> _RestoreRequest:
         if isinstance(self.request, _RestoreRequest):
             return self.request
-        assert store is not None, "only there it can be found"
+        assert store is not None, "the request is determined from the checkpoints"
         return await trio.to_thread.run_sync(self.request, store)
 
     async def _load_branch(self, undoing: UndoDescription) -> tuple[Message, ...]:
@@ -350,7 +352,7 @@ class _RestoreRun:
         return _FilesOutcome(plan=plan, report=report)
 
 
-def _target(session: Session, message_id: MessageId | None) -> tuple[Message, tuple[Message, ...]]:
+def _find_target(session: Session, message_id: MessageId | None) -> tuple[Message, tuple[Message, ...]]:
     """Find the message to go back to, and everything from it on."""
     transcript = session.state.transcript
     for place in range(len(transcript) - 1, -1, -1):
@@ -358,14 +360,14 @@ def _target(session: Session, message_id: MessageId | None) -> tuple[Message, tu
         said_by_user = message.role == "user" and message.source is None
         if message.message_id == message_id or (message_id is None and said_by_user):
             if message.role != "user":
-                msg = f"going back is possible to messages of the user; this one is from: {message.role}"
+                msg = f"only user messages can be gone back to; this one is from: {message.role}"
                 raise Conflict(msg, field="message_id")
             return message, transcript[place:]
     if message_id is None:
         msg = "there is nothing to go back to: the conversation is empty"
         raise Conflict(msg, field="session_id")
     if is_only_in_store(session, message_id):
-        msg = "this message is too far back, or not there at all; go back to a newer one first"
+        msg = "this message is too far back, or does not exist; go back to a newer one first"
         raise Conflict(msg, field="message_id")
     msg = f"there is no message {message_id!r} in the conversation being shown"
     raise NotFound(msg, field="message_id")
@@ -375,7 +377,7 @@ def _original_turn_id(stored_id: TurnId) -> TurnId:
     return TurnId(stored_id.rpartition("-")[0] or stored_id)
 
 
-def _turns(messages: tuple[Message, ...]) -> Iterator[TurnId]:
+def _list_turn_ids(messages: tuple[Message, ...]) -> Iterator[TurnId]:
     return iter(dict.fromkeys(message.turn_id for message in messages if message.turn_id is not None))
 
 

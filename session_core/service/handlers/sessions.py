@@ -63,13 +63,13 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
     if parent_id is None or parent_id in core.sessions or parent_id not in core.recorder.session_list.sessions:
         return _create_now(core, command, caller)
 
-    async def beside_its_parent() -> r.CreateSessionReply:
-        """Create a child once its parent is in memory: only then is known what it inherits."""
+    async def create_after_loading_parent() -> r.CreateSessionReply:
+        """Create a child once its parent is in memory: it inherits from the parent's state."""
         await core.loaded_sessions.load_session(parent_id)
         core.refuse_if_unsaved()
         return _create_now(core, command, caller)
 
-    return PendingReply(beside_its_parent)
+    return PendingReply(create_after_loading_parent)
 
 
 def _create_now(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
@@ -123,7 +123,7 @@ def _find_defaults(core: ServiceCore, cwd: str) -> "_SessionDefaults | Config":
         )
     folder = config.folders.get_known(cwd)
     if folder is None:  # `execute` loads it first; no other caller may skip that
-        raise Unavailable(f"what the files of {cwd} say is not known yet; try again", field="cwd")
+        raise Unavailable(f"the settings of {cwd} are not loaded yet; try again", field="cwd")
     return folder.config
 
 
@@ -202,11 +202,11 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
     work.on_end.append(lambda: core.remove_session(session, caller.client_id))
     session.request_stop("session", caller.client_id)
 
-    async def gone() -> r.Acknowledged:
+    async def wait_until_deleted() -> r.Acknowledged:
         await work.ended.wait()
         return r.Acknowledged(cursor=core.stream.cursor)
 
-    return PendingReply(gone)
+    return PendingReply(wait_until_deleted)
 
 
 def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateSessionReply | PendingReply:
@@ -222,14 +222,14 @@ def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateS
     if missing is None and not origin.state.executor_points:
         return _create_fork(core, command, caller, recent, None)
 
-    async def whole() -> r.CreateSessionReply:
+    async def fork_with_full_history() -> r.CreateSessionReply:
         path = recent if missing is None else await load_old_path(origin, missing, "at_message_id") + recent
         code = await load_code_state(origin, path)
         await core.loaded_sessions.load_session(command.session_id)
         core.refuse_if_unsaved()
         return _create_fork(core, command, caller, path, code)
 
-    return PendingReply(whole)
+    return PendingReply(fork_with_full_history)
 
 
 def _create_fork(

@@ -52,7 +52,7 @@ def _check(line: str) -> None:
     if len(line) > MAX_COMMAND_CHARS:
         raise InvalidInput(f"line must have at most {MAX_COMMAND_CHARS:,} characters, not {len(line):,}", field="line")
     if "\0" in line or any("\ud800" <= each <= "\udfff" for each in line):
-        raise InvalidInput("line holds characters that no command may have", field="line")
+        raise InvalidInput("line contains characters that no command may contain", field="line")
 
 
 async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call: ToolCallPart) -> None:
@@ -69,7 +69,7 @@ async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call
     except FOREIGN_FAULTS as bug:
         if must_propagate(bug):
             raise
-        log.exception("a command that a person typed failed by a bug")
+        log.exception("a command that a person typed failed because of a bug")
         error = clean_error(f"internal error: {type(bug).__name__}: {bug}")
     finally:
         if session.work is work:

@@ -101,14 +101,14 @@ class LeafExporter:
         for digest, data in sorted(self._found.items()):
             if digest_of(data).hex() != digest:
                 raise StoreDamaged(
-                    f"session {session_id} is damaged: a part of what its code has left behind is not what was "
+                    f"session {session_id} is damaged: a part of its saved code state is not what was "
                     "written; `session-core store rebuild` saves what can still be read",
                     field="session_id",
                 )
-            yield _line(digest, data)
+            yield _build_leaf_line(digest, data)
 
 
-def _line(digest: str, data: bytes) -> bytes:
+def _build_leaf_line(digest: str, data: bytes) -> bytes:
     return _encode({"type": "leaf", "digest": digest, "data": b64encode(data).decode()}) + b"\n"
 
 
@@ -130,9 +130,9 @@ class LeafImporter:
         """
         digest, data = _parse_line(content)
         if len(data) > limits.MAX_LEAF_BYTES:
-            raise InvalidLeaf(f"a part of what code has left behind is longer than {limits.MAX_LEAF_BYTES} bytes")
+            raise InvalidLeaf(f"a part of the saved code state is longer than {limits.MAX_LEAF_BYTES} bytes")
         if digest not in named or digest in self.leaves:
-            raise InvalidLeaf("this is a part of what code has left behind, but it belongs nowhere, or came before")
+            raise InvalidLeaf("this part of the saved code state is not used, or came before")
         self.leaves[digest] = data
         return len(data)
 
@@ -142,10 +142,10 @@ def _parse_line(content: bytes) -> tuple[str, bytes]:
         plain: Any = strict_json.parse(content, max_bytes=limits.MAX_RECORD_BYTES)
         data = b64decode(plain["data"], validate=True)
     except (ProtocolError, LookupError, TypeError, ValueError, binascii.Error) as error:
-        raise InvalidLeaf("this is no part of what code has left behind") from error
+        raise InvalidLeaf("this is not a part of the saved code state") from error
     digest = digest_of(data).hex()
-    if _line(digest, data) != content + b"\n":
-        raise InvalidLeaf("this part of what code has left behind is not what its digest says")
+    if _build_leaf_line(digest, data) != content + b"\n":
+        raise InvalidLeaf("this part of the saved code state does not match its digest")
     return digest, data
 
 
@@ -204,7 +204,7 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
         NotFound: There is no session of this id, or it was deleted meanwhile.
         StoreDamaged: Part of it cannot be read; the lines so far lack the last one and are not an export.
     """
-    summary = await _summary(reader, session_id)
+    summary = await _find_summary(reader, session_id)
     digest = blake2b(digest_size=32)
     header = {
         "type": _KIND,
@@ -237,23 +237,23 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
     for line in leaves.lines(session_id):
         digest.update(line)
         yield line
-    await _summary(reader, session_id)  # a deleted journal looks just like one that ends
+    await _find_summary(reader, session_id)  # a deleted journal looks just like one that ends
     if not count:
         raise StoreDamaged(
-            f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
+            f"session {session_id} is in the list, but has no records; try `session-core store rebuild`",
             field="session_id",
         )
-    yield _end_line(count, digest.hexdigest())
+    yield _build_end_line(count, digest.hexdigest())
 
 
-async def _summary(reader: StoreReader, session_id: SessionId) -> SessionSummary:
+async def _find_summary(reader: StoreReader, session_id: SessionId) -> SessionSummary:
     for summary in await reader.list_sessions():
         if summary.session_id == session_id:
             return summary
     raise NotFound(f"there is no session {session_id!r}", field="session_id")
 
 
-def _end_line(events: int, digest: str) -> bytes:
+def _build_end_line(events: int, digest: str) -> bytes:
     return _encode({"type": "end", "events": events, "digest": digest}) + b"\n"
 
 
@@ -289,14 +289,14 @@ async def import_session(
             await trio.lowlevel.checkpoint()
     intake.check_end()
     async with store.open() as opened:
-        await _save(intake, store, opened)
+        await _save_session(intake, store, opened)
     state = intake.state
     return ImportReport(
         session_id=state.session_id, events=len(intake.events), messages=state.earlier + len(state.messages)
     )
 
 
-async def _save(intake: "_ImportReader", store: SessionStore, opened: OpenedStore) -> None:
+async def _save_session(intake: "_ImportReader", store: SessionStore, opened: OpenedStore) -> None:
     session_id = intake.state.session_id
     if any(summary.session_id == session_id for summary in opened.summaries):
         raise Conflict(
@@ -405,14 +405,14 @@ class _ImportReader:
             found = header.get(field)
             if isinstance(found, int) and found > reads_up_to:
                 raise StoreUnusable(
-                    f"the export has {field} {found}, and this program reads up to {reads_up_to}: it was written by a "
+                    f"the export has {field} {found}, but this program reads up to {reads_up_to}: it was written by a "
                     "newer session-core; update this one"
                 )
         for field, kind in _HEADER_FIELDS.items():
             if not _has_type(header.get(field), kind):
-                self._refuse(f"the export should say its {field} here")
+                self._refuse(f"the first line does not give the {field}")
         if header["version"] < 1 or header["format"] < 1 or not is_session_id(header["session_id"]):
-            self._refuse("the version, the format or the session id cannot be right")
+            self._refuse("the version, the format or the session id is not valid")
         self._exported_id = SessionId(header["session_id"])
         self._version, self._format = header["version"], header["format"]
         self.state = SessionState(session_id=new_session_id() if self._renamed else self._exported_id)
@@ -444,9 +444,7 @@ class _ImportReader:
     def _count(self, size: int) -> None:
         self._size += size
         if self._size > MAX_IMPORT_BYTES:
-            self._refuse(
-                f"the session is longer than {MAX_IMPORT_BYTES // 1024**2} MB, and that is more than can be imported"
-            )
+            self._refuse(f"the session is larger than {MAX_IMPORT_BYTES // 1024**2} MB, the limit of an import")
 
     def _check(self, event: SessionEvent) -> None:
         if event.session_id != self._exported_id:
@@ -456,9 +454,9 @@ class _ImportReader:
         if isinstance(event.event, ev.SessionCreated) != (not self.events):
             self._refuse("a session begins with its creation, and has no other")
         if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta | ev.ToolProgressed):
-            self._refuse("no export holds such an event")
+            self._refuse("an export never contains such an event")
         if self.leaves:
-            self._refuse("what code has left behind comes last, but an event follows")
+            self._refuse("the saved code state comes last, but an event follows")
         if isinstance(event.event, TRANSIENT_EVENTS):
             partial = self.state.partial
             if partial is None or unfinished_message_id(event.event) != partial.message_id:
@@ -468,8 +466,8 @@ class _ImportReader:
 
     def _take_end(self, content: bytes) -> None:
         if not self.events:
-            self._refuse("the export ends here and holds no events")
-        if content + b"\n" != _end_line(self._events_so_far, self._digest.hexdigest()):
+            self._refuse("the export ends here and has no events")
+        if content + b"\n" != _build_end_line(self._events_so_far, self._digest.hexdigest()):
             self._refuse(self._describe_wrong_end(content))
         self._ended = True
 
@@ -479,7 +477,7 @@ class _ImportReader:
         except (ProtocolError, LookupError):
             return "the last line of the export is damaged"
         if _has_type(said, int) and said != self._events_so_far:
-            return f"the export should hold {said} events, but {self._events_so_far} came before this line"
+            return f"the export should have {said} events, but {self._events_so_far} came before this line"
         return "the export is not what was written: something in it was changed (its digest differs)"
 
     @property

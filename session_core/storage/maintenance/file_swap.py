@@ -51,7 +51,7 @@ def swap_store_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "dama
     sync_file(store_file(work))
     sync_folder(work)
     work.rename(ready)
-    _give_mark(home)  # first, because a home without file and mark looks like a new one
+    _ensure_mark(home)  # first, because a home without file and mark looks like a new one
     sync_folder(home)
     path = store_file(home)
     aside = path.with_name(f"{path.name}.{old_is}-{stamp}")
@@ -80,14 +80,14 @@ def finish_swap(home: Path) -> None:
         return
     for other in ("-wal", "-shm"):  # they belong to the old file, and would ruin the new one
         path.with_name(path.name + other).unlink(missing_ok=True)
-    _give_mark(home)
+    _ensure_mark(home)
     sync_folder(home)
     store_file(ready).rename(path)
     sync_folder(home)
     shutil.rmtree(ready, ignore_errors=True)
 
 
-def _give_mark(home: Path) -> None:
+def _ensure_mark(home: Path) -> None:
     if not (home / MARK_FILE).exists():
         (home / READY_FOLDER / MARK_FILE).rename(home / MARK_FILE)
 

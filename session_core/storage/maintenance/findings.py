@@ -12,11 +12,9 @@ Progress = Callable[[str], None]
 """Receives descriptions of the current step."""
 
 REBUILD = "make a copy of the home, then run `session-core store rebuild`: it saves what can still be read"
-REBUILD_DERIVED = "run `session-core store rebuild`: nothing is lost, it is made again from the records"
-LOG_CUT_OFF = (
-    "the end of the write-ahead log is damaged or was cut off by a power loss: changes after that are not seen"
-)
-LEAVES_MISSING = "parts of what its code has left behind are missing"
+REBUILD_DERIVED = "run `session-core store rebuild`: nothing is lost; it is derived from the records"
+LOG_CUT_OFF = "the end of the write-ahead log is damaged or was cut off by a power loss: later changes are ignored"
+LEAVES_MISSING = "parts of its saved code state are missing"
 MAX_FINDINGS = 1_000
 
 

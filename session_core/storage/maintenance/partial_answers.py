@@ -81,7 +81,7 @@ async def wait_for_text(state: SessionState, store: SessionStore) -> None:
     """Wait until a store has saved the unfinished answer of this state, whose text has no number to wait for.
 
     Raises:
-        StorageFailed: It does not.
+        StorageFailed: The store does not save it in time.
     """
     expected = state.build_partial()
     with trio.move_on_after(SAVED_WITHIN_S):

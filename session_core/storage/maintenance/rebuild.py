@@ -115,7 +115,7 @@ class _Rebuild:
             if harvest.empty and (known or before.findings):
                 raise StoreDamaged(
                     f"no record can be read in {store_file(self.home)}; it was left as it is; "
-                    "`session-core store restore FILE` puts a backup in its place"
+                    "`session-core store restore FILE` restores a backup"
                 )
             self.progress(f"writing {len(known)} sessions")
             self._write(harvest, known, aside)
@@ -151,7 +151,7 @@ class _Rebuild:
     def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAsideFile) -> None:
         connection = open_for_writing(self.work, self.connect)
         try:
-            connection.execute("PRAGMA synchronous = OFF")  # the whole file is flushed before anybody relies on it
+            connection.execute("PRAGMA synchronous = OFF")  # the whole file is flushed before it is used
             writer = Writer(connection)
             for session_id, expected, is_listed in known:
                 written = self._write_session(writer, harvest, session_id, expected, aside)
@@ -165,7 +165,7 @@ class _Rebuild:
             )
             connection.executemany("INSERT INTO kv (owner, key, value, checksum) VALUES (?, ?, ?, ?)", harvest.values())
             if harvest.lost_values:
-                self.lost.append(f"{harvest.lost_values} values that extensions keep: they cannot be read any more")
+                self.lost.append(f"{harvest.lost_values} values of extensions cannot be read any more")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             connection.close()
@@ -177,10 +177,10 @@ class _Rebuild:
         pending: list[WriteStep] = []
         n, why = 0, ""
         for row in harvest.events(session_id):
-            event = None if why else _readable(row, harvest)
+            event = None if why else _decode_event_row(row, harvest)
             if event is None or row.n != n + 1 or (row.n == 1 and not isinstance(event.event, ev.SessionCreated)):
                 why = why or ("cannot be read" if row.n == n + 1 else "is missing or damaged")
-                aside.add(row, _readable(row, harvest))
+                aside.add(row, _decode_event_row(row, harvest))
                 continue
             n += 1
             state.apply(event)
@@ -199,7 +199,7 @@ class _Rebuild:
             return 0
         batch = Batch(steps=[*pending, *self._leaves_of(state, harvest)], summaries=session_list.sessions)
         if session_id not in self.damaged_sessions or not certain:
-            batch.partial_texts = _unfinished(harvest, session_id)
+            batch.partial_texts = _read_unfinished_texts(harvest, session_id)
         if n >= limits.STATE_EVERY_EVENTS and not batch.partial_texts:
             batch.states = {session_id: state.snapshot(Cursor(epoch=Epoch("rebuilt"), seq=0))}
         if batch.partial_texts or batch.steps or batch.states:
@@ -212,20 +212,20 @@ class _Rebuild:
         named = all_leaf_digests(state.executor_points)
         found = harvest.leaves(named)
         if missing := len(named) - len(found):
-            anew = "clear its context to let its code begin anew"
-            self.lost.append(f"{self._session_label(state.session_id)}: {missing} {LEAVES_MISSING}; {anew}")
+            advice = "clear its context to restart its code"
+            self.lost.append(f"{self._session_label(state.session_id)}: {missing} {LEAVES_MISSING}; {advice}")
         return [LeafBatch(session_id=state.session_id, leaves=found)] if found else []
 
 
 def _format_loss(session: str, n: int, expected: int, why: str, *, certain: bool) -> str:
     if not certain:
-        listed = f" (the damaged list of sessions speaks of {expected})" if expected > n else ""
+        listed = f" (the damaged list of sessions says {expected})" if expected > n else ""
         return f"{session}: {n} records were kept; whether it had more is unknown{listed}"
     saved_phrase = f"the {n} before it were kept" if n else "nothing of it could be kept"
     return f"{session}: record {n + 1} {why or 'is missing or damaged'}; {saved_phrase}, {expected - n} were lost"
 
 
-def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
+def _decode_event_row(row: EventRow, harvest: Harvest) -> SessionEvent | None:
     try:
         event = from_record(row.payload, row.links, harvest.blob, written_as=row.written_as)
     except DamagedRecord:
@@ -235,7 +235,7 @@ def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
     return event
 
 
-def _unfinished(harvest: Harvest, session_id: SessionId) -> list[UnfinishedText]:
+def _read_unfinished_texts(harvest: Harvest, session_id: SessionId) -> list[UnfinishedText]:
     texts: list[UnfinishedText] = []
     for row in harvest.unfinished_rows(session_id):
         try:

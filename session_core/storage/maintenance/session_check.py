@@ -36,7 +36,7 @@ SELECT last_n, messages, bytes, name, created_at, updated_at, archived, parent_i
     activity_message, queued, open_requests, wakeups
 FROM session WHERE id = ?
 """
-_ADVICE_LEAVES = "none, but a backup that has them: the session says so when it next runs code"
+_ADVICE_LEAVES = "only a backup can restore them; the session reports it when it next runs code"
 _COLUMNS = tuple(_LISTED.replace(",", " ").split())[1:17]
 
 
@@ -142,8 +142,8 @@ class SessionCheck:
             yield from self.db.execute(scan, (self.session, done))
 
     def _listed_wrongly(self, real_id: SessionId) -> None:
-        self._add_derived_error(f"it is not the name under which its records were written: that is {real_id}")
-        self.findings.add_error("it is listed under another name", REBUILD_DERIVED, session_id=real_id)
+        self._add_derived_error(f"its records were written under another id: {real_id}")
+        self.findings.add_error("it is listed under another id", REBUILD_DERIVED, session_id=real_id)
         raise _SessionDamaged
 
     def _note_links(self, links: bytes) -> int:
@@ -230,16 +230,16 @@ class SessionCheck:
         expected = (self.n, self.messages, self.size, *_summary_columns(summary))
         wrong = [name for name, found, right in zip(_COLUMNS, row, expected, strict=True) if found != right]
         if wrong:
-            self._add_derived_error(f"the list of sessions has it wrong: {', '.join(wrong)}")
+            self._add_derived_error(f"the list of sessions has wrong values: {', '.join(wrong)}")
 
     def _check_blob_use(self) -> None:
         rows = self.db.execute("SELECT digest FROM blob_use WHERE session = ?", (self.session,))
         used = {digest for (digest,) in rows}
         if self.digests - used:
-            self._add_derived_error("a long text of it is not noted as being in use")
+            self._add_derived_error("one of its long texts is not marked as used")
         elif used - self.digests:
             self.findings.add_warning(
-                "a long text is noted as being in use, but is not", REBUILD_DERIVED, session_id=self.session_id
+                "a long text is marked as used, but is not", REBUILD_DERIVED, session_id=self.session_id
             )
 
     def _check_leaves(self) -> None:
@@ -249,12 +249,12 @@ class SessionCheck:
             if isinstance(digest, bytes):
                 there.add(digest.hex())
             if verify_leaf_row(digest, data) is None:
-                self._error("a part of what its code has left behind is not what was written")
+                self._error("a part of its saved code state is not what was written")
         named = all_leaf_digests(self.state.executor_points)
         if missing := len(named - there):
             self.findings.add_warning(f"{missing} {LEAVES_MISSING}", _ADVICE_LEAVES, session_id=self.session_id)
         if unused := len(there - named):
-            what = f"{unused} parts of what its code has left behind are named by no state"
+            what = f"{unused} parts of its saved code state are no longer used"
             self.findings.add_warning(what, REBUILD_DERIVED, session_id=self.session_id)
 
     def _check_load(self) -> None:
@@ -270,8 +270,8 @@ class SessionCheck:
         loaded = restore(self.session_id, stored)
         if loaded.sseq <= self.state.sseq and loaded.snapshot(NOWHERE) != self.state.snapshot(
             NOWHERE
-        ):  # else it went on
-            self._add_derived_error("the state that was saved is not the one its records give")
+        ):  # otherwise the session has continued since
+            self._add_derived_error("the saved state does not match its records")
 
 
 def _summary_columns(summary: SessionSummary) -> tuple[object, ...]:

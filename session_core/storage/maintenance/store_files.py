@@ -101,15 +101,15 @@ def compact_store(home: Path, *, connect: Connect = connect, progress: Progress 
         lock = HomeLock.acquire(home)
         undo.callback(lock.release)
         if not store_file(home).exists():
-            raise StoreUnusable(f"no sessions are kept in {home} yet")
+            raise StoreUnusable(f"no sessions are stored in {home} yet")
         before = _bytes_on_disk(home)
         with closing(open_for_writing(home, connect)) as db:
             try:
-                progress("dropping what nobody uses")
+                progress("dropping unused texts")
                 _drop_unused_blobs(db)
                 progress("tidying the search index")
                 db.execute("INSERT INTO message_text (message_text) VALUES ('optimize')")
-                progress("writing the file anew")
+                progress("rewriting the file")
                 db.execute("VACUUM")
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except sqlite3.DatabaseError as error:
@@ -123,7 +123,7 @@ def _drop_unused_blobs(db: sqlite3.Connection) -> None:
         # Blobs that an event links to stay, even if they are missing in the table of uses.
         unused = {digest for (digest,) in db.execute("SELECT digest FROM blob EXCEPT SELECT digest FROM blob_use")}
         if unused:
-            unused -= set(_linked(db))
+            unused -= set(_iterate_linked_digests(db))
         db.executemany("DELETE FROM blob WHERE digest = ?", [(digest,) for digest in unused])
         db.execute("COMMIT")
     except BaseException:
@@ -131,14 +131,13 @@ def _drop_unused_blobs(db: sqlite3.Connection) -> None:
         raise
 
 
-def _linked(db: sqlite3.Connection) -> Iterator[bytes]:
+def _iterate_linked_digests(db: sqlite3.Connection) -> Iterator[bytes]:
     for (links,) in db.execute("SELECT links FROM event WHERE links IS NOT NULL"):
         try:
             yield from (bytes.fromhex(digest) for _, digest in msgspec.json.decode(links))
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise StoreDamaged(
-                "a record is damaged, so that nobody can tell which long texts are in use; "
-                "run `session-core store verify`"
+                "a record is damaged, so it is unknown which long texts are in use; run `session-core store verify`"
             ) from error
 
 
@@ -251,11 +250,11 @@ def restore_store(
             with closing(open_for_writing(work, connect)) as db:  # brings an older one up to date
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except (StoreDamaged, StoreUnusable) as error:
-            raise _not_restored(backup, error) from error
+            raise _build_restore_error(backup, error) from error
         checked = verify_store(work, connect=connect, progress=progress, lock_held=True)
         _refuse_damaged(backup, checked)
         size = store_file(work).stat().st_size
-        progress("putting it in its place")
+        progress("swapping it in")
         aside = swap_store_in(home, time_stamp(home), keep_old=True, old_is="replaced")
     return RestoreReport(sessions=checked.sessions, bytes=size, set_aside=aside)
 
@@ -263,7 +262,7 @@ def restore_store(
 def _copy_backup(backup: Path, work: Path) -> None:
     """Copy a backup into a folder, including the content of a log beside it."""
     os.close(private_open(store_file(work), os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    # Without a log nobody writes to it; then SQLite does not need write access there and leaves no files.
+    # Without a log, no process is writing to it; then SQLite does not need write access there and leaves no files.
     alone = "" if _size(backup.with_name(backup.name + "-wal")) else "&immutable=1"
     try:
         with (
@@ -276,12 +275,12 @@ def _copy_backup(backup: Path, work: Path) -> None:
         raise StoreUnusable(f"the backup {str(backup)!r} cannot be copied: {error}; nothing was changed") from error
     except UNREADABLE as error:
         raise StoreDamaged(
-            f"{str(backup)!r} is no backup, or too damaged to be one: {error}; nothing was changed"
+            f"{str(backup)!r} is not a backup, or too damaged to be one: {error}; nothing was changed"
         ) from error
     except (StoreDamaged, StoreUnusable) as error:
-        raise _not_restored(backup, error) from error
+        raise _build_restore_error(backup, error) from error
     if not found:
-        raise StoreUnusable(f"{str(backup)!r} is no backup: it is empty; nothing was changed")
+        raise StoreUnusable(f"{str(backup)!r} is not a backup: it is empty; nothing was changed")
     if found > VERSION:
         raise StoreUnusable(
             f"the backup {str(backup)!r} has format {found}, and this program reads up to {VERSION}: it was written by "
@@ -289,7 +288,7 @@ def _copy_backup(backup: Path, work: Path) -> None:
         )
 
 
-def _not_restored(backup: Path, error: StoreDamaged | StoreUnusable) -> StoreDamaged | StoreUnusable:
+def _build_restore_error(backup: Path, error: StoreDamaged | StoreUnusable) -> StoreDamaged | StoreUnusable:
     kind = StoreDamaged if isinstance(error, StoreDamaged) else StoreUnusable
     return kind(f"{str(backup)!r} cannot be restored: {strip_advice(error.message)}; nothing was changed")
 

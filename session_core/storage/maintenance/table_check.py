@@ -71,17 +71,17 @@ def check_shared(db: sqlite3.Connection, findings: StoreFindings) -> None:
     run_check(findings, "rows of unknown sessions", lambda: _check_orphans(db, findings))
     run_check(findings, "the search index", lambda: _check_search_index(db, findings))
     run_check(findings, "remembered replies", lambda: _check_replies(db, findings))
-    run_check(findings, "what extensions keep", lambda: _check_values(db, findings))
+    run_check(findings, "values of extensions", lambda: _check_values(db, findings))
 
 
 def _check_blobs(db: sqlite3.Connection, findings: StoreFindings) -> None:
     for digest, data in db.execute("SELECT digest, data FROM blob"):
         findings.blobs += 1
         if verify_blob_row(digest, data) is None:
-            findings.add_error(f"the long text {_short(digest)} is damaged")
+            findings.add_error(f"the long text {_abbreviate_digest(digest)} is damaged")
     missing = "SELECT DISTINCT digest FROM blob_use WHERE digest NOT IN (SELECT digest FROM blob)"
     for (digest,) in db.execute(missing):
-        findings.add_error(f"the long text {_short(digest)} is missing")
+        findings.add_error(f"the long text {_abbreviate_digest(digest)} is missing")
     (unused,) = db.execute("SELECT count(*) FROM blob WHERE digest NOT IN (SELECT digest FROM blob_use)").fetchone()
     if unused:
         findings.add_warning(
@@ -89,7 +89,7 @@ def _check_blobs(db: sqlite3.Connection, findings: StoreFindings) -> None:
         )
 
 
-def _short(digest: object) -> str:
+def _abbreviate_digest(digest: object) -> str:
     return digest.hex()[:12] if isinstance(digest, bytes) else repr(digest)
 
 
@@ -139,10 +139,10 @@ def _check_replies(db: sqlite3.Connection, findings: StoreFindings) -> None:
     if unreadable:
         findings.add_warning(
             f"{unreadable} remembered replies cannot be read",
-            "none: a command that is sent again under their keys would be carried out again",
+            "none: a command that is sent again with one of their keys runs again",
         )
 
 
 def _check_values(db: sqlite3.Connection, findings: StoreFindings) -> None:
     if damaged := sum(row is None for row in kv_rows(db)) if has_kv(db) else 0:
-        findings.add_error(f"{damaged} values that extensions keep are damaged")
+        findings.add_error(f"{damaged} values of extensions are damaged")

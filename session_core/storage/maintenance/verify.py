@@ -28,7 +28,7 @@ from session_core.storage.maintenance.session_check import SessionCheck
 from session_core.storage.maintenance.table_check import check_pages, check_schema, check_shared, run_check
 from session_core.storage.reader import ConnectionReader
 
-_BACKUP = "`session-core store restore FILE` puts a backup in its place; or remove {mark} to start with nothing"
+_BACKUP = "`session-core store restore FILE` restores a backup; or remove {mark} to start empty"
 
 
 def verify_store(
@@ -42,7 +42,9 @@ def verify_store(
     except OSError as error:
         size = 0
         if not isinstance(error, FileNotFoundError):
-            findings.add_error(f"the store file cannot be read: {error.strerror}", "check the disk and who may read it")
+            findings.add_error(
+                f"the store file cannot be read: {error.strerror}", "check the disk and the mode of the file"
+            )
             return findings.build_report(0)
     if not size:
         _report_empty(home, findings)
@@ -70,7 +72,7 @@ def verify_store(
         run_check(findings, "the pages", lambda: check_pages(db, findings))
         run_check(findings, "the tables", lambda: check_schema(db, findings))
         _check_sessions(db, findings, progress)
-        progress("checking what the sessions share")
+        progress("checking data shared by sessions")
         check_shared(db, findings)
     return findings.build_report(size)
 
@@ -95,11 +97,11 @@ def _report_empty(home: Path, findings: StoreFindings) -> None:
     mark = home / MARK_FILE
     if mark.exists():
         findings.add_error(
-            f"the store file {store_file(home)} is missing or empty, but sessions were kept here",
+            f"the store file {store_file(home)} is missing or empty, but sessions were stored here",
             _BACKUP.format(mark=mark),
         )
     else:
-        findings.add_warning(f"no sessions are kept in {home} yet", "none, if this is the right place")
+        findings.add_warning(f"no sessions are stored in {home} yet", "none, if this is the right directory")
 
 
 def _check_bytes(home: Path, findings: StoreFindings, *, in_use: bool) -> None:
@@ -121,8 +123,8 @@ def _check_bytes(home: Path, findings: StoreFindings, *, in_use: bool) -> None:
     if log is not None and log.cut_off:
         findings.add_warning(
             LOG_CUT_OFF,
-            "if a power loss was the cause, nothing acknowledged is lost; if not, `session-core store rebuild` looks "
-            "for what can still be read of them",
+            "after a power loss, nothing acknowledged is lost; otherwise `session-core store rebuild` saves "
+            "the changes that can still be read",
         )
 
 

@@ -311,9 +311,9 @@ def test_silence_means_a_lost_connection(backend: str, server: ScriptedServer) -
             await feed.receive_batch()
             server.heartbeat_ms = 20
             await server.cut_all()
-            while "said nothing" not in client.state.reason:
+            while "sent nothing" not in client.state.reason:
                 await client.state_change()
-            assert ("lost", "the server has said nothing for 0.04 s") == (client.state.phase, client.state.reason)
+            assert ("lost", "the server has sent nothing for 0.04 s") == (client.state.phase, client.state.reason)
             server.heartbeat_ms = 60_000
             await until_phase(client, "connected")
             await client.rename_session(SESSION, "still there")

@@ -354,7 +354,7 @@ def test_a_server_that_does_not_welcome(backend: str, server: ScriptedServer, mo
 
     async def body() -> None:
         async with server.running():
-            with pytest.raises(sc.Disconnected, match=r"did not say who it is for 0\.05 s"):
+            with pytest.raises(sc.Disconnected, match=r"has not answered the hello for 0\.05 s"):
                 async with server.client():
                     pass
 

@@ -127,7 +127,7 @@ def test_a_clone_takes_over(backend: str, tmp_path: Path) -> None:
             async with open_client(tmp_path, client_id="ann", instance="secret") as first:
                 async with open_client(tmp_path, client_id="ann", instance="secret") as second:
                     await until_phase(first, "ended")
-                    with pytest.raises(sc.Disconnected, match="connected anew"):
+                    with pytest.raises(sc.Disconnected, match="has reconnected"):
                         await first.load_service()
                     assert (await second.load_service()).sessions == ()
 

@@ -44,7 +44,7 @@ def test_a_turn_in_the_service(service: Service, here: Path, capfd: Said) -> Non
     assert (0, "1 2 3 Done.\n") == (first[0], first[1].out)
     assert "The offline demo model (demo) answers" in first[1].err
     assert "this folder is not trusted" in first[1].err
-    assert "Go on with: session-core run --session " in first[1].err
+    assert "Continue with: session-core run --session " in first[1].err
     assert (0, "1 2 Done.\n") == (again[0], again[1].out)
     assert 1 == len(made), "it was gone on with"
     assert (7, "low") == (state.settings.limits.steps, state.settings.thinking)
@@ -69,7 +69,7 @@ def test_what_comes_too_late_is_told(service: Service, option: tuple[str, ...], 
     """Options for a service that is yet to start are refused, and nothing is said to a model."""
     before = len(kept(service.home))
     assert 2 == session_core("run", *option, "hello")
-    assert f"session-core: {option[0]} is for a service that is yet to start" in capfd.readouterr().err
+    assert f"session-core: {option[0]} works only when a service starts" in capfd.readouterr().err
     assert before == len(kept(service.home))
 
 
@@ -126,7 +126,7 @@ async def test_leaving_says_that_the_turn_goes_on(service: Service, here: Path) 
         (made,) = [each for each in (await client.load_service()).sessions if each.cwd == str(here)]
         stopped = await client.request_stop(made.session_id)
     assert (143, "stopped") == (ended.code, stopped.result)
-    assert "the turn goes on in the service; to stop it: session-core stop " in ended.err
+    assert "the turn continues in the service; to stop it: session-core stop " in ended.err
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ async def test_a_service_that_dies_is_told(own_home: Path, here: Path) -> None:
         code = await process.wait()
     assert 1 == code
     assert complaint.startswith("session-core: ")
-    assert "the turn was interrupted; to go on with it: session-core run --session ses_" in complaint
+    assert "the turn was interrupted; to continue it: session-core run --session ses_" in complaint
 
 
 def test_reloading_an_extension(service: Service, capfd: Said) -> None:
@@ -170,5 +170,5 @@ def test_reloading_an_extension(service: Service, capfd: Said) -> None:
     after = trio.run(generation)
 
     assert 0 == code, said
-    assert "the service that runs uses echo as it is now" in said
+    assert "the running service now uses the new files of echo" in said
     assert before < after

@@ -51,7 +51,7 @@ async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path)
             await kill(home)
             assert socket_path_of_home(home).exists(), "left behind, in nobody's way"
 
-    begun = [line for line in log_file(home).read_text().splitlines() if " begins, process " in line]
+    begun = [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
     assert [socket_path_of_home(home)] * 40 == found
     assert 2 == len(set(pids)) == len(begun)
     async with open_client(home) as client:
@@ -76,7 +76,7 @@ async def test_a_crowd_of_processes_starts_one(home: Path) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(20):
                 nursery.start_soon(look)
-    begun = [line for line in log_file(home).read_text().splitlines() if " begins, process " in line]
+    begun = [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
     assert [f"{socket_path_of_home(home)}\n".encode()] * 20 == said
     assert 1 == len(begun)
 

@@ -65,7 +65,9 @@ async def test_closing_the_terminal_is_no_answer(service: Service, tmp_path: Pat
     assert (1, 1, 0) == (code, len(before.approvals), followed)
     assert "the question stays open in the service; to answer it: session-core run " in left
     assert f"--session {before.session_id}" in left
-    assert answered.index("at work already") < answered.index("Allow list_files") < answered.index("✓")
+    assert (
+        answered.index("The session is busy; following it") < answered.index("Allow list_files") < answered.index("✓")
+    )
     assert after.last_outcome is not None
     assert "completed" == after.last_outcome.status
 

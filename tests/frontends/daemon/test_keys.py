@@ -12,7 +12,10 @@ from tests.frontends._kept import session_core
 from tests.frontends.daemon._service import Service
 
 Said = pytest.CaptureFixture[str]
-LACKING = "the service that runs was started without the key that is set here; to let it have it: session-core shutdown"
+LACKING = (
+    "the running service was started without the key that is set here; to use it, end the service: "
+    "session-core shutdown"
+)
 
 
 @pytest.fixture
@@ -62,7 +65,9 @@ def test_a_model_that_the_service_lacks(service: Service, with_key: None, capfd:
     """A model that the service does not have is refused with the keys of the service first."""
     assert 2 == session_core("run", "--model", "sonnet", "hello")
     said = capfd.readouterr().err.splitlines()[-1]
-    assert said.startswith("session-core: the service that runs has the keys and settings it was started with (to end")
+    assert said.startswith(
+        "session-core: the running service has the keys and settings it was started with (to use yours, end it"
+    )
     assert "; there is no model called 'anthropic/" in said
 
 

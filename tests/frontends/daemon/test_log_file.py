@@ -91,7 +91,7 @@ def test_a_disk_that_does_not_keep_up_is_told(tmp_path: Path, monkeypatch: pytes
         written += [waiting.get_nowait().msg for _ in range(2)]
     messages = [json.loads(each)["message"] for each in written]
     assert ["line 0", "line 1", "line 2", "line 3"] == messages[:4]
-    assert ["6 lines were left out: the disk could not take them", "once more"] == messages[4:]
+    assert ["6 lines were dropped: the disk was too slow", "once more"] == messages[4:]
 
 
 def _remember(held: list[Any], init: Any) -> Any:

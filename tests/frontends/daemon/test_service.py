@@ -63,7 +63,7 @@ def test_a_second_one_is_refused(service: Service, capfd: Said) -> None:
 
     for code, said in (background, foreground):
         assert 1 == code
-        assert said.startswith(f"session-core: this home has a service already: process {service.pid} (")
+        assert said.startswith(f"session-core: this home already has a service: process {service.pid} (")
         assert "shutdown" in said
         assert 1 == len(said.splitlines())
 
@@ -87,7 +87,7 @@ def test_status(service: Service, capfd: Said) -> None:
     assert "  address   http://127.0.0.1:" in people.out
     assert '"busy" streaming\n' in people.out
     assert "  clients   my laptop (web, observer)\n" in people.out
-    assert "after 15 min 0 s with nobody and nothing to do" in people.out
+    assert "after 15 min 0 s without clients or work" in people.out
     told = json.loads(programs.out)
     assert (True, service.pid, 1) == (told["serving"], told["status"]["pid"], told["status"]["running"])
     assert ["busy"] == [each["name"] for each in told["at_work"]]

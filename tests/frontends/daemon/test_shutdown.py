@@ -130,9 +130,7 @@ async def test_one_of_another_release_that_may_be_at_work(
             answer, said = await ask(home, typed=typed, force=force)
     assert ends == bool(signalled) == (answer is True)
     if not force:
-        what = (
-            "a session is at work (1wzb)" if known else "whether something is at work there cannot be known from here"
-        )
+        what = "a session is at work (1wzb)" if known else "it is unknown whether something is running there"
         told = f"{answer} {said}".lower()
         assert "service of another version runs for this home, process " in told
         assert what in told
@@ -155,7 +153,7 @@ async def test_one_whose_socket_was_deleted(home: Path, signalled: list[tuple[in
     [
         (
             "http://0.0.0.0:80",
-            "it by HTTP on all addresses of this machine, port 80, not encrypted by it; each needs a token",
+            "it by HTTP on all addresses of this machine, port 80, not encrypted by the service; each needs a token",
         ),
         ("https://[::]:8443", "on all addresses of this machine, port 8443, encrypted; "),
         ("https://192.0.2.7:8443", "by HTTP on 192.0.2.7, port 8443, encrypted; "),

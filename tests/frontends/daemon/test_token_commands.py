@@ -136,7 +136,7 @@ def test_a_token_for_a_service_without_http(
 def test_where_the_token_is(home: Path, shell: Shell) -> None:
     """`token` alone says where the token is and never shows it; `token show` does, and `token rotate` makes another."""
     assert str(home / "run" / "token") == shell("token")
-    assert "It is made when it is needed first." in shell.err
+    assert "It is created when it is first needed." in shell.err
     assert not home.exists(), "nothing is made by looking"
     secret = shell("token", "show")
     first = give_token(home, Access(), expires_at=sc.now_ms() + 60_000)[1]
@@ -155,15 +155,15 @@ def test_where_the_token_is(home: Path, shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("new",), "say for which session: --session ID, or --all"),
-        (("new", "--all", "--session", "abcd"), "--all is for all sessions"),
+        (("new",), "choose the sessions: --session ID, or --all"),
+        (("new", "--all", "--session", "abcd"), "--all means all sessions"),
         (("new", "--session", "abcd"), "there is no session 'abcd'"),
-        (("new", "--all", "--expires", "31d"), "30 days at most"),
+        (("new", "--all", "--expires", "31d"), "at most 30 days"),
         (("new", "--all", "--expires", "0h"), "'0h' is not a time such as 30m, 2h or 7d"),
         (("new", "--all", "--expires", "soon"), "'soon' is not a time"),
         (("new", "--all", "--name", "a\nb"), "a name is one line of at most 60 characters"),
         (("new", "--all", "--role", "king"), "invalid choice: 'king'"),
-        (("revoke", "abcd"), "no token 'abcd' is good"),
+        (("revoke", "abcd"), "there is no valid token 'abcd'"),
         (("revoke",), "the following arguments are required: ID"),
     ],
 )
@@ -195,7 +195,7 @@ def test_the_list_is_private_bounded_and_decides(home: Path) -> None:
     mode = stat.S_IMODE(given_file(home).stat().st_mode)
     for _ in range(MAX_GIVEN - 1):
         scoped_token(home, Access(), expires_at=sc.now_ms() + 60_000)
-    with pytest.raises(sc.Conflict, match="take some back first"):
+    with pytest.raises(sc.Conflict, match="revoke some of them first"):
         scoped_token(home, Access(), expires_at=sc.now_ms() + 60_000)
     given_file(home).write_text("{}")
 
@@ -203,7 +203,7 @@ def test_the_list_is_private_bounded_and_decides(home: Path) -> None:
     assert not {secret, secret.rpartition(".")[2], ensure_token(home)} & set(text.split('"'))
     assert keeper.credential_of(secret) is None
     assert not keeper.is_good(good)
-    with pytest.raises(sc.StoreUnusable, match="is no list of tokens; delete it"):
+    with pytest.raises(sc.StoreUnusable, match="is not a list of tokens; delete it"):
         given_tokens(home)
 
 

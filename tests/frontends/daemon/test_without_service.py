@@ -24,7 +24,7 @@ def test_nothing_runs(home: Path, capfd: Said) -> None:
         assert "to start one: session-core serve" in said
     for arguments in (("stop",), ("stop", "count to 1")):
         assert 3 == session_core(*arguments)
-        assert capfd.readouterr().out.startswith("Nothing runs here: no service runs for ")
+        assert capfd.readouterr().out.startswith("Nothing is running: there is no service for ")
     assert 2 == session_core("stop", "count to 2")
     assert "there is no session 'count to 2'" in capfd.readouterr().err
 

@@ -51,7 +51,7 @@ async def test_nothing_before_hello() -> None:
                 await client.ask(method, **params)
         assert () == (await world.service.load_service()).sessions
         await client.hello()
-        with pytest.raises(sc.ProtocolError, match="said hello before"):
+        with pytest.raises(sc.ProtocolError, match="already sent its hello"):
             await client.hello()
 
 
@@ -95,7 +95,7 @@ async def test_a_client_takes_the_place_of_its_lost_connection() -> None:
         async with world.connected() as back:
             assert "ann" == (await back.hello(client_id="ann", instance="secret")).client_id
             (goodbye,) = await lost.until_heard("goodbye")
-            assert sc.wire.Goodbye(reason="this client has connected anew", retry=False) == sc.wire.from_json(
+            assert sc.wire.Goodbye(reason="this client has reconnected", retry=False) == sc.wire.from_json(
                 goodbye.params, sc.wire.Goodbye
             )
             await lost.connection.wait_closed()
@@ -184,7 +184,7 @@ async def test_access_to_one_session_does_not_change_what_binds_it() -> None:
                 c.ForkSession(session_id=mine),
                 c.AnswerApproval(session_id=mine, request_id=sc.RequestId("req_x"), decision="allow_always"),
             ):
-                with pytest.raises(sc.AccessDenied, match=r"beyond this session|bounds of a session"):
+                with pytest.raises(sc.AccessDenied, match=r"beyond this session|restrictions of a session"):
                     await client.run(command)
             await client.run(c.RenameSession(session_id=mine, name="still mine"))
         assert 1 == len((await world.service.load_service()).sessions)
@@ -204,7 +204,7 @@ async def test_only_the_home_own_socket_lets_browsers_in() -> None:
     """A client by HTTP gets no login link: it would be good for longer than what the client came in by."""
     async with open_world() as world, world.client(door="WebSocket") as client:
         world.server.login_link = lambda: "http://127.0.0.1/login?code=x"
-        with pytest.raises(sc.AccessDenied, match="let others in"):
+        with pytest.raises(sc.AccessDenied, match="create login links"):
             await client.ask("login_link")
 
 
@@ -246,7 +246,7 @@ async def test_a_full_server_turns_clients_away() -> None:
     async with open_world(max_connections=1) as world, world.client() as first:
         async with world.connected() as second:
             (goodbye,) = await second.until_heard("goodbye")
-            assert "all that this server takes" in goodbye.params["reason"]
+            assert "the limit of this server" in goodbye.params["reason"]
         await first.run(c.CreateSession())
 
 

@@ -53,7 +53,7 @@ async def test_shutting_down_is_refused_while_something_runs(monkeypatch: pytest
 
 
 async def test_an_idle_server_ends_itself(autojump_clock: object) -> None:
-    """A server without clients and work ends after its time, which starts anew whenever somebody leaves."""
+    """A server without clients or work ends after its time, which starts anew whenever somebody leaves."""
     async with open_world(idle_s=60) as world:
         world.nursery.start_soon(world.server.end_when_idle)
         async with world.client():

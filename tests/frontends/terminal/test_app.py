@@ -95,7 +95,7 @@ def test_ctrl_c_never_ends_work(tmp_path: Path) -> None:
             await terminal.pilot.press("ctrl+c")
             await terminal.until(lambda: terminal.app.composer.is_empty, "an empty composer")
             await terminal.pilot.press("ctrl+c")
-            await terminal.until_shown("the work goes on")
+            await terminal.until_shown("work continues")
             assert terminal.app.is_running
             await terminal.pilot.press("ctrl+c")
             await terminal.until(lambda: not terminal.app.is_running or terminal.app._exit, "the end")

@@ -103,7 +103,7 @@ def test_an_edit_keeps_pictures_and_files(tmp_path: Path) -> None:
             assert sorted(each.__name__ for each in kinds) == ["FilePart", "ImagePart", "TextPart"]
             await terminal.until_shown("idle")
             await terminal.type("/edit", "escape", "enter")
-            await terminal.until_shown("Say differently")
+            await terminal.until_shown("Edit a message")
             await terminal.pilot.press("enter")
             await terminal.until(lambda: len(terminal.app.composer.draft.attached) == 2, "what went along")
 
@@ -111,7 +111,7 @@ def test_an_edit_keeps_pictures_and_files(tmp_path: Path) -> None:
 
 
 def test_a_shell_line_is_not_edited(tmp_path: Path) -> None:
-    """What became of a shell line cannot be said differently, and who tries is told so."""
+    """What became of a shell line cannot be edited, and who tries is told so."""
     ran = "I have run this command myself:\n\n$ ls\n\na.txt"
 
     async def scene() -> None:
@@ -121,7 +121,7 @@ def test_a_shell_line_is_not_edited(tmp_path: Path) -> None:
             await terminal.until_shown("alpha")
             await terminal.until_shown("idle")
             await terminal.pilot.press("f6", "up", "e")
-            await terminal.until_shown("a shell line cannot be said differently")
+            await terminal.until_shown("a shell line cannot be edited")
             assert (terminal.app.composer.editing, terminal.app.composer.text) == (None, "")
 
     on_asyncio(scene)

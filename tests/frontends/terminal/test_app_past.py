@@ -43,7 +43,7 @@ def test_leaving_an_edit(tmp_path: Path) -> None:
             await terminal.say("first")
             await terminal.until_shown("idle")
             await terminal.type("/edit", "escape", "enter")
-            await terminal.until_shown("Say differently")
+            await terminal.until_shown("Edit a message")
             await terminal.pilot.press("enter")
             await terminal.until(lambda: terminal.app.composer.text == "first", "the text")
             await terminal.pilot.press("escape")
@@ -69,9 +69,9 @@ def test_exporting(tmp_path: Path) -> None:
             await terminal.until(lambda: "alpha" in (folder / "talk.md").read_text(), "the answer in the file")
             (folder / "talk.html").write_text("mine")
             await terminal.type("/export talk.html", "escape", "enter")
-            await terminal.until_shown("exists already")
+            await terminal.until_shown("already exists")
             await terminal.pilot.press("n")
-            await terminal.until_gone("exists already")
+            await terminal.until_gone("already exists")
             assert (folder / "talk.html").read_text() == "mine"
 
     on_asyncio(scene)
@@ -122,7 +122,7 @@ def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
             for name in ("take_back_undo", "compact_context", "search_messages"):
                 listening.answers[name] = slowly
-            for typed, shown in (("/redo", "taking the undo back…"), ("/compact", "compacting…")):
+            for typed, shown in (("/redo", "reverting the undo…"), ("/compact", "compacting…")):
                 await terminal.type(typed, "escape", "enter")
                 await terminal.until_shown(shown)
             await terminal.pilot.press("f3")
@@ -142,7 +142,7 @@ def test_nothing_can_be_changed(tmp_path: Path) -> None:
             assert terminal.app.terminal_state.session_list is not None
             terminal.app.terminal_state.session_list.read_only = "the disk is full"
             terminal.app.redraw()
-            await terminal.until_shown("nothing can be changed any more: the disk is full")
+            await terminal.until_shown("the service is read-only: the disk is full")
             await terminal.type("/help", "escape", "enter")
             await terminal.until(lambda: terminal.app.screen is not terminal.app.screen_stack[0], "the help")
 

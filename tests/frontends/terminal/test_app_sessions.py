@@ -61,12 +61,12 @@ def test_renaming_and_deleting(tmp_path: Path) -> None:
             await terminal.type("first again", "enter")
             await terminal.until(lambda: terminal.state().name == "first again", "the name")
             await terminal.pilot.press("d")
-            await terminal.until_shown("for good?")
+            await terminal.until_shown("permanently?")
             await terminal.pilot.press("n")
-            await terminal.until_gone("for good?")
+            await terminal.until_gone("permanently?")
             assert terminal.state().name == "first again"
             await terminal.pilot.press("d")
-            await terminal.until_shown("for good?")
+            await terminal.until_shown("permanently?")
             await terminal.pilot.press("y")
             await terminal.until_shown("no sessions yet")
 

@@ -268,7 +268,7 @@ def test_words_of_an_undo_stay_with_their_session(tmp_path: Path) -> None:
             await terminal.pilot.press("alt+down")
             await terminal.until_shown("alpha")
             on.set()
-            await terminal.until_shown("gone back")
+            await terminal.until_shown("undone")
             assert terminal.app.composer.is_empty
             await terminal.pilot.press("alt+up")
             await terminal.until(lambda: terminal.app.composer.text == "private @a.txt", "the words")
@@ -355,8 +355,8 @@ def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
     async def never() -> None:
         async with open_terminal(tmp_path, slow=True) as terminal:
             await terminal.say("hello")
-            await terminal.until_shown("not there yet")
-            await terminal.until(lambda: terminal.app.composer.text == "hello", "what was typed")
+            await terminal.until_shown("not connected to the service yet")
+            await terminal.until(lambda: terminal.app.composer.text == "hello", "the input")
             terminal.place.let_in.set()
 
     async def unknown() -> None:

@@ -222,7 +222,7 @@ async def test_ctrl_c_ends_no_work(service: Service, screen: Screen) -> None:
     await screen.press("C-c")
     shown = await screen.until_gone("> draft")
     assert AGAIN not in shown, "clearing was all that was meant"
-    await screen.press_until_told("C-c", AGAIN, "the work goes on")
+    await screen.press_until_told("C-c", AGAIN, "work continues")
     await screen.until_gone(AGAIN)
     await screen.press_until_told("C-c", AGAIN)
     assert "answering" in (await screen.text()).splitlines()[-1]

@@ -73,7 +73,7 @@ async def test_two_windows(service: Service, screen: Screen, other: Screen) -> N
 async def test_approving(service: Service, screen: Screen) -> None:
     """A question is shown with what is asked for; a yes lets the tool run, and not before."""
     await screen.open(service.home, "terminal", "--permissions", "ask-all", "list the files", size=(80, 24))
-    shown = await screen.until_shown("Allow list_files?", '"path": "."', "waits for your yes", "asks you")
+    shown = await screen.until_shown("Allow list_files?", '"path": "."', "waits for your approval", "asks you")
     assert "notes.txt" not in shown
     await screen.answer("y", "Enter: yes, this once")
     shown = await screen.until_shown("notes.txt", "idle")

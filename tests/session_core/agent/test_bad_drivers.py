@@ -87,10 +87,10 @@ PLACES = ("on_start", "on_answer", "on_results", "on_checkpoint")
     ("decide", "why"),
     [
         (fail, "ZeroDivisionError: step"),
-        (lambda _: None, "did not say how the turn goes on"),
-        (lambda _: (), "did not say how the turn goes on"),
+        (lambda _: None, "did not say how the turn continues"),
+        (lambda _: (), "did not say how the turn continues"),
         (lambda _: (AskModel(), AskModel()), "two things at once"),
-        (lambda _: (Finish(output=float("inf")),), "nobody could be sent"),
+        (lambda _: (Finish(output=float("inf")),), "a result that cannot be sent"),
     ],
 )
 async def test_a_driver_that_fails(place: str, decide: Decide, why: str) -> None:
@@ -131,13 +131,14 @@ async def test_giving_up_answers_the_calls() -> None:
 async def test_tools_that_nobody_called(place: str) -> None:
     """Tools run once, and only when they were called."""
     outcome = await play(place, lambda _: (RunTools(),))
-    assert "the protocol tried failed in driver: the driver wants tools run that nobody has called" == outcome.error
+    reason = "the driver asked to run tools, but the model has called none"
+    assert f"the protocol tried failed in driver: {reason}" == outcome.error
 
 
 async def test_circles() -> None:
     """A driver that asks for checkpoints without end does not hold up the service."""
     outcome = await play("on_checkpoint", lambda _: (Checkpoint(kind="after_work"),))
-    assert "the protocol tried failed in driver: the driver goes round in circles" == outcome.error
+    assert "the protocol tried failed in driver: the driver is in a loop of checkpoints" == outcome.error
 
 
 async def test_asking_a_model_that_always_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +163,7 @@ async def test_a_model_that_is_not_there_is_not_asked_forever() -> None:
         session_id = await new_session(service, model="gone")
         del models["gone"]
         outcome = await say(service, session_id)
-        assert "the protocol tried failed in driver: the driver asks again and again" == outcome.error
+        assert "the protocol tried failed in driver: the driver is in a loop of model calls" == outcome.error
 
 
 async def test_what_a_driver_remembers_and_tells() -> None:

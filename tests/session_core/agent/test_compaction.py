@@ -332,7 +332,7 @@ async def test_an_extension_says_no() -> None:
         await service.compact_context(session_id)
         await wait_all_tasks_blocked()
         errors = [event.error for event in of_type(service, session_id, ev.CompactionFinished)]
-        assert ["the summary could not be made: an extension does not want it: not now"] * 2 == errors
+        assert ["the summary could not be made: an extension refused it: not now"] * 2 == errors
         assert 2 == len(provider.requests)
     assert [JsonObject({"automatic": True}), JsonObject({"automatic": False})] == hooks.asked
 

@@ -207,7 +207,7 @@ async def test_an_answer_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None
     provider = ScriptedProvider((TextChunk(text="x" * 11), ModelFinished()))
 
     async def ask(context: BeforeCallContext) -> None:
-        with pytest.raises(DirectFailed, match="does not end"):
+        with pytest.raises(DirectFailed, match="exceeds the length limit"):
             await question(context)
 
     assert [event.usage.estimated for event in (await play(ask, provider)).recorded] == [True]
@@ -219,7 +219,7 @@ async def test_thinking_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = ScriptedProvider((ThinkingChunk(text="x" * 11), *text("late")))
 
     async def ask(context: BeforeCallContext) -> None:
-        with pytest.raises(DirectFailed, match="does not end"):
+        with pytest.raises(DirectFailed, match="exceeds the length limit"):
             await question(context)
 
     assert [event.usage.estimated for event in (await play(ask, provider)).recorded] == [True]

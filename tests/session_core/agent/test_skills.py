@@ -87,8 +87,8 @@ def test_the_built_in_skills_are_sound() -> None:
         ("---\nname: bad\n---\n", "'description' must be a plain text"),
         ("---\nname: bad\ndescription: a\x1b[31m\n---\n", "'description' must be a plain text"),
         ("---\nname: bad\ndescription: " + "d" * 1025 + "\n---\n", "'description' must be a plain text"),
-        ("---\nname: bad\nname: bad\n---\n", "line 3 says 'name' a second time"),
-        ("---\n  name: bad\n---\n", "line 2 belongs to nothing"),
+        ("---\nname: bad\nname: bad\n---\n", "line 3 repeats the key 'name'"),
+        ("---\n  name: bad\n---\n", "line 2 belongs to no key"),
         ("---\n!!python/object\n---\n", "line 2 is not of the form 'key: value'"),
         ('---\nname: "bad\n---\n', 'begins with " and does not end'),
         ("---\nname: bad\ndescription: d\n---\n" + "x" * MAX_SKILL_BYTES, "has more than 64,000 bytes"),
@@ -127,7 +127,7 @@ def test_files_that_are_no_text_or_missing(project: Path) -> None:
 
     assert (
         "the skill in .agents/skills/empty is not used: it has no SKILL.md",
-        "the skill in .agents/skills/noise is not used: its SKILL.md is not a text in UTF-8",
+        "the skill in .agents/skills/noise is not used: its SKILL.md is not UTF-8 text",
     ) == discover(project).problems
 
 

@@ -92,7 +92,7 @@ async def test_a_write_that_fails_leaves_the_old_file(
         broken.setattr(os if moment == "fsync" else Path, moment, fail)
         await grants.add("b", tool="t", summary="s")
     assert "b" in grants
-    assert "could not be written down" in caplog.text
+    assert "could not be saved" in caplog.text
     assert ["a"] == list(StandingGrants(file))
     await grants.add("c", tool="t", summary="s")
     assert ["a", "b", "c"] == list(StandingGrants(file))

@@ -145,7 +145,7 @@ async def test_what_runs_beside_a_service_cannot_end_it(caplog: pytest.LogCaptur
             await trio.testing.wait_all_tasks_blocked()
             assert 1 == len((await service.list_sessions()).sessions)
 
-    assert ["something that ran beside the service failed; the service goes on without it"] == caplog.messages
+    assert ["a companion task failed; the service continues without it"] == caplog.messages
 
 
 async def test_what_a_frontend_has_chosen_stays(tmp_path: Path) -> None:

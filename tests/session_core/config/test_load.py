@@ -208,7 +208,7 @@ def test_a_variable_nobody_knows(tmp_path: Path) -> None:
     """A misspelt variable is remarked upon, with what was probably meant; those of others are none of our business."""
     config = load(tmp_path, environ={"SESSION_CORE_MODLE": "opus", "SESSION_CORE_HOME": "/x", "PATH": "/bin"})
 
-    assert ("SESSION_CORE_MODLE is set, and means nothing; did you mean SESSION_CORE_MODEL?",) == config.remarks
+    assert ("SESSION_CORE_MODLE is set but has no effect; did you mean SESSION_CORE_MODEL?",) == config.remarks
 
 
 def test_wrong_flags(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_wrong_flags(tmp_path: Path) -> None:
             'a model needs a name: a provider, a slash and the model\'s name there, such as "ollama/qwen3"',
         ),
         ("[[models]]\nname = 'nobody/x'", 1, "models[1].name", "there is no provider called 'nobody'"),
-        ("[[models]]\nname = 'ollama/x'\nprices = {input = 1}", 3, "models[1].prices", "output must be there too"),
+        ("[[models]]\nname = 'ollama/x'\nprices = {input = 1}", 3, "models[1].prices", "output must be set too"),
         (
             "[[models]]\nname = 'ollama/x'\n[[models]]\nname = 'ollama/x'",
             3,

@@ -177,7 +177,7 @@ def test_names_that_would_not_be_clear_are_refused(tmp_path: Path, name: str) ->
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "must be a JSON object"),
         (b'{"mcpServers": []}', "must be an object"),
-        (b'{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "stands twice"),
+        (b'{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "occurs twice"),
         (b'{"mcpservers": {}}', "did you mean 'mcpServers'?"),
         (b'{"expand": ["A B"]}', "is not the name of a variable"),
         (b" " * (MAX_CONFIG_BYTES + 1), "is larger than"),

@@ -41,35 +41,35 @@ def test_what_keeps_the_contract(last: Any) -> None:
 @pytest.mark.parametrize(
     ("actions", "why"),
     [
-        (None, "how the turn goes on: it gave back None; it must be a tuple of actions"),
-        ((), "how the turn goes on: it gave back an empty tuple"),
-        ([AskModel()], "how the turn goes on: it gave back a list"),
-        (AskModel(), "how the turn goes on: it gave back AskModel by itself; write it as a tuple"),
-        ((TELL,), "how the turn goes on: it gave back a tuple that ends with Tell"),
-        ((AskModel,), "how the turn goes on: it gave back a tuple that ends with the class AskModel"),
-        ((Remember(memory={1}), AskModel()), "remembered that is not JSON: memory"),  # type: ignore[arg-type]
-        ((Remember(memory=JsonObject({"a": float("nan")})), AskModel()), "remembered that is not JSON: memory.a: "),
-        ((AskModel(), TELL), "how the turn goes on"),
-        ((AskModel, TELL), "how the turn goes on"),
+        (None, "how the turn continues: it returned None; it must be a tuple of actions"),
+        ((), "how the turn continues: it returned an empty tuple"),
+        ([AskModel()], "how the turn continues: it returned a list"),
+        (AskModel(), "how the turn continues: it returned AskModel by itself; write it as a tuple"),
+        ((TELL,), "how the turn continues: it returned a tuple that ends with Tell"),
+        ((AskModel,), "how the turn continues: it returned a tuple that ends with the class AskModel"),
+        ((Remember(memory={1}), AskModel()), "a Remember that is not JSON: memory"),  # type: ignore[arg-type]
+        ((Remember(memory=JsonObject({"a": float("nan")})), AskModel()), "a Remember that is not JSON: memory.a: "),
+        ((AskModel(), TELL), "how the turn continues"),
+        ((AskModel, TELL), "how the turn continues"),
         ((AskModel(), AskModel()), "two things at once: before the last action .* not AskModel"),
         ((Finish(), AskModel()), "two things at once"),
         ((None, AskModel()), "two things at once"),
-        ((Tell(text=" \n"), AskModel()), "does not say what"),
-        ((Tell(text=""), AskModel()), "does not say what"),
-        ((Tell(text=b"bytes"), AskModel()), "does not say what"),  # type: ignore[arg-type]
-        ((Checkpoint(kind="whenever"),), "checkpoint that there is not: 'whenever'"),  # type: ignore[arg-type]
-        ((Finish(status="won"),), "end that there is not: 'won'"),  # type: ignore[arg-type]
-        ((Finish(error=5),), "says nothing"),  # type: ignore[arg-type]
-        ((Finish(error=" "),), "says nothing"),
-        ((Finish(output={1, 2}),), "nobody could be sent"),  # type: ignore[arg-type]
+        ((Tell(text=" \n"), AskModel()), "a Tell without text"),
+        ((Tell(text=""), AskModel()), "a Tell without text"),
+        ((Tell(text=b"bytes"), AskModel()), "a Tell without text"),  # type: ignore[arg-type]
+        ((Checkpoint(kind="whenever"),), "unknown kind of checkpoint: 'whenever'"),  # type: ignore[arg-type]
+        ((Finish(status="won"),), "unknown status of a turn: 'won'"),  # type: ignore[arg-type]
+        ((Finish(error=5),), "gave an empty error"),  # type: ignore[arg-type]
+        ((Finish(error=" "),), "gave an empty error"),
+        ((Finish(output={1, 2}),), "a result that cannot be sent"),  # type: ignore[arg-type]
         ((Finish(output="\ud800"),), "half a character"),
         ((Finish(output=float("nan")),), "NaN"),
         ((Finish(output="x" * limits.MAX_MESSAGE_CHARS),), "a result of 8,000,002 bytes"),
-        ((*[TELL] * limits.MAX_DRIVER_ACTIONS, AskModel()), "asked for 33 things, and 32 are allowed"),
-        ((SwitchFrame(key="", task="t"),), "does not say which"),
-        ((SwitchFrame(key="k", task="t", reason=5),), "does not say why"),  # type: ignore[arg-type]
-        ((SwitchFrame(key="k", task="t", reason="\ud800"),), "does not say why"),
-        ((SwitchFrame(key="k", task="t", reason="r" * 201),), "does not say why"),
+        ((*[TELL] * limits.MAX_DRIVER_ACTIONS, AskModel()), "returned 33 actions; the limit is 32"),
+        ((SwitchFrame(key="", task="t"),), "without naming its key or task"),
+        ((SwitchFrame(key="k", task="t", reason=5),), "without a short reason"),  # type: ignore[arg-type]
+        ((SwitchFrame(key="k", task="t", reason="\ud800"),), "without a short reason"),
+        ((SwitchFrame(key="k", task="t", reason="r" * 201),), "without a short reason"),
     ],
 )
 def test_what_breaks_it(actions: object, why: str) -> None:

@@ -100,7 +100,7 @@ async def test_a_failure_on_the_way_out(autojump_clock: trio.abc.Clock, quiet_lo
 async def test_what_a_callback_gives_back(callback: str, given: Callable[..., Any]) -> None:
     """A callback that gives back something else than it should has failed."""
     protocol = await faulty(callback, given)
-    with pytest.raises(ProtocolFault, match=f"the protocol watched failed in {callback}: it gave back "):
+    with pytest.raises(ProtocolFault, match=f"the protocol watched failed in {callback}: it returned "):
         await call(protocol, callback)
 
 
@@ -304,7 +304,7 @@ async def test_code_in_another_language() -> None:
     cell = Cell(language="rust", code="x")
     with pytest.raises(ProtocolFault, match="failed in execute: its executor runs toy, not rust"):
         await protocol.execute(cell, None)  # type: ignore[arg-type]
-    with pytest.raises(ProtocolFault, match="failed in execute: it has no executor, and wants code run"):
+    with pytest.raises(ProtocolFault, match="failed in execute: it asked to run code, but has no executor"):
         await opened(Watched(driver=CellDriver())).execute(cell, None)  # type: ignore[arg-type]
 
 
@@ -313,7 +313,7 @@ def test_a_projector_that_makes_up_or_loses_text(spans: tuple[Span, ...]) -> Non
     """What a projector tells is the answer, all of it and nothing else, or it has failed."""
     guarded = opened(Watched(prose=Prose(feed=lambda: spans))).prose
     assert guarded is not None
-    with pytest.raises(ProtocolFault, match=r"it told something else|it has lost"):
+    with pytest.raises(ProtocolFault, match=r"text that differs from the answer|it lost a part"):
         project_text(guarded, "answer")
 
 

@@ -104,7 +104,7 @@ def test_a_protocol_that_there_is_not() -> None:
     with pytest.raises(UnknownPlugin) as caught:
         ProtocolRegistry([Watched()], installed=()).get("nope")
     assert (caught.value.code, caught.value.field) == ("unknown_protocol", "protocol")
-    assert caught.value.message == "there is no protocol called 'nope'; known are: standard, code, watched"
+    assert caught.value.message == "there is no protocol called 'nope'; known: standard, code, watched"
 
 
 def test_a_version_that_is_none() -> None:
@@ -112,7 +112,7 @@ def test_a_version_that_is_none() -> None:
     for version in ("1", 0, None):
         factory = Watched()
         factory.version = version  # type: ignore[assignment]
-        with pytest.raises(ProtocolFault, match="which is no whole number"):
+        with pytest.raises(ProtocolFault, match="which is not a whole number"):
             ProtocolRegistry([factory], installed=()).get("watched")
 
 

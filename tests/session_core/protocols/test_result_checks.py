@@ -117,7 +117,11 @@ def test_what_is_built(problem: str, change: dict[str, Any]) -> None:
 def test_texts_for_models() -> None:
     """What a model is told is a text of a sensible length that can be sent."""
     assert find_text_problem("yes") is None
-    for text, problem in ((7, "not text"), ("x" * 1_000_001, "1,000,001 characters"), ("\ud800", "half a character")):
+    for text, problem in (
+        (7, "not text"),
+        ("x" * 1_000_001, "1,000,001 characters"),
+        ("\ud800", "half of a surrogate pair"),
+    ):
         assert problem in (find_text_problem(text) or "")
 
 

@@ -87,7 +87,7 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
         TextChunk(text="I was just"),
         ModelFailed(
             kind="overloaded",
-            message="The provider is overloaded or out of order: Overloaded",
+            message="The provider is overloaded or has a fault: Overloaded",
             usage=Usage(input_tokens=25, output_tokens=1),
         ),
     ],

@@ -23,7 +23,7 @@ from session_core.providers.catalogue import BUILT_IN_PROVIDERS, ProviderSetting
 from session_core.providers.choose import (
     MAX_PROBE_BYTES,
     PickedModel,
-    _model_names,
+    _parse_model_names,
     available_models,
     default_model,
     find_key,
@@ -98,7 +98,7 @@ async def answering(answer: bytes | None, requests: list[bytes] | None = None) -
         (
             ANTHROPIC,
             {"ANTHROPIC_API_KEY": "a b"},
-            (None, "what ANTHROPIC_API_KEY holds is no key: there are blanks or odd characters in it"),
+            (None, "ANTHROPIC_API_KEY does not hold a valid key: it contains blanks or odd characters"),
         ),
         (
             attrs.evolve(ANTHROPIC, base_url="https://evil.example.com"),
@@ -134,7 +134,7 @@ def test_no_endpoint_without_a_key() -> None:
     ("provider", "hint"),
     [
         (ANTHROPIC, "set ANTHROPIC_API_KEY to one that it accepts"),
-        (attrs.evolve(ANTHROPIC, key=Secret("x")), "it is the one of providers.anthropic.key in the settings"),
+        (attrs.evolve(ANTHROPIC, key=Secret("x")), "it comes from providers.anthropic.key in the settings"),
         (OLLAMA, "none was sent: give one as providers.ollama.key_env in the settings"),
     ],
 )
@@ -315,7 +315,7 @@ async def test_other_machines_are_never_asked(url: str, monkeypatch: pytest.Monk
 )
 def test_any_answer(body: bytes) -> None:
     """Whatever a server answers, there is a list of names that can be shown in one line."""
-    assert all(name and name.isprintable() for name in _model_names(body))
+    assert all(name and name.isprintable() for name in _parse_model_names(body))
 
 
 # --- providers --------------------------------------------------------------------------------------------------------

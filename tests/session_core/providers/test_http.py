@@ -100,7 +100,7 @@ async def test_connections_are_used_again() -> None:
         (Reply(raw=True, body=(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000,)), "malformed", "not HTTP"),
         (Reply(raw=True), "network", "broke off"),
         (Reply(raw=True, body=(CUT,)), "network", "broke off"),
-        (Reply(headers={"content-encoding": "gzip"}, body=(b"not packed",)), "malformed", "unpacked"),
+        (Reply(headers={"content-encoding": "gzip"}, body=(b"not packed",)), "malformed", "decompressed"),
     ],
 )
 async def test_an_answer_that_is_no_stream(reply: Reply, kind: str, words: str) -> None:

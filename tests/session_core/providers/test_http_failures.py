@@ -136,7 +136,7 @@ def test_a_message_says_what_the_other_side_said() -> None:
         == said.message
     )
     page = failure_from_status(502, {}, b"<!DOCTYPE html><h1>Bad gateway</h1>")
-    assert "The provider is overloaded or out of order (status 502): (a web page)" == page.message
+    assert "The provider is overloaded or has a fault (status 502): (a web page)" == page.message
 
 
 def test_a_key_at_the_cut_does_not_survive_in_part() -> None:

@@ -201,7 +201,7 @@ async def test_endless_nonsense_ends_the_connection(lines: bytes, monkeypatch: p
         closed = await wire.connection.wait_closed()
         nursery.cancel_scope.cancel()
 
-    assert ("flooded", "it writes too much that is no message") == (closed.kind, closed.message)
+    assert ("flooded", "it writes too much that is not a message") == (closed.kind, closed.message)
 
 
 @pytest.mark.parametrize("line", [b"x", b"{x}", b'{"method":"n"}', b'{"id":0,"result":0}'])

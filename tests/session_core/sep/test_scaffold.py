@@ -93,7 +93,7 @@ def test_somebody_is_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_unknown_template(tmp_path: Path) -> None:
     """A template that there is not is refused with those that there are."""
-    with pytest.raises(InvalidInput, match="known are: tool, command, permission-gate, provider, widget") as refused:
+    with pytest.raises(InvalidInput, match="known: tool, command, permission-gate, provider, widget") as refused:
         scaffold_extension("words", "game", tmp_path / "words")
     assert "template" == refused.value.field
 

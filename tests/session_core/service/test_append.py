@@ -290,7 +290,7 @@ async def test_extensions_of_a_session() -> None:
             await service.apply_extension(session_id, EXTENSION)
         assert (caught.value.field, caught.value.message) == (
             "extension",
-            "this protocol takes nothing beside the conversation",
+            "this protocol accepts no input outside the conversation",
         )
         factory.acts["apply_extension"] = lambda *_: None
         seq = service._core.seq

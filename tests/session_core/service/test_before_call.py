@@ -164,7 +164,7 @@ async def test_deciding_nonsense(nonsense: object) -> None:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         kind = type(nonsense).__name__
-        reason = f"it gave back {kind}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or RefuseTurn with "
+        reason = f"it returned {kind}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or RefuseTurn with "
         reason += "fields of the right types"
         assert (outcome.status, outcome.error) == (
             "failed",

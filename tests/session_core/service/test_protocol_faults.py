@@ -144,12 +144,12 @@ class NoEar(NativeToolDriver):
 @pytest.mark.parametrize(
     ("driver", "executor", "error"),
     [
-        (CellDriver(), None, "failed in execute: it has no executor, and wants code run"),
+        (CellDriver(), None, "failed in execute: it asked to run code, but has no executor"),
         (CellDriver("rust"), ToyExecutor(), "failed in execute: its executor runs toy, not rust"),
         (
             NoEar(),
             ToyExecutor(),
-            "failed in driver: the driver wants code run, and has no way to hear what became of it",
+            "failed in driver: the driver asked to run code, but has no on_code callback",
         ),
     ],
 )

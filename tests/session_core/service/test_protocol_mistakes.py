@@ -243,7 +243,7 @@ async def test_a_protocol_that_is_gone() -> None:
         session_id = await new_session(service)
         await say(service, session_id, "first")
     async with open_session_service(scripted(store=store)) as service:
-        with pytest.raises(ProtocolUnusable, match="install the package that brings it"):
+        with pytest.raises(ProtocolUnusable, match="install the package that provides it"):
             await service.send_user_message(session_id, "more")
         await service.execute(c.RenameSession(session_id=session_id, name="old"))
         await service.execute(c.RestoreToMessage(session_id=session_id, files=False))

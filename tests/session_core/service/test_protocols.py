@@ -236,10 +236,10 @@ async def test_options_of_an_older_version() -> None:
 
 
 UNUSABLE = {
-    "too new": (Watched(), Newer(), "version 1 here, and the session was written by version 2"),
-    "no way": (Newer(), Watched(), "options of version 1 are not understood any more"),
+    "too new": (Watched(), Newer(), "version 1 here, but the session was written by version 2"),
+    "no way": (Newer(), Watched(), "options of version 1 are no longer supported"),
     "a bug": (Newer(fails), Watched(), "the protocol watched failed in upgrade: ZeroDivisionError: a bug"),
-    "not an object": (Newer(lambda *_: [1]), Watched(), "no object"),
+    "not an object": (Newer(lambda *_: [1]), Watched(), "not an object"),
     "wrong": (Newer(lambda *_: JsonObject({"budget": "x"})), Watched(), "invalid options of the protocol watched"),
     "gone": (None, Watched(), "there is no protocol called 'watched'"),
     "broken": (Watched(build=fails), Watched(), "the protocol watched failed in build"),

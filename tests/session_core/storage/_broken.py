@@ -300,5 +300,5 @@ class KeepsAnyNumber(MemoryStore):
         try:
             await super().kv_set(owner, key, value)
         except InvalidInput as error:
-            if "let go" not in error.message:
+            if "delete some" not in error.message:
                 raise

@@ -128,7 +128,7 @@ def test_what_is_no_database_is_damage(tmp_path: Path) -> None:
 def test_reading_makes_nothing(tmp_path: Path) -> None:
     """Reading where no store is says so and makes no files."""
     home = prepare_home(tmp_path)
-    with pytest.raises(StoreUnusable, match="no sessions are kept"):
+    with pytest.raises(StoreUnusable, match="no sessions are stored"):
         open_for_reading(home, files.connect)
     assert [] == list(home.iterdir())
 

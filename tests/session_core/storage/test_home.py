@@ -106,7 +106,7 @@ def test_a_shared_directory_is_not_closed_to_others(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", str(user))
     for path, mode in ((sticky, 0o1777), (user, 0o755), (user.parent, 0o755)):
         path.chmod(mode)
-        with pytest.raises(StoreUnusable, match="holds other things than sessions"):
+        with pytest.raises(StoreUnusable, match="contains more than sessions"):
             prepare_home(path)
         assert mode == mode_of(path)
 
@@ -122,7 +122,7 @@ def test_a_home_of_somebody_else_is_refused(home: Path, give_away: Callable[[Pat
     """The message says whose it is and how to choose another, and the directory stays as it was."""
     home.chmod(mode)
     give_away(home)
-    with pytest.raises(StoreUnusable, match=r"belongs to user .*, and this is user .*SESSION_CORE_HOME"):
+    with pytest.raises(StoreUnusable, match=r"belongs to user .*, but you are user .*SESSION_CORE_HOME"):
         prepare_home(home)
     assert mode == mode_of(home)
 
@@ -153,7 +153,7 @@ def test_a_link_of_ours_is_followed(tmp_path: Path, home: Path) -> None:
 def test_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
     """Nothing is made behind a link that leads nowhere, for a disk may just not be mounted."""
     (tmp_path / "link").symlink_to(tmp_path / "disk")
-    with pytest.raises(StoreUnusable, match="disk', which is missing; mount or make that"):
+    with pytest.raises(StoreUnusable, match="disk', which is missing; mount or create it"):
         prepare_home(tmp_path / "link")
     assert not (tmp_path / "disk").exists()
 
@@ -163,7 +163,7 @@ def test_a_link_of_somebody_else_is_refused(tmp_path: Path, home: Path, give_awa
     (tmp_path / "link").symlink_to(home)
     give_away(tmp_path / "link")
     # Who may give it away is not its maker any more, nor is anybody else now.
-    with pytest.raises(StoreUnusable, match="is a link that somebody else made"):
+    with pytest.raises(StoreUnusable, match="is a link that another user made"):
         prepare_home(tmp_path / "link")
 
 
@@ -250,7 +250,7 @@ def test_what_is_no_file_is_refused(home: Path) -> None:
     (home / "folder").mkdir()
     before = open_descriptors()
     for name, flags, words in [
-        ("link", os.O_RDWR | os.O_CREAT, "a link is where the thing itself should be"),
+        ("link", os.O_RDWR | os.O_CREAT, "there is a link where a file or directory is expected"),
         ("pipe", os.O_RDONLY, "is not an ordinary file"),
         ("pipe", os.O_WRONLY, "is not an ordinary file"),
         ("folder", os.O_RDONLY, "is not an ordinary file"),

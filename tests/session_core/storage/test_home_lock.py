@@ -150,7 +150,7 @@ def test_a_holder_is_shown_with_what_differs(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_the_program_is_named_without_its_secrets(argv: list[str], program: str) -> None:
     """A program is named by its file, and by its subcommand only where that can be nothing else."""
-    assert program == home_module._program(argv)
+    assert program == home_module._describe_program(argv)
 
 
 async def test_a_second_process_is_refused(home: Path) -> None:
@@ -318,7 +318,7 @@ def test_an_onlooker_that_stays_is_not_waited_for_for_ever(home: Path, monkeypat
     monkeypatch.setattr(home_module, "_PATIENCE_S", 0)
     onlooker = private_open(home / "lock", os.O_RDONLY | os.O_CREAT)
     fcntl.flock(onlooker, fcntl.LOCK_SH)
-    with pytest.raises(StoreInUse, match="being looked at by another process"):
+    with pytest.raises(StoreInUse, match="another process keeps the lock of this home busy"):
         HomeLock.acquire(home)
     os.close(onlooker)
     HomeLock.acquire(home).release()
@@ -327,7 +327,11 @@ def test_an_onlooker_that_stays_is_not_waited_for_for_ever(home: Path, monkeypat
 @pytest.mark.parametrize(
     ("function", "number", "words"),
     [
-        ("os.open", errno.ENOSPC, "lock' cannot be opened: the disk is full; free some space, or choose another place"),
+        (
+            "os.open",
+            errno.ENOSPC,
+            "lock' cannot be opened: the disk is full; free some space, or choose another directory",
+        ),
         ("os.pwrite", errno.ENOSPC, "lock' cannot be written: the disk is full"),
         ("os.pwrite", errno.EDQUOT, "quota is used up"),
         ("os.open", errno.EROFS, "is read-only; make it writable"),
@@ -358,7 +362,7 @@ def test_a_home_that_is_no_directory_cannot_be_locked(tmp_path: Path) -> None:
     (tmp_path / "home" / "lock").mkdir(parents=True)
     for name, words in [
         ("file", "a file is where a directory should be"),
-        ("nothing", "a directory on the way to it is missing"),
+        ("nothing", "a parent directory is missing"),
         ("home", "a directory is where a file should be"),
     ]:
         with pytest.raises(StoreUnusable, match=words):

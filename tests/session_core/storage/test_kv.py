@@ -102,7 +102,7 @@ async def test_a_damaged_value_is_not_handed_out(tmp_path: Path, damage: str) ->
         await live.store.kv_set("ext", "beside", 2)
     change(tmp_path, damage)
     async with open_live_sessions(SqliteStore(tmp_path)) as live:
-        with pytest.raises(StoreDamaged, match='"ext" keeps under "hit" is damaged'):
+        with pytest.raises(StoreDamaged, match='"ext" stores under "hit" is damaged'):
             await live.store.kv_get("ext", "hit")
         assert 2 == await live.store.kv_get("ext", "beside")
         await live.store.kv_set("ext", "hit", 3)

@@ -129,7 +129,7 @@ class Shielded(StandardProtocol):
 async def test_what_shields_itself_is_ended(autojump_clock: MockClock, quiet_log: None) -> None:
     """A wait that shields itself from cancellation fails its check in bounded time, and is not left behind."""
     began = trio.current_time()
-    with pytest.raises(AssertionError, match="nothing takes longer than 120 seconds"):
+    with pytest.raises(AssertionError, match="no check takes longer than 120 seconds"):
         await CHECKS["plain_text_ends_a_turn"](ProtocolSubject(make=Shielded))
     assert trio.current_time() - began < 400
 
@@ -151,8 +151,8 @@ class Raw(NoteExecutor):
 @pytest.mark.parametrize(
     ("executor", "reason"),
     [
-        (NotKeepable, "what a cell of the samples leaves behind can be kept: a socket is open"),
-        (Raw, "nothing raises what the service does not expect: AttributeError: no such thing"),
+        (NotKeepable, "the state that a sample cell leaves can be saved: a socket is open"),
+        (Raw, "no callback raises an unexpected exception: AttributeError: no such thing"),
     ],
 )
 async def test_errors_are_failed_checks(executor: type[NoteExecutor], reason: str) -> None:
@@ -176,11 +176,11 @@ class Nameless(StandardProtocol):
 @pytest.mark.parametrize(
     ("given", "more", "reason"),
     [
-        (3, {}, "a protocol is a ProtocolFactory, or what makes one, and not a int"),
-        (dict, {}, "a protocol is a ProtocolFactory, and not a dict"),
+        (3, {}, "a protocol is a ProtocolFactory, or a function that makes one, not a int"),
+        (dict, {}, "a protocol is a ProtocolFactory, not a dict"),
         (Nameless, {}, "a protocol says what it is: it has the id ''"),
         (ProtocolFactory, {}, "a protocol can be made: TypeError"),
-        (StandardProtocol, {"cells": "x = 1"}, "cells are CellSamples, and not str"),
+        (StandardProtocol, {"cells": "x = 1"}, "cells must be CellSamples, not str"),
     ],
 )
 async def test_what_is_no_protocol(given: Any, more: dict[str, Any], reason: str) -> None:

@@ -1,6 +1,6 @@
 """Highlighted code: lines of spans, by the lexers of Pygments.
 
-Code too long for colours to help is shown without: lexers are made for files that people write.
+Very long code is shown without colours: lexers are made for files that people write.
 """
 
 from functools import lru_cache

@@ -64,11 +64,11 @@ def _attachment_lines(block: UserMessageBlock, look: Look) -> Iterator[str]:
     if len(block.files) > 10:
         yield f"{look.glyph('more')} {format_count(len(block.files) - 10, 'more file')}"
     if block.branches > 1:
-        yield f"{block.branch} of {block.branches} ways this was said"
+        yield f"{block.branch} of {block.branches} versions"
 
 
 def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    """Draw text that nobody typed: the words of an extension or protocol, or the output of a command."""
+    """Draw text that was not typed: the words of an extension or protocol, or the output of a command."""
     text = block.text
     if block.command is not None:
         text, code = split_ending(text)
@@ -140,7 +140,7 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
 def summary_rows(block: SummaryBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw a summary of everything before it."""
     rule = look.glyph("line") * 2
-    words = f"{rule} the conversation until here was summed up for the model"
+    words = f"{rule} the conversation so far was summarised for the model"
     if not expanded:
         words += f": {format_count(block.text.count(chr(10)) + 1, 'line')}"
     head = strip_of(cut_spans([(words, look.dim)], width))

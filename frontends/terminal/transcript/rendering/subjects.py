@@ -14,7 +14,7 @@ from frontends.terminal.look.harmless_text import inert, inert_line
 
 _BY_TOOL: Final[Mapping[str, str]] = {
     "bash": "command",
-    "shell": "command",  # what `bash` was called before
+    "shell": "command",  # the earlier name of `bash`
     "glob": "pattern",
     "grep": "pattern",
     "web_fetch": "url",

@@ -104,7 +104,7 @@ def _call_status(block: ToolBlock, look: Look, now_ms: int) -> _CallStatus:
     if block.result is not None:
         return _ended_status(block, block.result, look)
     if block.asked:
-        return _CallStatus("asked", look.warn, ("waits for your yes",))
+        return _CallStatus("asked", look.warn, ("waits for your approval",))
     if block.live is not None:
         since = max(0, now_ms - block.live.started_at)
         return _CallStatus("running", look.accent, (*_progress(block.live), _seconds(since)))

@@ -246,7 +246,7 @@ async def run_hook(
 ) -> dict[str, Any] | HookBlocked:
     """Ask all extensions that have a say, in order, and return the resulting value; its contents may be frozen.
 
-    Cancellation: the extension that is being asked is told that nobody waits any more.
+    Cancellation: the extension that is being asked is told that the request was cancelled.
     """
     now: dict[str, Any] = dict(JsonObject(value).as_dict())
     for extension in tuple(extensions):
@@ -267,7 +267,7 @@ async def run_hook(
         if isinstance(allowed, FailureOutcome):
             extension.log.note("host", f"its {hook} hook failed: it {allowed.why}")
         elif isinstance(outcome, ModifyOutcome) and allowed is GO_ON:
-            extension.log.note("host", f"its change of a call of {quote_text(str(now.get('tool')))} was passed over")
+            extension.log.note("host", f"its change of a call of {quote_text(str(now.get('tool')))} was ignored")
         result = apply_outcome(hook, now, extension.name, allowed)
         if isinstance(result, HookBlocked):
             return result

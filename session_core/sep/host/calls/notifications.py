@@ -101,12 +101,12 @@ def dispatch_notification(
     """Handle a notification; never raises for its contents."""
     take = NOTES.get(method)
     if take is None:
-        log_remark(host, extension, f"{quote_text(method)} is not known as a notification, and was passed over")
+        log_remark(host, extension, f"{quote_text(method)} is not a known notification, and was ignored")
         return
     try:
         take(host, extension, generation, DocumentFields(params))
     except (InvalidDocumentField, RegistrationsInvalid) as wrong:
-        log_remark(host, extension, f"{method} was passed over: {wrong}")
+        log_remark(host, extension, f"{method} was ignored: {wrong}")
 
 
 def log_remark(host: HostView, extension: ExtensionSender, text: str) -> None:

@@ -29,7 +29,7 @@ SkippedKind = Literal["invalid", "untrusted", "disabled", "shadowed", "not_allow
 
 @attrs.frozen(kw_only=True)
 class DiscoveredExtension:
-    """An extension in use: its files have this digest, and a person has agreed to them."""
+    """An extension in use: its files have this digest, and a person has consented to them."""
 
     name: str
     folder: Path
@@ -85,7 +85,7 @@ def discover(
         user_folders: The user's own; of two extensions with the same name, the one in the earlier folder is used.
         project_folders: Those of a project. Their extensions replace the user's if they may run; again, the earlier
             folder wins.
-        consent: What people have agreed to.
+        consent: What people have consented to.
         project_trusted: Whether a person trusts the project's folder as it is now.
         allow: The only names that may run; by default all may.
     """
@@ -125,7 +125,7 @@ class _DiscoveryScan:
                 self._seen.add(real)
                 self._scan_extension(folder, scope)
         for folder in folders[_MAX_FOLDERS:]:
-            self._skip(folder, scope, "invalid", f"there are more than {_MAX_FOLDERS} folders beside it")
+            self._skip(folder, scope, "invalid", f"there are more than {_MAX_FOLDERS} folders next to it")
 
     def _scan_extension(self, folder: Path, scope: Scope) -> None:
         try:
@@ -157,7 +157,7 @@ class _DiscoveryScan:
             self.skip_found(found, "disabled", "it was switched off")
         elif standing == "changed":
             which = self._consent.describe_changes(found.name, found.folder, files)
-            reason = f"its files have changed since somebody agreed to it{f' ({which})' if which else ''}"
+            reason = f"its files have changed since it was agreed to{f' ({which})' if which else ''}"
             self.skip_found(found, "no_consent", reason)
         elif standing == "unknown":
             self.skip_found(found, "no_consent", "nobody has agreed to it yet")
@@ -198,7 +198,7 @@ def _folders_in(parent: Path, scope: Scope) -> list[Path]:
         with os.scandir(parent) as listing:
             for number, entry in enumerate(listing):
                 if number >= _MAX_ENTRIES:
-                    raise OSError(errno.E2BIG, f"it holds more than {_MAX_ENTRIES:,} things")
+                    raise OSError(errno.E2BIG, f"it holds more than {_MAX_ENTRIES:,} entries")
                 if not entry.name.startswith(".") and entry.is_dir():
                     names.append(entry.name)
     except FileNotFoundError:

@@ -81,7 +81,7 @@ def outline_of(folder: Path) -> str:
                 facts = [(each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in seen]
                 outline.update(repr((path, facts)).encode("utf-8", "surrogateescape"))
         except OSError as error:
-            raise NotDigestible(f"the files of this extension cannot be looked through: {error.strerror}") from error
+            raise NotDigestible(f"the files of this extension cannot be searched: {error.strerror}") from error
     return outline.hexdigest()
 
 

@@ -155,7 +155,7 @@ class CredentialFile:
             logins = self._read()
             damaged = self.remark is not None
             yield logins
-            if damaged:  # it may contain tokens that somebody still wants
+            if damaged:  # the user may still want tokens from it
                 with suppress(OSError):
                     self.file.replace(self.file.with_suffix(".damaged"))
             _write(self.file, logins)

@@ -75,7 +75,7 @@ class ProviderExtension(Protocol):
 
 
 class LoginFailed(SessionCoreError):
-    """Nobody is logged in to a provider: the extension could not do it, or the login has expired."""
+    """There is no login to a provider: the extension could not do it, or the login has expired."""
 
     code = "login_failed"
 
@@ -90,7 +90,7 @@ class ProviderLogins:
         self._locks: dict[LoginKey, trio.Lock] = {}
 
     async def log_in(self, extension: ProviderExtension, provider: str, session_id: SessionId | None = None) -> None:
-        """Let an extension log somebody in; its dialogs appear in that session.
+        """Let an extension log the user in; its dialogs appear in that session.
 
         Raises:
             LoginFailed: The login failed, or took too long.
@@ -125,7 +125,7 @@ class ProviderLogins:
     async def find_fresh(
         self, extension: ProviderExtension, provider: str, session_id: SessionId | None
     ) -> StoredCredentials | None:
-        """Return the stored login, renewed if it is about to expire; None if nobody is logged in.
+        """Return the stored login, renewed if it is about to expire; None if there is no login.
 
         Raises:
             LoginFailed: It has expired and could not be renewed.

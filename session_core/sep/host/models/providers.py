@@ -106,7 +106,7 @@ class ExtensionProviders:
         return tuple(self._offers.values())
 
     async def log_in(self, provider: str, session_id: SessionId | None = None) -> None:
-        """Log somebody in to a provider; the extension's dialogs appear in that session.
+        """Log the user in to a provider; the extension's dialogs appear in that session.
 
         Raises:
             NotFound: No extension has such a provider.
@@ -126,7 +126,7 @@ class ExtensionProviders:
         return await self.logins.log_out(self._require_offer(provider).extension, provider)
 
     async def is_logged_in(self, provider: str) -> bool:
-        """Return whether somebody is logged in to a provider.
+        """Return whether the user is logged in to a provider.
 
         Raises:
             NotFound: No extension has such a provider.
@@ -163,7 +163,7 @@ class ExtensionProviders:
         if taken is not None:
             return f"the extension {taken.extension.name} has one of that name"
         if "/" in registration.name:
-            return "a slash ends the name of a provider"
+            return "the name of a provider cannot contain a slash"
         return None
 
     def _names(self) -> Iterable[str]:

@@ -226,7 +226,7 @@ class ExtensionProvider:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-        """Call the model; leaving at any moment tells the extension that nobody listens any more."""
+        """Call the model; leaving at any moment tells the extension that the call was cancelled."""
         request_id = new_id("answer")
         answer = ModelAnswerStream(request, self.patience)
         own = ErrorCapture()
@@ -238,7 +238,7 @@ class ExtensionProvider:
                         yield answer
                 finally:
                     answer.close()
-                    nursery.cancel_scope.cancel(reason="nobody listens any more")
+                    nursery.cancel_scope.cancel(reason="the reader has left")
 
     async def _ask(self, request: ModelRequest, request_id: str, answer: ModelAnswerStream) -> None:
         session_id = None if request.cache_key is None else SessionId(request.cache_key)

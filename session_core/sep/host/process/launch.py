@@ -108,12 +108,12 @@ async def prepare_launch(
         raise LaunchRefused(f"it cannot be confined: {bubblewrap.reason}", final=bubblewrap.is_lasting)
     spec = spec or SandboxSpec()
 
-    def planned() -> SandboxPlan:
+    def plan_sandbox() -> SandboxPlan:
         network = _has_network(spec)
         return drop_vanished_files(_plan(found, command, env, network=network, workspace=workspace, hidden=hidden))
 
     try:
-        plan = await trio.to_thread.run_sync(planned, abandon_on_cancel=True)
+        plan = await trio.to_thread.run_sync(plan_sandbox, abandon_on_cancel=True)
     except (WorkspaceRefused, OSError) as error:
         raise LaunchRefused(f"it cannot be confined: {error}", final=is_lasting(error)) from error
     return _confine_launch(argv, plan, bubblewrap, spec)

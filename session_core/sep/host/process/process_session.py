@@ -102,7 +102,7 @@ class ProcessSession:
         self._pace = pace
         self._began = self._heard = trio.current_time()
         self._busy = 0  # open requests, in either direction
-        self._quiet: trio.Event | None = None  # set while somebody waits for the end of those
+        self._quiet: trio.Event | None = None  # exists while a caller waits for the end of those
         self._retired = trio.Event()
         self._until_quiet = False
 
@@ -189,7 +189,7 @@ class ProcessSession:
         self._heard = trio.current_time()
 
     def fail(self, reason: str) -> None:
-        """End it because of an error of ours: nobody watches it any more."""
+        """End it because of an internal error: it is no longer supervised."""
         self._end(reason)
 
     def retire(self, *, until_quiet: bool = False) -> None:

@@ -148,7 +148,7 @@ class ProcessStartup:
         except Exception as error:
             if ears.begun is None:
                 raise
-            log.exception("%s: its process could not be kept", self.found.name)
+            log.exception("%s: its process could not be supervised", self.found.name)
             ears.begun.life.fail(describe_own_fault(error))
         finally:
             del self.manifests[self.generation]
@@ -163,7 +163,7 @@ class ProcessStartup:
             self.log.note("host", f"it calls itself {str(called)[:200]!r}; here it is {name!r}, as its manifest says")
         data = greeting.get("registrations")
         if astray := [kind for kind in KINDS if greeting.get(kind)]:
-            self.log.note("host", f"{', '.join(astray)}: passed over, as it stands outside of `registrations`")
+            self.log.note("host", f"{', '.join(astray)}: ignored, because it is outside of `registrations`")
         try:
             if isinstance(data, dict) and size_in_bytes(data) > limits.EXTENSION_REGISTERS_AT_ONCE:
                 return await trio.to_thread.run_sync(read_registrations, data, abandon_on_cancel=True)

@@ -103,7 +103,7 @@ class ExtensionTool:
         object.__setattr__(self, "spec", spec)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Let the extension run it; on cancellation it is told that nobody waits any more."""
+        """Let the extension run it; on cancellation it is told that the request was cancelled."""
         extension = self.extension
         name = extension.name
         if not extension.running:

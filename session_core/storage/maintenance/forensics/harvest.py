@@ -199,26 +199,26 @@ def _harvest_tables(harvest: Harvest, home: Path, connect: Connect, progress: Pr
         return
     with closing(connection) as db:
         db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        if not _look_at_schema(harvest, db):
+        if not _check_schema(harvest, db):
             return
         progress("reading the records")
-        _attempt(harvest, "the records", lambda: _read_events(harvest, db))
-        _attempt(harvest, "the long texts", lambda: _read_blobs(harvest, db))
-        _attempt(harvest, "unfinished answers", lambda: _read_passing(harvest, db))
-        _attempt(harvest, "what code has left behind", lambda: _read_leaves(harvest, db))
-        _attempt(harvest, "the list of sessions", lambda: _read_list(harvest, db))
-        _attempt(harvest, "remembered replies", lambda: _read_replies(harvest, db))
-        _attempt(harvest, "what extensions keep", lambda: _read_values(harvest, db))
+        _read_or_note_problem(harvest, "the records", lambda: _read_events(harvest, db))
+        _read_or_note_problem(harvest, "the long texts", lambda: _read_blobs(harvest, db))
+        _read_or_note_problem(harvest, "unfinished answers", lambda: _read_passing(harvest, db))
+        _read_or_note_problem(harvest, "saved code state", lambda: _read_leaves(harvest, db))
+        _read_or_note_problem(harvest, "the list of sessions", lambda: _read_list(harvest, db))
+        _read_or_note_problem(harvest, "remembered replies", lambda: _read_replies(harvest, db))
+        _read_or_note_problem(harvest, "values of extensions", lambda: _read_values(harvest, db))
 
 
-def _attempt(harvest: Harvest, what: str, read: Callable[[], None]) -> None:
+def _read_or_note_problem(harvest: Harvest, what: str, read: Callable[[], None]) -> None:
     try:
         read()
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
         harvest.problems.append(f"{what} cannot be read: {error}")
 
 
-def _look_at_schema(harvest: Harvest, db: sqlite3.Connection) -> bool:
+def _check_schema(harvest: Harvest, db: sqlite3.Connection) -> bool:
     try:
         found = schema_of(db)
     except (sqlite3.Error, ValueError) as error:
@@ -264,7 +264,7 @@ def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
     for columns in db.execute("SELECT digest, data FROM leaf") if has_leaves(db) else ():
         row = verify_leaf_row(*columns)
         if row is None:
-            harvest.problems.append("a part of what code has left behind is not what was written")
+            harvest.problems.append("a part of a saved code state is not what was written")
         else:
             harvest.add(row)
 

@@ -97,23 +97,23 @@ def read_log(data: bytes, page_size: int | None) -> WriteAheadLog | None:
     order = ">" if magic & 1 else "<"
     if magic & ~1 != _WAL_MAGIC or _checksum(order, data[:24], 0, 0) != (sum_1, sum_2):
         # SQLite ignores such a log, but the frames still show which of them belong together.
-        frames = list(_frames(data, page_size)) if page_size is not None else []
+        frames = list(_iterate_frames(data, page_size)) if page_size is not None else []
         salts = Counter(frame.salts for frame in frames).most_common(1)
-        return _log(page_size or 0, [], [frame for frame in frames if frame.salts == salts[0][0]])
+        return _build_log(page_size or 0, [], [frame for frame in frames if frame.salts == salts[0][0]])
     accepted: list[_WalFrame] = []
     rest: list[_WalFrame] = []
     sums = (sum_1, sum_2)
-    for frame in _frames(data, own_page_size):
+    for frame in _iterate_frames(data, own_page_size):
         fits = _checksum(order, frame.page, *_checksum(order, frame.head, *sums)) == frame.sums
         sums = frame.sums
         if frame.salts != (salt_1, salt_2) or not fits or not frame.number or len(frame.page) < own_page_size:
             rest.append(frame)
         else:
             (rest or accepted).append(frame)
-    return _log(own_page_size, accepted, [frame for frame in rest if frame.salts == (salt_1, salt_2)])
+    return _build_log(own_page_size, accepted, [frame for frame in rest if frame.salts == (salt_1, salt_2)])
 
 
-def _log(page_size: int, accepted: list[_WalFrame], rest: list[_WalFrame]) -> WriteAheadLog:
+def _build_log(page_size: int, accepted: list[_WalFrame], rest: list[_WalFrame]) -> WriteAheadLog:
     committed = max((place for place, frame in enumerate(accepted, 1) if frame.commits), default=0)
     beyond = max((place for place, frame in enumerate(rest, 1) if frame.commits), default=0)
     return WriteAheadLog(
@@ -124,7 +124,7 @@ def _log(page_size: int, accepted: list[_WalFrame], rest: list[_WalFrame]) -> Wr
     )
 
 
-def _frames(data: bytes, page_size: int) -> Iterator[_WalFrame]:
+def _iterate_frames(data: bytes, page_size: int) -> Iterator[_WalFrame]:
     step = _FRAME_HEADER.size + page_size
     for place in range(_WAL_HEADER.size, len(data) - _FRAME_HEADER.size, step):
         number, commits, salt_1, salt_2, sum_1, sum_2 = _FRAME_HEADER.unpack_from(data, place)

@@ -144,18 +144,18 @@ def carve_records(page: bytes, page_at: Page, usable: int) -> Iterator[Row]:
     """Find the records that begin in a page; `usable` is the size of a page without what is reserved at its end."""
     for match in _BEGINNING.finditer(page):
         start = match.start()
-        types = _types(page, start)
-        make = _maker(types)
+        types = _read_column_types(page, start)
+        make = _choose_row_builder(types)
         if make is None or types is None:
             continue
         # `leaf` has no row numbers: it is kept like an index, where less of a record lies in its own page.
         most = (usable - 12) * 64 // 255 - 23 if types[0] in _INTEGERS else usable - 35
-        record = _whole_record(page, start, page[start] + sum(map(_size, types)), page_at, usable, most=most)
-        if record is not None and (row := make(_values(record, page[start], types))) is not None:
+        record = _assemble_record(page, start, page[start] + sum(map(_column_size, types)), page_at, usable, most=most)
+        if record is not None and (row := make(_decode_columns(record, page[start], types))) is not None:
             yield row
 
 
-def _types(page: bytes, start: int) -> list[int] | None:
+def _read_column_types(page: bytes, start: int) -> list[int] | None:
     """Read the header of a record: one type per column."""
     end = start + page[start]
     place, types = start + 1, []
@@ -175,22 +175,22 @@ def _types(page: bytes, start: int) -> list[int] | None:
     return types
 
 
-def _maker(types: list[int] | None) -> Callable[[list[Any]], Row | None] | None:
+def _choose_row_builder(types: list[int] | None) -> Callable[[list[Any]], Row | None] | None:
     """Choose by the types of its columns which table a record may belong to."""
     match types:
         case [0, session, n, written_as, crc, payload, links] if (
             _INTEGERS.issuperset((session, n, written_as, crc))
-            and _is_blob(payload)
-            and (links == 0 or _is_blob(links))
+            and _is_blob_type(payload)
+            and (links == 0 or _is_blob_type(links))
         ):
             return lambda values: verify_event_row(*values[2:])
         case [0, session, about, crc, payload] if (
-            _INTEGERS.issuperset((session, crc)) and about >= 13 and about % 2 and _is_blob(payload)
+            _INTEGERS.issuperset((session, crc)) and about >= 13 and about % 2 and _is_blob_type(payload)
         ):
             return lambda values: verify_passing_row(*values[2:])
-        case [76, data] if _is_blob(data):
+        case [76, data] if _is_blob_type(data):
             return lambda values: verify_blob_row(*values)
-        case [session, 76, data] if session in _INTEGERS and _is_blob(data):
+        case [session, 76, data] if session in _INTEGERS and _is_blob_type(data):
             return lambda values: verify_leaf_row(*values[1:])
         case [0, name, last_n, *others] if len(others) == _LISTED_AFTER_LAST_N and name % 2 and last_n in _INTEGERS:
             return lambda values: _build_listed_row(*values[1:3])
@@ -204,15 +204,15 @@ def _build_listed_row(session_id: Any, last_n: Any) -> ListedRow | None:
     return ListedRow(session_id=SessionId(session_id), last_n=last_n)
 
 
-def _is_blob(kind: int) -> bool:
+def _is_blob_type(kind: int) -> bool:
     return kind >= 12 and kind % 2 == 0
 
 
-def _size(kind: int) -> int:
+def _column_size(kind: int) -> int:
     return (kind - 12) // 2 if kind >= 12 else _INTEGER_BYTES.get(kind, 0)
 
 
-def _whole_record(page: bytes, start: int, size: int, page_at: Page, usable: int, *, most: int) -> bytes | None:
+def _assemble_record(page: bytes, start: int, size: int, page_at: Page, usable: int, *, most: int) -> bytes | None:
     """Assemble a record from its page, which holds at most `most` bytes of it, and its overflow pages."""
     if size > limits.MAX_RECORD_BYTES:
         return None
@@ -246,10 +246,10 @@ def _local_size(size: int, usable: int, most: int) -> int:
     return local if local <= most else least
 
 
-def _values(record: bytes, place: int, types: list[int]) -> list[Any]:
+def _decode_columns(record: bytes, place: int, types: list[int]) -> list[Any]:
     values: list[Any] = []
     for kind in types:
-        raw = record[place : place + _size(kind)]
+        raw = record[place : place + _column_size(kind)]
         place += len(raw)
         if kind >= 12:
             values.append(raw if kind % 2 == 0 else raw.decode("utf-8", "surrogateescape"))

@@ -78,7 +78,7 @@ def test_settings_of_a_trusted_folder(home: Path, project: Path, capfd: Said) ->
     assert 0 == session_core("trust", "--yes")
     capfd.readouterr()
     _, areas = examined(capfd)
-    assert [f"nothing is wrong in {settings}"] == [each["what"] for each in areas["config"]]
+    assert [f"no errors in {settings}"] == [each["what"] for each in areas["config"]]
     assert ["none runs, and none is needed; to start one: session-core serve"] == [
         each["what"] for each in areas["server"]
     ]

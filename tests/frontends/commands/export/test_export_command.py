@@ -97,7 +97,7 @@ async def test_branches_and_what_was_put_aside(home: Path) -> None:
         for each in ("put aside", "kept", "Answer 1.", "another way", "this way", "Answer 3.")
         if f"{each}\n" in text
     ]
-    assert "2 messages of conversations that were put aside" in text
+    assert "2 messages of earlier conversations in this session: not shown." in text
     assert "Answer 1.\nAnother branch goes on from here, with 2 messages: not shown." in text
 
 

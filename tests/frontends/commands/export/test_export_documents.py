@@ -298,7 +298,7 @@ def test_facts_and_folds() -> None:
 
     for expected in (
         "1,200 tokens in, 34 out, $0.0042",
-        "2 messages of conversations that were put aside",
+        "2 messages of earlier conversations in this session: not shown.",
         "Another branch goes on from here, with 3 messages: not shown.",
         '<details class="thinking"><summary>thinking</summary>',
         '<details class="result"><summary>tool: success, 1 line</summary><p class="remark"><a href="#sub-1">x</a></p>',

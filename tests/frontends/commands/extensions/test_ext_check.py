@@ -31,8 +31,8 @@ def test_a_good_one(tmp_path: Path, capfd: Said) -> None:
     assert "subject 1.0" == lines[0]
     assert ["STEP", "TIME", "SEEN"] == lines[1].split()
     assert any(line.startswith("✓  handshake") for line in lines)
-    assert lines[-1].startswith("It keeps to the protocol: ")
-    assert "What has to be changed:" not in lines
+    assert lines[-1].startswith("It follows the protocol: ")
+    assert "To be changed:" not in lines
 
 
 def test_a_broken_one(tmp_path: Path, capfd: Said) -> None:
@@ -43,9 +43,9 @@ def test_a_broken_one(tmp_path: Path, capfd: Said) -> None:
     out = capfd.readouterr().out
 
     assert 1 == code
-    assert "What has to be changed:\n✗ hook tool_call: its answer to hook does not fit the protocol: action: " in out
+    assert "To be changed:\n✗ hook tool_call: its answer to hook does not fit the protocol: action: " in out
     assert "  expected: an action: continue, block or modify\n" in out
-    assert "It does not keep to the protocol: " in out
+    assert "It does not follow the protocol: " in out
 
 
 def test_json_of_a_command_line(tmp_path: Path, capfd: Said) -> None:

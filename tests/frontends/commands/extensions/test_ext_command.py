@@ -46,7 +46,7 @@ def states(home: Path, project: Path) -> dict[str, str]:
 def test_without_extensions(home: Path, capfd: Said) -> None:
     """Where there are none it is said where they would go, and nothing is made on the disk."""
     assert 0 == session_core("ext", "list")
-    assert f"No extensions; put each into a folder of its own in {home / 'extensions'}\n" == capfd.readouterr().out
+    assert f"No extensions; put each into its own folder in {home / 'extensions'}\n" == capfd.readouterr().out
     assert not home.exists()
 
 
@@ -59,13 +59,13 @@ def test_from_trust_to_a_change(home: Path, alone: Path, capfd: Said) -> None:
     assert capfd.readouterr().out.endswith(f"✓ gate in {folder} may run, until one of its files changes.\n")
     assert {"user gate": "ready"} == states(home, alone)
     assert 0 == session_core("ext", "trust", str(folder))
-    assert "was agreed to already" in capfd.readouterr().out
+    assert "already has your consent" in capfd.readouterr().out
 
     (folder / "program.py").write_text("import os\n", encoding="utf-8")
     assert 0 == session_core("ext", "list")
     told = capfd.readouterr()
-    assert "not agreed  its files have changed since somebody agreed to it (program.py has changed)\n" in told.out
-    assert "● to look at one and let it run: session-core ext trust gate\n" == told.err
+    assert "no consent  its files have changed since it was agreed to (program.py has changed)\n" in told.out
+    assert "● to review one and let it run: session-core ext trust gate\n" == told.err
 
 
 def test_one_that_is_watched(home: Path, alone: Path, capfd: Said) -> None:
@@ -81,7 +81,7 @@ def test_one_that_is_watched(home: Path, alone: Path, capfd: Said) -> None:
     (folder / "more.py").write_text("", encoding="utf-8")
     assert {"user gate": "watched"} == states(home, alone)
     assert 0 == session_core("ext", "info", "gate")
-    told = "watched, yours: its files have changed since somebody agreed to it (more.py is new); it is watched, so the"
+    told = "watched, yours: its files have changed since it was agreed to (more.py is new); it is watched, so the"
     assert told in capfd.readouterr().out
 
     assert 0 == session_core("config", "check")
@@ -150,7 +150,10 @@ def test_what_somebody_is_shown(home: Path, alone: Path) -> None:
         "  link -> program.py",
         "  program.py  6 bytes",
         "  skills/  1 file, 1 byte",
-        "it runs as a program of yours, and hears of all sessions; one changed byte in its files asks again",
+        (
+            "it runs with your rights, and receives events of all sessions; "
+            "if one byte of its files changes, you are asked again"
+        ),
     ] == consent_lines(Style(), found)
 
 
@@ -165,7 +168,7 @@ def test_files_that_change_meanwhile(home: Path, alone: Path, monkeypatch: pytes
     monkeypatch.setattr("frontends.commands.extensions.trust.trio.run", changed_while_asked)
 
     assert 1 == session_core("ext", "trust", "gate")
-    assert "the files have changed while you looked at them" in capfd.readouterr().err
+    assert "the files changed during the review" in capfd.readouterr().err
     assert {"user gate": "no_consent"} == states(home, alone)
 
 
@@ -197,8 +200,8 @@ def test_trust_switches_on_again(home: Path, alone: Path, capfd: Said) -> None:
     again = capfd.readouterr()
 
     assert {"user gate": "ready"} == states(home, alone)
-    assert "it was switched off, and is switched on again by this" in again.err
-    assert "switched" not in first.err
+    assert "it was disabled, and is now enabled again" in again.err
+    assert "enabled again" not in first.err
     assert "  runs        " in first.out
     assert "  more.txt" in again.out
     assert "  more.txt" not in first.out
@@ -209,10 +212,12 @@ def test_an_extension_of_a_project(home: Path, alone: Path, capfd: Said) -> None
     make_extension(alone / ".session-core" / "extensions", "gate")
     assert {"project gate": "untrusted"} == states(home, alone)
     assert 0 == session_core("ext", "list")
-    assert "and trust it: session-core trust\n" in capfd.readouterr().err
+    assert "to review and trust the files of this project: session-core trust\n" in capfd.readouterr().err
 
     assert 0 == session_core("ext", "trust", "gate", "--yes")
-    assert "it came with this project, and does not run before that is trusted; to look" in capfd.readouterr().err
+    assert (
+        "it belongs to this project, and does not run until the folder is trusted; to review" in capfd.readouterr().err
+    )
     assert {"project gate": "untrusted"} == states(home, alone)
 
     assert 0 == session_core("trust", "--yes")
@@ -278,7 +283,7 @@ def test_a_folder_that_nobody_looks_into(home: Path, alone: Path, tmp_path: Path
 
     assert 0 == session_core("ext", "trust", str(folder), "--yes")
     link = f"ln -sfn '{folder}' {shlex.quote(str(home / 'extensions' / 'gate'))}"
-    assert f"to have it found: {link}\n" in capfd.readouterr().err
+    assert f"to link it there: {link}\n" in capfd.readouterr().err
     (home / "extensions").mkdir()
     (home / "extensions" / "gate").symlink_to(folder)
     assert {"user gate": "ready"} == states(home, alone)
@@ -291,7 +296,7 @@ def test_one_name_for_two(home: Path, tmp_path: Path, capfd: Said) -> None:
 
     assert 2 == session_core("ext", "trust", "gate", "--yes")
     assert [
-        "session-core: 'gate' fits 2 extensions; type the folder of the one you mean",
+        "session-core: 'gate' matches 2 extensions; type the folder of the one you mean",
         f"  {one}  nobody has agreed to it yet",
         f"  {two}  nobody has agreed to it yet",
     ] == capfd.readouterr().err.splitlines()
@@ -365,7 +370,7 @@ def test_everything_about_one(home: Path, capfd: Said) -> None:
     assert "secret" not in told
     assert 0 == session_core("ext", "info", "gate")
     told = capfd.readouterr().out
-    assert "  state       not agreed, yours: nobody has agreed to it yet\n" in told
+    assert "  state       no consent, yours: nobody has agreed to it yet\n" in told
     assert "  remark      run.colour is not known here and has no effect\n" in told
     assert "secret" not in told
 
@@ -404,7 +409,7 @@ def test_logging_out(home: Path, capfd: Said) -> None:
     assert "secret" not in both
     assert f"✓ logged out of words of gate in {folder}\n" == one
     assert ["signs"] == left
-    assert ("nobody is logged in to a provider of gate\n", ()) == (capfd.readouterr().out, file.all())
+    assert ("you are not logged in to a provider of gate\n", ()) == (capfd.readouterr().out, file.all())
 
 
 def test_the_table_fits(home: Path, alone: Path) -> None:
@@ -420,7 +425,7 @@ def test_switched_off_altogether(home: Path, monkeypatch: pytest.MonkeyPatch, ca
     make_extension(home / "extensions", "gate")
     monkeypatch.setenv("SESSION_CORE_EXTENSIONS", "false")
     assert 0 == session_core("ext", "list")
-    assert "● none of them runs, as extensions.use is false here" in capfd.readouterr().err
+    assert "● none of them runs, because extensions.use is false here" in capfd.readouterr().err
 
 
 def test_a_list_of_those_who_may(home: Path, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,7 +445,7 @@ def test_a_damaged_file_of_consents(home: Path, capfd: Said) -> None:
 
     assert 0 == session_core("ext", "list")
     told = capfd.readouterr()
-    assert "not agreed" in told.out
+    assert "no consent" in told.out
     assert "is damaged, so no extension runs until you agree to it again" in told.err
 
 

@@ -65,7 +65,7 @@ def test_reload_without_a_service(home: Path, capfd: Said) -> None:
     assert 0 == session_core("ext", "reload", "echo")
     told = capfd.readouterr()
     assert "✓ it answered a ping" in told.out
-    assert "● no service runs in this home, so there is nothing to reload" in told.err
+    assert "● no service is running in this home, so there is nothing to reload" in told.err
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_what_it_says_and_asks_for(home: Path, capfd: Said) -> None:
     assert 0 == session_core("ext", "doctor", "echo")
     told = capfd.readouterr().out
     assert all(line.isprintable() for line in told.split("\n"))
-    assert "● it does not say which hooks it handles" in told
-    assert "● it wrote to stdout what is no message (1 line)" in told
+    assert "● it does not list its hooks" in told
+    assert "● it wrote lines to stdout that are not messages (1 line)" in told
     for method in ("kv/set", "kv/get", "ui/request", "bus/publish", "no/such"):
         assert f"● it asked for {method}, 1 time\n" in told
     assert "-32001" in told
@@ -159,15 +159,15 @@ def test_nothing_starts_without_consent(home: Path, tmp_path: Path, capfd: Said)
     elsewhere = make_extension(tmp_path / "other", "other", program)
 
     assert 2 == session_core("ext", "doctor", "echo")
-    assert "echo is not started: nobody has agreed to it yet; to look at it: " in capfd.readouterr().err
+    assert "echo is not started: nobody has agreed to it yet; to review it: " in capfd.readouterr().err
     assert 2 == session_core("ext", "doctor", str(elsewhere))
     assert 0 == session_core("ext", "trust", "echo", "--yes")
     (folder / "program.py").write_text(program + "\n", encoding="utf-8")
     assert 2 == session_core("ext", "reload", "echo")
-    assert "its files have changed since somebody agreed to it" in capfd.readouterr().err
+    assert "its files have changed since it was agreed to" in capfd.readouterr().err
     assert 0 == session_core("ext", "disable", "echo")
     assert 2 == session_core("ext", "doctor", "echo")
-    assert "nobody has agreed to it" in capfd.readouterr().err
+    assert "you have not consented to it" in capfd.readouterr().err
     assert not mark.exists()
 
 
@@ -224,7 +224,7 @@ def test_what_stands_in_the_wrong_place(home: Path, capfd: Said) -> None:
 
     assert 0 == session_core("ext", "doctor", "echo")
     told = capfd.readouterr()
-    sentence = "● tools, commands, subscriptions, hooks: passed over, as it stands outside of `registrations`\n"
+    sentence = "● tools, commands, subscriptions, hooks: ignored, because it is outside of `registrations`\n"
     assert 1 == told.out.count(sentence)
     assert f"{home / 'logs' / 'extensions' / 'echo.log'}; to read it: session-core ext logs echo" in told.err
 

@@ -51,9 +51,11 @@ def test_logging_in_and_out(home: Path, capfd: Said) -> None:
     capfd.readouterr()
 
     assert 2 == session_core("ext", "login", "gate")
-    assert "several providers that people log in to; name one: gate/words, gate/signs" in capfd.readouterr().err
+    assert "several providers with a login; name one: gate/words, gate/signs" in capfd.readouterr().err
     assert 2 == session_core("ext", "login", "gate/free")
-    assert "gate has no provider called 'free' that people log in to" in capfd.readouterr().err
+    assert (
+        "gate has no provider called 'free' with a login; choose from: gate/words, gate/signs" in capfd.readouterr().err
+    )
 
     assert 0 == session_core("ext", "login", "gate/words")
     told = capfd.readouterr()
@@ -67,7 +69,7 @@ def test_logging_in_and_out(home: Path, capfd: Said) -> None:
     ]
 
     assert 2 == session_core("ext", "logout", "gate/wrods")
-    assert "nobody is logged in to 'wrods' of gate; there is a login to gate/words" in capfd.readouterr().err
+    assert "you are not logged in to 'wrods' of gate; there is a login to gate/words" in capfd.readouterr().err
     assert 0 == session_core("ext", "logout", "gate/words")
 
 

@@ -61,7 +61,7 @@ def test_one_that_is_silent(home: Path, capfd: Said) -> None:
 
     assert 0 == session_core("ext", "logs", "gate")
     told = capfd.readouterr()
-    assert ("", True) == (told.out, told.err.startswith("● gate has said nothing yet; what it says is kept in "))
+    assert ("", True) == (told.out, told.err.startswith("● gate has logged nothing yet; its log will be "))
     assert 2 == session_core("ext", "logs", "nope")
     assert "there is no extension called 'nope', and no log of one" in capfd.readouterr().err
 

@@ -83,7 +83,7 @@ def test_what_to_type_next(home: Path, work: Path, capfd: Said) -> None:
     python = shlex.quote(sys.executable)
     found, link = (shlex.quote(f"{home}/extensions{each}") for each in ("", "/words"))
     assert [
-        f"✓ words was made in {work}/words, from the template tool:",
+        f"✓ words was created in {work}/words, from the template tool:",
         "  words.py  test_words.py  extension.toml  README.md  pytest.ini  .gitignore",
         "Test it, check it, and let it run:",
         "  cd words",
@@ -109,7 +109,7 @@ def test_one_that_is_made_where_it_is_looked_for(home: Path, capfd: Said) -> Non
     told = capfd.readouterr()
     assert "ln -s" not in told.out
     assert f"  cd {shlex.quote(f'{home}/extensions/deep')}\n" in told.out
-    assert "there is another extension called words, in " in told.err
+    assert "another extension is called words, in " in told.err
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -138,7 +138,7 @@ def test_the_readme_shows_commands_that_there_are(template: str, work: Path) -> 
         (("words", "--into", "broken"), 1, "/folder/broken' already, and it was left as it is"),
         (("words", "--into", "there/file/below"), 2, "/folder/there/file/below' cannot be made: "),
         (("words", "--into", "a\0b"), 2, "cannot be the path of a folder"),
-        (("words", "--into", "~nobody-of-that-name/x"), 2, "names a user who is not known here"),
+        (("words", "--into", "~nobody-of-that-name/x"), 2, "names an unknown user"),
     ],
 )
 def test_what_cannot_be_made(arguments: tuple[str, ...], code: int, sentence: str, work: Path, capfd: Said) -> None:

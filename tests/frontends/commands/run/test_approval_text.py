@@ -23,7 +23,7 @@ from tests.frontends._paper import NoSignals, Paper, config, written
 
 PLAIN = Style()
 ALWAYS = "[a]lways exactly this, [N]o"
-INSTEAD = "or say what to do instead: "
+INSTEAD = "or type what to do instead: "
 CHILD = sc.SessionId("ses_0123456789abcdef")
 APPROVAL = sc.Approval(
     request_id=sc.RequestId("req_1"),
@@ -80,7 +80,7 @@ def test_a_command_is_shown_once() -> None:
         "  environment: none<U+001B>[31m",
         "  folder: /srv",
         "  network: off",
-        f"  [y]es once, [s] this command, as often as it comes in this session, {ALWAYS}, [v]iew all of it, {INSTEAD}",
+        f"  [y]es once, [s] this command, whenever it occurs in this session, {ALWAYS}, [v]iew all of it, {INSTEAD}",
     ] == asked.text.split("\n")
     assert (True, False) == (asked.cut, whole.cut)
     assert "\n  network: off\n  environment: A=b; handed on: PATH; nothing else\n" in whole.text

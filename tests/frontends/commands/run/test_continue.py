@@ -51,7 +51,7 @@ async def test_only_the_new_turn_counts(paper: StandardStreams, autojump_clock: 
 
     out, err = written(paper)
     assert (1, 0, "Third.\n") == (failed, ended, out)
-    assert 'Going on with 7k2f "one": 2 messages' in err
+    assert 'Continuing 7k2f "one": 2 messages' in err
     assert "✗ Its last turn failed: " in err
 
 
@@ -60,7 +60,7 @@ async def test_another_protocol_is_refused(paper: StandardStreams, autojump_cloc
     async with open_checked_service(config(scripted.ScriptedProvider(scripted.text("a")))) as service:
         await service.create_session()
         before = await known(service)
-        with pytest.raises(UsageError, match=r"session 7k2f has the protocol standard, .* cannot go on with code"):
+        with pytest.raises(UsageError, match=r"session 7k2f has the protocol standard, .* cannot continue with code"):
             await converse(service, RunOptions(prompt="one", protocol="code"), paper, NoSignals(), before)
         assert not (await service.load_session(before.summary.session_id)).messages
         assert 0 == await converse(service, RunOptions(prompt="one", protocol="standard"), paper, NoSignals(), before)
@@ -194,7 +194,7 @@ def test_the_last_used_of_a_directory() -> None:
     above = [*sessions, summary("ses_f", cwd="/srv", updated_at=6)]
     assert "ses_b" == last_used(above, "/srv/x").session_id, "its own come before those above it"
     assert "ses_f" == last_used(above, "/srv/z").session_id
-    with pytest.raises(UsageError, match="there is no session of '/srv/z' or a directory above it"):
+    with pytest.raises(UsageError, match="there is no session in '/srv/z' or a directory above it"):
         last_used(sessions, "/srv/z")
 
 
@@ -214,5 +214,5 @@ def test_the_truth_about_the_last_turn(activity: sc.Activity, line: str | None) 
         PLAIN, state, "7k2f", used_at=NOW - 5 * MINUTE, now=NOW
     ).splitlines()
 
-    assert 'Going on with 7k2f "fix it": 3,000 messages, last used 5 min ago.' == first
+    assert 'Continuing 7k2f "fix it": 3,000 messages, last used 5 min ago.' == first
     assert ([] if line is None else [line]) == rest

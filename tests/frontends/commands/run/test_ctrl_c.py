@@ -15,7 +15,7 @@ from tests.frontends._paper import Paper, config
 from tests.frontends.commands.run._shared import BUSY, Shared, share
 
 Clock = trio.testing.MockClock
-NOT_SENT = "stopped before the turn began; nothing was sent to the model; what ran before goes on"
+NOT_SENT = "stopped before the turn began; nothing was sent to the model; the work before it continues"
 
 
 class CtrlC:
@@ -113,7 +113,7 @@ async def test_a_message_that_takes_long(autojump_clock: Clock) -> None:
         went = await how_it_went(shared, provider)
 
     assert LEFT_ALONE == went
-    assert "Your message is on its way, and is taken back as soon as it is there" in shared.err
+    assert "Your message is being sent, and will be withdrawn once it arrives" in shared.err
 
 
 async def test_before_anything_is_sent(autojump_clock: Clock) -> None:

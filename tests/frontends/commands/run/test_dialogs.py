@@ -65,9 +65,9 @@ def test_how_it_is_asked() -> None:
         PLAIN, dialog("confirm")
     )
     assert (
-        "? gate asks: Which one?\n  1  red\n  2  blue\n  a number or the words themselves; just Enter dismisses it: "
+        "? gate asks: Which one?\n  1  red\n  2  blue\n  a number or the text of a choice; just Enter dismisses it: "
     ) == dialog_question(PLAIN, dialog("select", "red", "blue\x07"))
-    assert "\n  suggested: this\n  your answer, or . for what is suggested; " in dialog_question(
+    assert "\n  suggested: this\n  your answer, or . for the suggestion; " in dialog_question(
         PLAIN, dialog("input", default="this")
     )
     long = dialog_question(PLAIN, dialog("confirm", message="\n".join(f"line {n}" for n in range(50))))
@@ -113,7 +113,7 @@ async def test_without_a_terminal_it_is_dismissed() -> None:
     reply, streams = await ask(b"y\n", keyboard=False, yes=True)
 
     assert reply.value is None
-    assert "? gate asks: Really?: dismissed, as nobody can answer it here.\n" in written(streams)[1]
+    assert "? gate asks: Really?: dismissed, because there is no terminal to ask on.\n" in written(streams)[1]
 
 
 async def test_yes_is_for_tools() -> None:

@@ -83,8 +83,8 @@ async def test_limits_and_what_cannot_be_held(home: Path) -> None:
 
     assert sc.TurnLimits(steps=3, tokens=7, cost_micros=5) == agent.service.turn_limits
     assert [
-        "what ollama/blind costs is not known, so --max-cost cannot end a turn",
-        "ollama/blind cannot see images: it is only told that there are some",
+        "the price of ollama/blind is unknown, so --max-cost cannot end a turn",
+        "ollama/blind cannot see images: it is only told that they exist",
     ] == list(agent.remarks)
 
 

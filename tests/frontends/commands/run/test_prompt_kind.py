@@ -53,12 +53,12 @@ def test_an_unknown_command() -> None:
     """A slip names what it is near to; without anything near all commands are shown, harmless to print."""
     near, far, none = refusal("/comit it"), refusal("/zzz"), refusal("/commit", ())
 
-    assert ("there is no command /comit; did you mean /commit? (to say it to the model: //comit)", ()) == (
+    assert ("there is no command /comit; did you mean /commit? (to send it to the model: //comit)", ()) == (
         str(near),
         near.details,
     )
     assert ("/commit          commits what is there", "/push", "/notes.push") == far.details
-    assert "there is no command /commit, as no extension that runs here brings any" in str(none)
+    assert "there is no command /commit, because no running extension provides any" in str(none)
     assert "did you mean /notes.push or /git.push?" in str(refusal("/note.push"))
 
 
@@ -76,10 +76,12 @@ def test_a_command_of_an_extension_that_does_not_run() -> None:
             read_prompt(prompt, COMMANDS, unused, is_there=is_there)
         return refused.value
 
-    end = "(to say it to the model: //"
-    assert f"there is no command /gate.add now, as {off.why}; {off.advice} {end}gate.add)" == str(told("/gate.add x"))
-    assert f"there is no command /gate now, as {off.why}; {off.advice} {end}gate)" == str(told("/gate"))
-    assert f"there is no command /t now, as {failed.why}; {failed.advice} {end}t)" == str(told("/t"))
+    end = "(to send it to the model: //"
+    assert f"there is no command /gate.add now, because {off.why}; {off.advice} {end}gate.add)" == str(
+        told("/gate.add x")
+    )
+    assert f"there is no command /gate now, because {off.why}; {off.advice} {end}gate)" == str(told("/gate"))
+    assert f"there is no command /t now, because {failed.why}; {failed.advice} {end}t)" == str(told("/t"))
     hints = (f"{off.why}; {off.advice}", f"{failed.why}; {failed.advice}")
     assert hints == told("/zzz").details[-2:]
     unused = (off, failed, failed)

@@ -21,7 +21,7 @@ from tests.session_core.sep._service import Home, open_world
 
 Clock = trio.testing.MockClock
 BOTH = pytest.mark.parametrize("interaction", [InteractionOptions(), InteractionOptions(yes=True)])
-WAITS = "danger needs a yes, which nobody can give here: it waits for somebody elsewhere."
+WAITS = "danger needs approval, and there is no terminal to ask on: left to other clients."
 
 
 def danger() -> scripted.ScriptedTool:
@@ -130,7 +130,7 @@ async def test_a_question_of_another_client_beside_our_turn(autojump_clock: Cloc
             await other.answer_dialog(shared.session_id, dialog.request_id, value=True)
 
     assert (0, [True]) == (code, [each.value for each in replies])
-    assert "Deploy?: nobody can answer it here, so it waits for somebody elsewhere." in shared.err
+    assert "Deploy?: there is no terminal to ask on, so it is left to other clients." in shared.err
 
 
 # --- questions of extensions ------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ async def test_a_question_of_an_extension_in_our_turn(place: Home) -> None:
             options = RunOptions(prompt="go", permissions="full")
             assert 0 == await converse(client, options, streams, NoSignals())
 
-    assert "In the turn?: dismissed, as nobody can answer it here." in written(streams)[1]
+    assert "In the turn?: dismissed, because there is no terminal to ask on." in written(streams)[1]
 
 
 async def test_a_command_of_others_beside_our_turn(place: Home) -> None:
@@ -202,5 +202,5 @@ async def test_a_command_of_others_beside_our_turn(place: Home) -> None:
 
     out, err = written(streams)
     assert ("Ours.\n", [{"result": {"confirmed": True}}]) == (out, replies)
-    assert "In a command?: nobody can answer it here, so it waits for somebody elsewhere." in err
-    assert "In the turn?: dismissed, as nobody can answer it here." in err
+    assert "In a command?: there is no terminal to ask on, so it is left to other clients." in err
+    assert "In the turn?: dismissed, because there is no terminal to ask on." in err

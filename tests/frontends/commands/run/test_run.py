@@ -138,7 +138,7 @@ async def test_an_unclear_answer_is_asked_again(then: bytes | None, calls: int) 
         code = await converse(service, options(), StandardStreams(out=Paper(), err=err, keyboard=keyboard), NoSignals())
     os.close(keyboard)
 
-    assert (0, calls, 1) == (code, len(tool.calls), err.text.count("that is not clear, and nothing has happened yet"))
+    assert (0, calls, 1) == (code, len(tool.calls), err.text.count("that is not clear, so nothing was done yet"))
 
 
 class Typing(Paper):

@@ -132,7 +132,7 @@ async def test_questions_of_extensions(place: Home) -> None:
     out, err = written(streams)
     replies = [each["result"] for each in json.loads(out)]
     assert [{"confirmed": True}, {"value": "blue"}, {"text": "some words"}, {"cancelled": True}, {}] == replies
-    assert "? That is not among the answers.\n" in err
+    assert "? That is not one of the answers.\n" in err
     assert "· tried: thinking\n" in err
 
 
@@ -163,7 +163,7 @@ async def test_ctrl_c_ends_a_command(place: Home) -> None:
     os.close(hand)
 
     assert 130 == code
-    assert "/do was stopped before it was done.\n" in written(streams)[1]
+    assert "/do was stopped before it finished.\n" in written(streams)[1]
 
 
 async def test_who_is_not_used(place: Home) -> None:
@@ -179,9 +179,9 @@ async def test_who_is_not_used(place: Home) -> None:
 
     assert 1 == len(told), "who has not started may know any flag"
     assert told[0].startswith("2 extensions are not used (see: session-core ext list): broken (")
-    assert told[0].endswith("), changed (its files have changed since somebody agreed to it)")
+    assert told[0].endswith("), changed (its files have changed since it was agreed to)")
     assert {"loud": True} == flags
-    assert ["no extension runs here, so nobody is told of --flag loud"] == collect_extension_remarks(None, ["loud=1"])
+    assert ["no extension runs here, so --flag has no effect: loud"] == collect_extension_remarks(None, ["loud=1"])
 
 
 async def test_the_whole_program(home: Path, tmp_path: Path) -> None:
@@ -204,11 +204,11 @@ async def test_the_whole_program(home: Path, tmp_path: Path) -> None:
     assert "demo" not in done.err, "a command uses no model"
     assert (2, True) == (
         unused.code,
-        "the extension tried is switched off; to switch it on: session-core ext enable tried" in unused.err,
+        "the extension tried is disabled; to enable it: session-core ext enable tried" in unused.err,
     )
     assert (2, "") == (slip.code, slip.out)
-    assert "session-core: there is no command /pidd; did you mean /pid? (to say it to the model: //pidd)" in slip.err
-    assert (2, 1) == (off.code, off.err.count("there is no command /pid, as no extension that runs here brings any"))
+    assert "session-core: there is no command /pidd; did you mean /pid? (to send it to the model: //pidd)" in slip.err
+    assert (2, 1) == (off.code, off.err.count("there is no command /pid, because no running extension provides any"))
     assert (0, True) == (piped.code, piped.out.startswith('You said "/pid"')), "what comes from elsewhere is no command"
 
 
@@ -240,7 +240,7 @@ async def test_a_configured_model_of_an_extension(home: Path, tmp_path: Path) ->
 
     assert "hello there" in told.out
     assert "demo" not in told.err
-    assert "there is no model called 'wrods/echo'; no extension that runs here brings it; they bring words/" in (
+    assert "there is no model called 'wrods/echo'; no running extension provides it; they provide words/" in (
         misspelt.err
     )
     assert (0, 1, 1) == (
@@ -251,7 +251,7 @@ async def test_a_configured_model_of_an_extension(home: Path, tmp_path: Path) ->
     for refused in (off, without):
         assert (2, "") == (refused.code, refused.out)
         assert "config.toml, line 1: model: there is no model called 'words/echo'" in refused.err
-    assert "no extension that runs here brings it (see: session-core ext list)" in off.err
+    assert "no running extension provides it (see: session-core ext list)" in off.err
 
 
 async def test_a_question_on_a_real_terminal(home: Path, tmp_path: Path) -> None:

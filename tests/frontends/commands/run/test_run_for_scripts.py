@@ -46,7 +46,7 @@ def paper(keyboard: int | None = None) -> StandardStreams:
 @pytest.mark.parametrize(
     ("approve", "sentence"),
     [
-        ("never", "■ edit needs a yes, and --approve never gives none: denied."),
+        ("never", "■ edit needs approval, and with --approve never there is none: denied."),
         ("rules", "■ edit is not allowed by a permission rule (it changes files): denied."),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_silent_pipe_holds_nothing_up(
     told: list[str] = []
 
     assert PromptInput(prompt=given) == read_prompt_input(given, goes_on=goes_on, stdin=silent[0], remark=told.append)
-    assert ["nothing came by stdin, so it is left alone; < /dev/null saves this wait"] == told
+    assert ["no input on stdin, so it is ignored; add < /dev/null to avoid this wait"] == told
 
 
 def test_a_prompt_is_waited_for(silent: tuple[TextIO, Callable[[], None]]) -> None:

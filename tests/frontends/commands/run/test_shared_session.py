@@ -31,9 +31,9 @@ async def test_a_prompt_waits_for_its_own_answer(autojump_clock: Clock) -> None:
         provider.release("theirs")
 
     assert before[0] is None
-    assert "your message waits until that is done" in before[1]
+    assert "your message waits until it is free" in before[1]
     assert (0, "Ours.\n") == (shared.code, shared.out)
-    assert shared.err.index("Theirs") < shared.err.index("Now your message is answered.")
+    assert shared.err.index("Theirs") < shared.err.index("Your message is being answered now.")
 
 
 @pytest.mark.parametrize("interaction", [InteractionOptions(), InteractionOptions(quiet=True)])
@@ -52,7 +52,7 @@ async def test_what_others_say_later_is_not_our_answer(interaction: InteractionO
         provider.release("ours")
 
     assert (0, "Ours.\n") == (shared.code, shared.out)
-    assert interaction.quiet or "The turn goes on with a message of somebody else.\nTheirs.\n" in shared.err
+    assert interaction.quiet or "The turn continues with a message of another client.\nTheirs.\n" in shared.err
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_a_stop_of_others_takes_our_message_back(autojump_clock: Clock) ->
         after = await shared.state()
 
     assert (1, ()) == (shared.code, after.queue)
-    assert "your message was taken back; nothing was sent to the model." in shared.err
+    assert "your message was withdrawn; nothing was sent to the model." in shared.err
 
 
 async def test_a_message_that_others_remove(autojump_clock: Clock) -> None:
@@ -109,7 +109,7 @@ async def test_a_message_that_others_remove(autojump_clock: Clock) -> None:
 
     assert 1 == code
     assert running is not None
-    assert "Somebody has taken your message out of the queue" in shared.err
+    assert "Your message was removed from the queue" in shared.err
 
 
 async def test_ctrl_c_while_it_waits(autojump_clock: Clock) -> None:
@@ -128,7 +128,7 @@ async def test_ctrl_c_while_it_waits(autojump_clock: Clock) -> None:
 
     assert (130, ()) == (code, state.queue)
     assert "completed" == ended.outcome.status
-    assert "nothing was sent to the model; what ran before goes on" in shared.err
+    assert "nothing was sent to the model; the work before it continues" in shared.err
 
 
 async def test_a_turn_that_ends_while_we_come_is_not_ours(autojump_clock: Clock) -> None:
@@ -195,7 +195,7 @@ async def test_a_question_to_another_client_is_theirs(autojump_clock: Clock) -> 
             await other.answer_dialog(shared.session_id, dialog.request_id, value=True)
 
     assert (0, [True]) == (shared.code, [each.value for each in replies])
-    assert "Asked somebody else: Really?: only they can answer it." in shared.err
+    assert "Asked another client: Really?: only that client can answer it." in shared.err
 
 
 async def test_a_question_that_was_open_is_left_open(autojump_clock: Clock) -> None:
@@ -210,7 +210,7 @@ async def test_a_question_that_was_open_is_left_open(autojump_clock: Clock) -> N
         await service.answer_dialog(shared.session_id, left[0].request_id, value=True)
 
     assert (0, 1, "Ours.\n") == (shared.code, len(left), shared.out)
-    assert "nobody can answer it here, so it waits for somebody elsewhere" in shared.err
+    assert "there is no terminal to ask on, so it is left to other clients" in shared.err
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_approvals_of_others_are_left_to_them(interaction: InteractionOpti
 
     ours = [3] if interaction.yes else []
     assert [1, 2, *ours] == [each["x"] for each in tool.calls]
-    assert (0 if interaction.yes else 3, 2) == (shared.code, shared.err.count("it waits for somebody elsewhere"))
+    assert (0 if interaction.yes else 3, 2) == (shared.code, shared.err.count("left to other clients"))
     assert after.last_outcome is not None
     assert "Ours.\n" == shared.out
 

@@ -252,7 +252,7 @@ def test_a_stop_before_the_first_word() -> None:
     """A stop that kept nothing does not claim to have kept something."""
     outcome = sc.TurnOutcome(turn_id=TURN, status="stopped", steps=1, duration_ms=20)
 
-    assert "■ stopped after 20 ms: nothing had been said yet · 1 step" == work_lines.outcome_line(PLAIN, outcome, None)
+    assert "■ stopped after 20 ms: there was no answer yet · 1 step" == work_lines.outcome_line(PLAIN, outcome, None)
 
 
 @pytest.mark.parametrize(
@@ -349,9 +349,9 @@ def test_summaries_and_restored_files_are_told() -> None:
     )
 
     assert [
-        "The conversation was long: a summary of it goes on from here.",
-        "● The conversation could not be summed up: too long",
-        "Files were brought back: 2 files restored, 1 file removed.",
+        "The conversation was long and was replaced by a summary.",
+        "● The conversation could not be compacted: too long",
+        "Files were restored: 2 files restored, 1 file removed.",
     ] == texts(pieces)["err"].splitlines()
 
 
@@ -362,7 +362,7 @@ def test_an_answer_that_was_too_long() -> None:
     pieces = shown(screen, ev.MessageCompleted(message=cut))
     screen.catch_up(snapshot_of(ev.MessageAdded(message=cut)), 1)
 
-    assert "■ cut short: the model had said as much as it may in one answer\n" == texts(pieces)["err"]
+    assert "■ cut short: the model reached the length limit of one answer\n" == texts(pieces)["err"]
     assert "cut short" not in texts(screen.take_pieces())["err"]
 
 

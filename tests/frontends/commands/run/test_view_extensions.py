@@ -108,6 +108,6 @@ async def test_files_do_not_go_along_with_a_command() -> None:
     attached = PromptAttachments(files=(sc.FilePart(name="a", text="b"),))
     streams = StandardStreams(out=Paper(), err=Paper())
     async with open_checked_service(config(scripted.ScriptedProvider())) as service:
-        with pytest.raises(Exception, match="go along with a message, and this is a command"):
+        with pytest.raises(Exception, match="need a message, and this is a command"):
             await converse(service, RunOptions(prompt="!ls", attached=attached), streams, NoSignals())
         assert () == (await service.load_service()).sessions

@@ -31,9 +31,9 @@ IDS = {A.session_id: "aaaa", B.session_id: "bbbbb"}
 def test_a_list_fits_80_columns() -> None:
     """Long names lose their end, long directories their beginning, and every column stands in its place."""
     assert [
-        "ID     STATE        USED       NAME                          DIRECTORY",
-        "aaaa   idle         3 min ago  fix the parser                /srv/project",
-        "bbbbb  needs a yes  3 min ago  a name a name a name a name…  …eep/deep/deep/end",
+        "ID     STATE     USED       NAME                            DIRECTORY",
+        "aaaa   idle      3 min ago  fix the parser                  /srv/project",
+        "bbbbb  asks you  3 min ago  a name a name a name a name a…  …/deep/deep/deep/end",
     ] == session_lines(PLAIN, [A, B], IDS, now=NOW, width=80)
 
 
@@ -59,7 +59,7 @@ def test_no_name_breaks_the_list(name: str, cwd: str, width: int) -> None:
         ({}, "idle", COLOURED.dim),
         ({"activity": sc.Activity(name="streaming")}, "streaming", COLOURED.green),
         ({"activity": sc.Activity(name="waiting_for_model")}, "waiting", COLOURED.green),
-        ({"activity": sc.Activity(name="awaiting_permission")}, "needs a yes", COLOURED.yellow),
+        ({"activity": sc.Activity(name="awaiting_permission")}, "asks you", COLOURED.yellow),
         ({"activity": sc.Activity(name="interrupted")}, "interrupted", COLOURED.red),
         ({"activity": sc.Activity(name="errored", message="x")}, "failed", COLOURED.red),
     ],

@@ -54,7 +54,7 @@ def test_none_is_meant(typed: str, sentence: str) -> None:
 
 def test_several_could_be_meant() -> None:
     """What fits several sessions lists them, so that more of one can be typed."""
-    with pytest.raises(UsageError, match="'ses_01aaaaaa' fits 4 sessions; type more of the one you mean") as caught:
+    with pytest.raises(UsageError, match="'ses_01aaaaaa' matches 4 sessions; type more of the one you mean") as caught:
         find_session("ses_01aaaaaa", ALL)
 
     assert f"{OLD.session_id}  the parser" in caught.value.details
@@ -75,7 +75,7 @@ def test_a_name_that_looks_like_an_id() -> None:
     """A session named like the end of another one's id makes that form doubtful, and a longer one is shown."""
     sly = summary("ses_01aaaaaaeeqqqqqqqqqqqq1111", "7k2f")
     sessions = (*ALL, sly)
-    with pytest.raises(UsageError, match="fits 2 sessions"):
+    with pytest.raises(UsageError, match="matches 2 sessions"):
         find_session("7k2f", sessions)
 
     assert "q7k2f" == short_id(OLD.session_id, sessions)

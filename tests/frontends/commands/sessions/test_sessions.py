@@ -26,9 +26,9 @@ async def test_a_session_goes_on_in_another_process(tmp_path: Path) -> None:
     found = await program("sessions", "--search", "count")
     shown = await program("show", short)
 
-    assert f'Go on with: session-core run --session {short} "..."' == hint
+    assert f'Continue with: session-core run --session {short} "..."' == hint
     assert (0, "1 2 3 4 Done.\n") == (second.code, second.out)
-    assert re.search(f'Going on with {short} "count to 3": 2 messages, last used {LATELY}.', second.err)
+    assert re.search(f'Continuing {short} "count to 3": 2 messages, last used {LATELY}.', second.err)
     assert ("", ["ID", short]) == (listed.err, [line.split()[0] for line in listed.out.splitlines()])
     assert re.search(f" idle   {LATELY}  count to 3  ", listed.out)
     assert (0, "      you: count to 4") == (found.code, found.out.splitlines()[2])
@@ -42,7 +42,7 @@ async def test_nothing_is_kept_unless_asked(home: Path) -> None:
     ended = await program("run", "--no-save", "count to 3")
 
     assert (0, "1 2 3 Done.\n") == (ended.code, ended.out)
-    assert "Go on with" not in ended.err
+    assert "Continue with" not in ended.err
     assert not await trio.Path(home).exists()
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_found(home: Path, capfd: Said) -> None:
     keep(home, "count to 1")
     for text in ("elephant", '"', "AND OR NOT", "a*b ^c:d"):
         assert 0 == session_core("sessions", "--search", text)
-        assert ("", "No message and no name holds all of these words.\n") == tuple(capfd.readouterr())
+        assert ("", "No message and no session name contains all of these words.\n") == tuple(capfd.readouterr())
 
 
 def test_archive_and_restore(home: Path, capfd: Said) -> None:
@@ -246,7 +246,7 @@ def test_the_last_session_of_a_directory(home: Path, tmp_path: Path, capfd: Said
     assert "count to 9" in capfd.readouterr().out
     assert 2 == session_core("run", "--continue", "--cwd", str(tmp_path), "hello")
 
-    assert f"there is no session of '{tmp_path}' or a directory above it" in capfd.readouterr().err
+    assert f"there is no session in '{tmp_path}' or a directory above it" in capfd.readouterr().err
 
 
 def test_a_directory_that_is_gone(home: Path, tmp_path: Path, capfd: Said) -> None:
@@ -254,7 +254,7 @@ def test_a_directory_that_is_gone(home: Path, tmp_path: Path, capfd: Said) -> No
     gone = tmp_path / "gone"
     keep(home, "count to 1", cwd=str(gone))
     assert 2 == session_core("run", "--session", "count to 1", "count to 2")
-    assert f"this session works in '{gone}', which is gone; say where with --cwd" in capfd.readouterr().err
+    assert f"this session works in '{gone}', which is gone; choose another folder with --cwd" in capfd.readouterr().err
     assert 0 == session_core("run", "--quiet", "--cwd", "/", "--session", "count to 1", "count to 2")
 
     assert "/" == kept(home)["count to 1"].cwd
@@ -301,4 +301,4 @@ def test_the_last_used_conversation_is_shown(
 
     monkeypatch.chdir(elsewhere)
     assert 2 == session_core("show")
-    assert f"there is no session of '{elsewhere}' or a directory above it" in capfd.readouterr().err
+    assert f"there is no session in '{elsewhere}' or a directory above it" in capfd.readouterr().err

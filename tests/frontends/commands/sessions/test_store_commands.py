@@ -71,7 +71,7 @@ def test_compact(home: Path, capfd: Said) -> None:
     keep(home, "count to 1")
 
     assert 0 == session_core("store", "compact")
-    assert "given back" in capfd.readouterr().out
+    assert "freed" in capfd.readouterr().out
 
 
 def test_backup(home: Path, here: Path, capfd: Said) -> None:
@@ -113,7 +113,7 @@ def test_figures_for_scripts(home: Path, capfd: Said) -> None:
 def test_no_store_to_look_after(home: Path, here: Path, task: str, capfd: Said) -> None:
     """Where no sessions were ever kept, each task says so, makes nothing, and leaves a directory there as it is."""
     assert 2 == session_core("store", task)
-    assert f"no sessions are kept in '{home}'" in capfd.readouterr().err
+    assert f"no sessions are stored in '{home}'" in capfd.readouterr().err
     assert not home.exists()
     here.chmod(0o755)
     assert 2 == session_core("store", task, "--home", str(here))
@@ -148,7 +148,7 @@ def test_a_rebuild_that_found_nothing_wrong() -> None:
     report = sc.maintenance.RebuildReport(sessions=1, events=5, repaired=(), lost=(), set_aside=None)
 
     assert [
-        "✓ nothing was wrong; everything was made anew all the same",
+        "✓ nothing was wrong; everything was rebuilt anyway",
         "The new file holds 1 session with 5 events.",
     ] == rebuild_lines(PLAIN, report, {})
 
@@ -170,7 +170,7 @@ def test_a_rebuild_names_what_it_kept() -> None:
         "✗ lost: session ses_02: b",
         "The new file holds 0 sessions with 0 events.",
         "The old file is kept: /x/old",
-        "Events that have lost those before them are kept: /x/aside",
+        "Events whose predecessors are lost are kept: /x/aside",
     ] == rebuild_lines(PLAIN, report, {sc.SessionId("ses_01"): "01"})
 
 
@@ -198,7 +198,7 @@ def test_a_table_of_figures() -> None:
         "messages    20",
         "events      50",
         "long texts  2 (5.0 KB)",
-        "file        2.0 MB, and 0 bytes not yet folded into it",
+        "file        2.0 MB, and 0 bytes in its log",
     ] == lines[:6]
     assert "oldest" not in "\n".join(lines)
     assert lines[6].startswith("last used   ")

@@ -118,7 +118,7 @@ def test_summaries_images_and_cut_answers() -> None:
         {},
     )
 
-    assert f"summary of what came before {CLOCK}" in lines
+    assert f"summary of the conversation so far {CLOCK}" in lines
     assert "(an image)" in lines
     assert ["It sh", "■ cut short: stopped"] == lines[-2:]
 
@@ -180,7 +180,7 @@ def test_what_waits() -> None:
     )
     waiting = snapshot(approvals=(approval,), queue=(item,), activity=sc.Activity(name="awaiting_permission"))
 
-    assert ['? write(path=".") waits for a yes', "(waits to be said: and then)"] == tail_lines(
+    assert ['? write(path=".") waits for approval', "(queued: and then)"] == tail_lines(
         SETTING, waiting, abandoned=False
     )
 
@@ -189,7 +189,7 @@ def test_what_waits() -> None:
     ("activity", "status", "lines"),
     [
         ("idle", "completed", []),
-        ("stopped", "stopped", ["", "■ stopped after 1.0 s: nothing had been said yet · 0 steps"]),
+        ("stopped", "stopped", ["", "■ stopped after 1.0 s: there was no answer yet · 0 steps"]),
         ("interrupted", "interrupted", ["", "✗ interrupted after 1.0 s: the service ended · 0 steps"]),
     ],
 )
@@ -208,7 +208,7 @@ def test_attached_files_and_answers_cut_short() -> None:
     lines = message_lines(SETTING, [said, cut], {})
 
     assert "(a file: a.log, 2 lines)" in lines
-    assert "■ cut short: the model had said as much as it may in one answer" in lines
+    assert "■ cut short: the model reached the length limit of one answer" in lines
 
 
 def test_cost_and_plan() -> None:

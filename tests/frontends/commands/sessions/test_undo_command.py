@@ -62,8 +62,8 @@ def test_the_last_turn(home: Path, folder: Path, capfd: Said) -> None:
     said = capfd.readouterr()
     assert '✓ removed c.txt\n✓ the conversation is where it was before "make c"\n' == said.out
     assert [
-        f'Say it differently with: session-core run --session {session_id[-4:]} "..."',
-        f"Take it back with: session-core undo {session_id[-4:]} --redo",
+        f'Send another message with: session-core run --session {session_id[-4:]} "..."',
+        f"Revert it with: session-core undo {session_id[-4:]} --redo",
     ] == said.err.splitlines()
     assert ["a.txt", "b.txt"] == sorted(each.name for each in folder.iterdir())
     assert ["make b"] == trio.run(conversation, home, session_id)
@@ -78,9 +78,9 @@ def test_back_to_a_message(home: Path, folder: Path, capfd: Said) -> None:
     said = capfd.readouterr()
     forced = f"session-core undo {session_id[-4:]} --to 'Make B' --files-only --force"
     assert [
-        "Nothing was done, because 1 file cannot simply be brought back:",
+        "Nothing was done, because 1 file cannot be restored safely:",
         "■ b.txt: somebody else changed it since",
-        f"All the same, with what is there now saved first: {forced}",
+        f"To restore anyway, saving the current content first: {forced}",
     ] == said.err.splitlines()
     assert "" == said.out
     assert ["make b", "make c"] == trio.run(conversation, home, session_id)
@@ -103,7 +103,7 @@ def test_taking_an_undo_back(home: Path, folder: Path, capfd: Said) -> None:
 
     assert 0 == session_core("undo", "--redo")
     said = capfd.readouterr()
-    assert ["✓ recreated b.txt", "✓ the undo is taken back"] == said.out.splitlines()
+    assert ["✓ recreated b.txt", "✓ the undo was reverted"] == said.out.splitlines()
     assert f"Undo it again with: session-core undo {session_id[-4:]}\n" == said.err
     assert ["make b"] == trio.run(conversation, home, session_id)
 
@@ -141,7 +141,7 @@ def test_only_the_conversation(home: Path, folder: Path, capfd: Said) -> None:
 def test_nothing_to_undo(home: Path, folder: Path, capfd: Said) -> None:
     """Where no session was, or nothing was said, that is one plain line."""
     assert 2 == session_core("undo")
-    assert "there is no session of" in capfd.readouterr().err
+    assert "there is no session in" in capfd.readouterr().err
     session_id = trio.run(work, home, folder)
     for _ in range(2):
         session_core("undo", session_id, "--conversation-only")

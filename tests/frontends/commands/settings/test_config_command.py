@@ -84,7 +84,7 @@ async def test_check(home: Path, tmp_path: Path) -> None:
     assert 1 == ended.code
     assert [
         f"✗ {path}, line 1: thinkin: there is no such setting; did you mean thinking?",
-        "1 problem; nothing runs until this is put right",
+        "1 problem; nothing runs until this is fixed",
     ] == ended.out.splitlines()
     assert "● not read: .session-core/config.toml; this folder is not trusted" in ended.err
 
@@ -111,9 +111,9 @@ async def test_check_a_sound_file(home: Path, tmp_path: Path) -> None:
     path = write(home, "thinking = 'high'\n")
     sound = await program("config", "check", "--cwd", str(tmp_path), env={**QUIET, "SESSION_CORE_MODLE": "x"})
 
-    assert (0, f"✓ nothing is set, and nothing is wrong; settings go into {path}\n") == (nothing.code, nothing.out)
-    assert (0, f"✓ nothing is wrong in {path}\n") == (sound.code, sound.out)
-    assert "● SESSION_CORE_MODLE is set, and means nothing; did you mean SESSION_CORE_MODEL?\n" == sound.err
+    assert (0, f"✓ nothing is set, and there are no errors; settings go into {path}\n") == (nothing.code, nothing.out)
+    assert (0, f"✓ no errors in {path}\n") == (sound.code, sound.out)
+    assert "● SESSION_CORE_MODLE is set but has no effect; did you mean SESSION_CORE_MODEL?\n" == sound.err
 
 
 def test_a_model_without_its_key_is_wrong(home: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_files_that_are_not_read(home: Path, tmp_path: Path) -> None:
 
     unread, would = before.remarks
     named = ".session-core/config.toml, AGENTS.md"
-    assert f"not read: {named}; this folder is not trusted (to look and trust: session-core trust)" == unread
+    assert f"not read: {named}; this folder is not trusted (to review and trust it: session-core trust)" == unread
     assert would.startswith(f"if it were trusted: {path}, line 1: permission_mode: ")
     assert ((), ()) == (before.problems, before.warnings)
     assert ((), (), ["permission_mode"]) == (after.problems, after.remarks, [each.key for each in after.warnings])
@@ -242,4 +242,4 @@ def test_a_protocol_that_there_is_not(home: Path, tmp_path: Path, *, variable: b
     found = find_problems(home, tmp_path, {**QUIET, **({"SESSION_CORE_PROTOCOL": "plan"} if variable else {})})
     (problem,) = found.problems
     assert ("protocol", None if variable else 2) == (problem.key, problem.line)
-    assert problem.what.startswith("there is no protocol called 'plan'; known are: standard, code")
+    assert problem.what.startswith("there is no protocol called 'plan'; known: standard, code")

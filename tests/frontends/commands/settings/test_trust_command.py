@@ -41,7 +41,7 @@ def test_from_trust_to_distrust(home: Path, folder: Path, capfd: Said) -> None:
 
     session_core("trust", str(folder), "--yes")
     assert 0 == session_core("trust", str(folder), "--remove")
-    assert capfd.readouterr().out.endswith(f"{folder} is not trusted any more.\n")
+    assert capfd.readouterr().out.endswith(f"{folder} is no longer trusted.\n")
     assert sc.setup.find_trusted_fingerprint(home, folder) is None
 
 
@@ -60,7 +60,7 @@ def test_a_folder_that_brings_nothing(home: Path, tmp_path: Path, capfd: Said) -
     assert 0 == session_core("trust", str(empty))
     assert f"There is nothing to trust in {empty}: " in capfd.readouterr().out
     assert 0 == session_core("trust", str(empty), "--show")
-    assert "brings nothing along" in capfd.readouterr().out
+    assert "has no files that need trust" in capfd.readouterr().out
     assert not home.exists()
 
 
@@ -107,7 +107,7 @@ def test_what_the_files_would_bring(tmp_path: Path, capfd: Said) -> None:
 
     assert [
         "  .agents/notes",
-        "      2 lines; nothing of it is used by itself",
+        "      2 lines; not used on its own",
         "  .agents/skills/x/SKILL.md",
         "      a skill: does x",
         "  .session-core/config.toml",
@@ -165,7 +165,7 @@ def test_the_list_of_trusted_folders(home: Path, folder: Path, tmp_path: Path, c
 
     assert 0 == session_core("trust", "--list")
     assert [
-        f"■ {tmp_path / 'changed'}  changed since, so it is not used (look again: session-core trust)",
+        f"■ {tmp_path / 'changed'}  changed since, so it is not used (review it: session-core trust)",
         f"■ {tmp_path / 'gone'}  gone",
         f"✓ {folder}  trusted, 1 file",
     ] == capfd.readouterr().out.splitlines()

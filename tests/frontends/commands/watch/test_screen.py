@@ -69,12 +69,12 @@ async def test_what_others_do_is_told(autojump_clock: trio.testing.MockClock) ->
     lines = watcher.said.splitlines()
     for expected in (
         "you: go",
-        '? write(path="a") waits for a yes; answer it with: session-core run --session 7k2f',
+        '? write(path="a") waits for approval; answer with: session-core run --session 7k2f',
         "write was allowed",
         '✓ write(path="a") success: written',
-        '? write(path="b") waits for a yes; answer it with: session-core run --session 7k2f',
+        '? write(path="b") waits for approval; answer with: session-core run --session 7k2f',
         'It is now called "y".',
-        "■ somebody asks it to stop (turn)",
+        "■ a stop was requested (turn)",
         "write was denied",
     ):
         assert expected in lines

@@ -44,7 +44,7 @@ async def test_one_line_per_change(autojump_clock: trio.testing.MockClock) -> No
     assert ["Watching 2 sessions, 1 at work.", f'{short} "busy" waiting'] == lines[:2]
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines[2:])
     told = [line[9:] for line in lines[2:]]
-    assert "my laptop (web) has come" == told[0]
+    assert "my laptop (web) has attached" == told[0]
     assert f'{short} "done" has a new name (before: "busy")' == told[1]
     assert "my laptop (web) has left" == told[2]
     assert [f'{third[-4:]} "third" was made', f'{third[-4:]} "third" was deleted'] == told[3:5]
@@ -73,7 +73,7 @@ def test_a_lag_is_told() -> None:
     session_list.apply_item(sc.ServiceSnapshot(cursor=cursor, sessions=(one,)), None)
     failed = attrs.evolve(one, activity=activity)
     said = session_list.apply_item(sc.ServiceSnapshot(cursor=cursor, sessions=(failed,)), 7)
-    assert "(the display fell behind by 7 events; going on from a new snapshot)" == said[0]
+    assert "(the display fell behind by 7 events; continuing from a new snapshot)" == said[0]
     assert ['1111 "one" failed: no luck'] == said[1:]
 
 
@@ -89,5 +89,5 @@ async def test_a_question_says_how_to_answer(autojump_clock: trio.testing.MockCl
             await service.send_user_message(session_id, "go")
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
-    answer = f"asks whether write may run; answer it with: session-core run --session {session_id[-4:]}\n"
+    answer = f"asks whether write may run; answer with: session-core run --session {session_id[-4:]}\n"
     assert answer in watcher.said

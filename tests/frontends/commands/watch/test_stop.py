@@ -53,7 +53,7 @@ def test_the_truth_about_a_stop() -> None:
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        ("still_stopping", '■ rent "the name" is being stopped; something is still stopping'),
+        ("still_stopping", '■ rent "the name" is being stopped; some work has not ended yet'),
         ("nothing_running", 'rent "the name": nothing was running'),
     ],
 )

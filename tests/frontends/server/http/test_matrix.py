@@ -189,7 +189,7 @@ async def test_what_is_refused_is_named(tmp_path: Path) -> None:
         ("see the whole service", None),
         ("see the list of all sessions", "type"),
         ("ask this about all sessions: name one of its own", "session_id"),
-        ("do what is not about one of its sessions", "type"),
+        ("act outside of its own sessions", "type"),
     ] == told
 
 

@@ -405,7 +405,7 @@ async def test_an_address_that_is_taken_is_a_clear_refusal(tmp_path: Path) -> No
     """A port that another program has is named in one sentence."""
     async with open_door(tmp_path) as world:
         words = (
-            f"cannot listen on 127.0.0.1 port {world.port}: another program has it; choose another port, or 0 for any"
+            f"cannot listen on 127.0.0.1 port {world.port}: another program uses it; choose another port, or 0 for any"
         )
         with pytest.raises(sc.Unavailable, match=words):
             async with open_door(tmp_path / "other", settings=HttpSettings(port=world.port)):

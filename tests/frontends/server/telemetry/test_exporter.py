@@ -132,7 +132,7 @@ def test_a_collector_that_is_away_is_told_now_and_then(caplog: pytest.LogCapture
         now += 61
         results.append(patient.export([span, span]))
     assert ([SpanExportResult.FAILURE] * 4, 5, 2) == (results, patient.failed, len(caplog.records))
-    assert "5 spans" in caplog.records[-1].getMessage()
+    assert "5 telemetry spans" in caplog.records[-1].getMessage()
 
 
 class Collector(BaseHTTPRequestHandler):

@@ -82,4 +82,4 @@ async def test_headers_with_a_key_do_not_reach_the_log(
         async with open_checked_service(scripted()) as service, _telemetry(service, asked=True):
             pass
     assert "sk-secret" not in caplog.text
-    assert "spans of telemetry are sent" in caplog.text
+    assert "telemetry spans are sent" in caplog.text

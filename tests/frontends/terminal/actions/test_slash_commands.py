@@ -66,8 +66,7 @@ def test_what_takes_nothing_says_so() -> None:
     assert clear is not None
     assert rename is not None
     assert (
-        slash_commands.check_arguments(clear, "the docs")
-        == "/clear takes nothing after it (begin the conversation afresh)"
+        slash_commands.check_arguments(clear, "the docs") == "/clear takes no arguments (start the conversation over)"
     )
     assert slash_commands.check_arguments(clear, " ") is None
     assert slash_commands.check_arguments(rename, "it") is None
@@ -76,7 +75,7 @@ def test_what_takes_nothing_says_so() -> None:
 def test_an_unknown_command() -> None:
     """Who types an unknown command is told what is near it, and how to say it to the model."""
     assert slash_commands.describe_unknown("modle", []) == (
-        "there is no command /modle; did you mean /model? (to say it to the model: //modle)"
+        "there is no command /modle; did you mean /model? (to send it to the model: //modle)"
     )
     assert "/stop or /stop-all" in slash_commands.describe_unknown("sto", [])
     assert "\x1b" not in slash_commands.describe_unknown("\x1b[2J" + "x" * 10_000, [])

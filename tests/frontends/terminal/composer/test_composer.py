@@ -99,7 +99,7 @@ def test_what_is_shown_around_it() -> None:
             assert "─Enter queues, Alt+S steers" + "─" * 33 == hands.screen[0]
             hands.composer.edit_message(OLD, [sc.TextPart(text="old")])
             await hands.settle()
-            assert "─said differently" + "─" * 43 == hands.screen[0]
+            assert "─edit" + "─" * 55 == hands.screen[0]
 
     on_asyncio(play)
 
@@ -112,7 +112,7 @@ def test_what_a_busy_session_says_of_other_things() -> None:
             hands.composer.show(busy=True, placeholder="")
             hands.composer.text = "!ls"
             await hands.settle()
-            assert "─shell line - runs only when the turn has ended" + "─" * 13 == hands.screen[0]
+            assert "─shell line - runs only after the turn has ended" + "─" * 12 == hands.screen[0]
             hands.composer.text = "/model"
             await hands.settle()
             assert "─" * 60 == hands.screen[0]

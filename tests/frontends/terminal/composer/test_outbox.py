@@ -43,7 +43,7 @@ def test_a_file_from_elsewhere_is_shown_first(tmp_path: Path) -> None:
             await hands.press("escape enter")
             await hands.settle()
             why = (
-                "../secret, ../secret.png lie outside of the session's folder. Nothing was sent yet: "
+                "../secret, ../secret.png lie outside the session's folder. Nothing was sent yet: "
                 "Enter sends them along, a click on a chip leaves it out."
             )
             assert [("held", why)] == hands.app.told

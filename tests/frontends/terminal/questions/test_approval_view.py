@@ -52,7 +52,7 @@ def test_who_asks_is_said_by_name() -> None:
 @pytest.mark.parametrize(
     ("approval", "covered"),
     [
-        (COMMAND, "yes, and for this command whenever it comes again in this session"),
+        (COMMAND, "yes, and for this command whenever it occurs in this session"),
         (APPROVAL, "yes, and for this session: changes of a.py"),
         (attrs.evolve(APPROVAL, grant="write"), "yes, and for every write of this session"),
         (attrs.evolve(APPROVAL, grant=""), "yes, and for every write of this session"),

@@ -71,9 +71,7 @@ def test_typed_words_narrow_choices_down() -> None:
 
 def test_somebody_else_is_asked() -> None:
     """A question for another client is told in one harmless line."""
-    assert describe_other_dialog(dialog("confirm", title="Really\n?")) == (
-        "notes asks somebody at another frontend: Really ?"
-    )
+    assert describe_other_dialog(dialog("confirm", title="Really\n?")) == ("notes asks another client: Really ?")
 
 
 @pytest.mark.parametrize(

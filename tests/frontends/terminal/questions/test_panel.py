@@ -306,7 +306,7 @@ def test_a_question_for_another_client_is_one_line() -> None:
         await ask(pilot, panel, theirs)
         assert not panel.focus_question()
         assert panel.size.height == 1
-        assert "notes asks somebody at another frontend: Which one?" in app.picture
+        assert "notes asks another client: Which one?" in app.picture
         await ask(pilot, panel, theirs, dialog("confirm", 2, to=ME, title="And you?"))
         assert "notes asks: And you?" in app.picture
 

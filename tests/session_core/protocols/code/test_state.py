@@ -218,16 +218,16 @@ def with_root(**changes: Any) -> KeptState:
     [
         (with_state(engine="lua"), "the engine 'lua'"),
         (with_state(version=2), "of version 2, and only versions up to 1"),
-        (with_state(version=0), "of version 0, which is not understood any more"),
+        (with_state(version=0), "of version 0, which is no longer supported"),
         (attrs.evolve(GOOD, leaves={}), "is missing: value:y"),
         (attrs.evolve(GOOD, leaves={"value:y": LONG, "value:z": LONG}), "does not name: value:z"),
-        (attrs.evolve(GOOD, leaves={"value:y": LONG + b"."}), "not what was kept: value:y"),
-        (with_state(leaves=GOOD.state.leaves * 2), "there twice: value:y"),
+        (attrs.evolve(GOOD, leaves={"value:y": LONG + b"."}), "differs from what was stored: value:y"),
+        (with_state(leaves=GOOD.state.leaves * 2), "occurs twice: value:y"),
         (with_root(parts={"value:x": "?"}), "cannot be decoded: value:x"),
         (with_root(parts={}), "does not name its parts as they are: value:x"),
         (with_root(order=("value:x",)), "does not name its parts as they are: value:y"),
         (with_root(order=("value:x", "value:y", "value:x")), "does not name its parts as they are"),
-        (with_root(order=("value:y", "eval:x"), parts={"eval:x": SMALL}), "no part of a state: 'eval:x'"),
+        (with_root(order=("value:y", "eval:x"), parts={"eval:x": SMALL}), "not the name of a part: 'eval:x'"),
         (with_root(order=None), "another form"),
         (with_root(order=(1, "value:y")), "another form"),
         (with_root(more=1), "another form"),
@@ -260,9 +260,9 @@ def test_older_state_is_upgraded_step_by_step() -> None:
 
     upgraded = from_state(old, {0: first, 1: second}, version=2)
     assert (from_state(GOOD).parts, ("f",)) == (upgraded.parts, upgraded.lost)
-    with pytest.raises(StateRejected, match="of version 1 cannot be brought into the present form"):
+    with pytest.raises(StateRejected, match="of version 1 cannot be upgraded"):
         from_state(old, {0: first, 1: refusing}, version=2)
-    with pytest.raises(StateRejected, match="of version 1, which is not understood"):
+    with pytest.raises(StateRejected, match="of version 1, which is no longer supported"):
         from_state(old, {0: first}, version=2)
 
 

@@ -112,7 +112,7 @@ BROKEN = (
         place="def decide(params: dict[str, Any]) -> dict[str, Any]:\n",
         fault='def decide(params: dict[str, Any]) -> dict[str, Any]:\n    print("deciding", flush=True)\n',
         steps=("stdout",),
-        says='it wrote a line that is no message to stdout ("deciding")',
+        says='it wrote a line that is not a message to stdout ("deciding")',
     ),
     Broken(
         name="dies of a bare null",
@@ -153,7 +153,7 @@ BROKEN = (
         place='        if method == "shutdown":\n            sys.exit(0)\n',
         fault="        pass\n",
         steps=("shutdown",),
-        says="it still ran 5 s after its answer to shutdown: clean up and exit by itself",
+        says="it still ran 5 s after its answer to shutdown: clean up and exit",
     ),
     Broken(
         name="exits with another code",
@@ -298,7 +298,7 @@ BROKEN = (
         place='    ask("kv/set", {"key": "last", "value": text})\n',
         fault='    ask("kv/put", {"key": "last", "value": text})\n',
         steps=("messages",),
-        says='it sent "kv/put", which is no method of the protocol',
+        says='it sent "kv/put", which is not a method of the protocol',
     ),
     Broken(
         name="makes up a context",

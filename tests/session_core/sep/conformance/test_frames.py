@@ -40,7 +40,7 @@ def test_a_good_message_passes(message: dict[str, Any]) -> None:
         ({"jsonrpc": "2.0", "id": 1, "error": "no"}, "messages failed: its error reply to 1 is not a JSON-RPC message"),
         ({"jsonrpc": "2.0", "id": None, "method": "ping"}, "messages failed: its request"),
         ({"jsonrpc": "2.0", "id": 1, "method": 7}, "messages failed: its request without a name"),
-        ({"jsonrpc": "2.0", "method": "kv/put"}, "which is no method of the protocol; did you mean kv/"),
+        ({"jsonrpc": "2.0", "method": "kv/put"}, "which is not a method of the protocol; did you mean kv/"),
         ({"jsonrpc": "2.0", "id": 1, "method": "hook"}, 'messages failed: it sent "hook", which only hosts send'),
         ({"jsonrpc": "2.0", "method": "kv/list"}, "messages failed: it sent kv/list without an id"),
         ({"jsonrpc": "2.0", "method": "log", "params": {}}, "messages failed: the params of its log do not fit"),
@@ -96,7 +96,7 @@ def test_ids_are_answered_once() -> None:
         recorder.record_reply(named),
         recorder.record_reply(None),
     )
-    assert "which nobody has sent" in str(recorder.record_reply(str(number)))
+    assert "which was never sent" in str(recorder.record_reply(str(number)))
     assert "it answered one ping request twice" in str(recorder.record_reply(number))
     assert (2, 1, "ping", None) == (
         recorder.times_answered(number),

@@ -83,7 +83,7 @@ async def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.M
         ("speaks_version_0", "it speaks version 0 of the protocol, and this host version 1"),
         ("closes_stdout", "the other side has closed its output"),
         ("leaves_a_grandchild", "its process ended with exit status 0"),
-        ("floods_stdout", "it writes too much that is no message"),
+        ("floods_stdout", "it writes too much that is not a message"),
     ],
 )
 async def test_a_process_that_fails_is_told_and_gone(

@@ -281,9 +281,7 @@ async def test_a_reload_that_fails_changes_nothing(home: Home) -> None:
 
     assert before == after
     assert ("ready", None) == (known.state, known.problem)
-    assert (
-        "the extension one was not reloaded: its files have changed since somebody agreed to it" == unseen.value.message
-    )
+    assert "the extension one was not reloaded: its files have changed since it was agreed to" == unseen.value.message
 
 
 async def test_people_see_what_becomes_of_extensions(home: Home) -> None:

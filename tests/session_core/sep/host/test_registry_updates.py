@@ -111,7 +111,7 @@ async def test_a_large_update_that_is_asked_for_is_answered(world: World, extens
         world.tell(extension, "registry/update", wrong)
         await world.inbound.registry_updater.wait_settled("ext")
         assert 1 == len(world.host.logged)
-        assert "registry/update was passed over" in world.host.logged[0][2]
+        assert "registry/update was ignored" in world.host.logged[0][2]
         nursery.cancel_scope.cancel()
 
 

@@ -79,7 +79,7 @@ def test_decorated_functions_can_be_called() -> None:
         (lambda ext: ext.hook("tool_cal"), r"no hook 'tool_cal' \(did you mean 'tool_call'"),
         (lambda ext: ext.on("turn_ended"), r"no event 'turn_ended' \(did you mean 'turn_end'"),
         (lambda ext: ext.on("context"), "is a hook, not an event"),
-        (lambda ext: ext.tool(lambda *many: None), "cannot be given by name"),
+        (lambda ext: ext.tool(lambda *many: None), "cannot be passed by name"),
     ],
 )
 def test_misspelt(register: Any, sentence: str) -> None:

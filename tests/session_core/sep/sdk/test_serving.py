@@ -175,7 +175,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
         os.close(ours)
         os.close(theirs)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"child is an extension: it is started by a host" in done.stderr
+    assert b"child is an extension: a host starts it" in done.stderr
 
 
 HEAVY = (

@@ -389,7 +389,7 @@ async def test_nothing_runs_while_files_are_brought_back(tmp_path: Path) -> None
     async with open_programs(tmp_path) as programs:
         core = programs.service._core
         start_restore(core, core.session(programs.session_id), done.wait)
-        with pytest.raises(Conflict, match="files are being brought back"):
+        with pytest.raises(Conflict, match="files are being restored"):
             await programs.run("touch made")
         done.set()
         await until(lambda: core.session(programs.session_id).work is None)

@@ -92,10 +92,10 @@ async def test_a_schema_needs_a_turn_of_its_own() -> None:
     """While a turn runs, or for the next turn, a message with a schema is refused rather than queued without it."""
     async with open_checked_service(scripted(Hang())) as service:
         session_id = await new_session(service)
-        with pytest.raises(Conflict, match="at rest"):
+        with pytest.raises(Conflict, match="the session must be idle"):
             await service.send_user_message(session_id, "later", output_schema=SCHEMA, deliver_as="next_turn")
         await service.send_user_message(session_id, "go")
-        with pytest.raises(Conflict, match="at rest"):
+        with pytest.raises(Conflict, match="the session must be idle"):
             await service.send_user_message(session_id, "count", output_schema=SCHEMA)
         assert () == (await service.load_session(session_id)).queue
 
@@ -148,7 +148,7 @@ async def test_an_answer_to_something_else_is_refused() -> None:
         await service.send_user_message(session_id, "go")
         await wait_all_tasks_blocked()
         (approval,) = (await service.load_session(session_id)).approvals
-        with pytest.raises(Conflict, match="look at the approval again") as refused:
+        with pytest.raises(Conflict, match="read the approval again") as refused:
             await service.answer_approval(session_id, approval.request_id, "allow_once", fingerprint="0" * 64)
         assert "fingerprint" == refused.value.field
         assert (approval,) == (await service.load_session(session_id)).approvals

@@ -367,7 +367,7 @@ async def test_a_store_that_fails_meanwhile(tmp_path: Path) -> None:
         before = await project.service.load_session(session_id)
 
         async def undo() -> None:
-            with pytest.raises(ReadOnly, match="the files were brought back"):
+            with pytest.raises(ReadOnly, match="the files were restored, the conversation was not"):
                 await project.service.restore_to_message(session_id)
 
         async with trio.open_nursery() as nursery:

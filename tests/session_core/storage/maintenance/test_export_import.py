@@ -255,13 +255,13 @@ async def test_the_sentences(small: Exported, tmp_path: Path) -> None:
         ([*lines[:3], lines[2]], "line 4: the event has number 2, but the one before has 2"),
         (
             [*lines[:2], *lines[3:]],
-            f"line {count - 1}: the export should hold {count - 2} events, but {count - 3} came",
+            f"line {count - 1}: the export should have {count - 2} events, but {count - 3} came",
         ),
         (renamed, f"line {count}: the export is not what was written: something in it was changed"),
-        ([lines[0], lines[-1]], "line 2: the export ends here and holds no events"),
+        ([lines[0], lines[-1]], "line 2: the export ends here and has no events"),
         ([*lines[:-1], b'{"type":"end",\n'], f"line {count}: the last line of the export is damaged"),
         ([*lines[:2], b"\n"], "line 3: this is not an event"),
-        ([lines[0].replace(b'"format":2', b'"format":true')], "line 1: the export should say its format here"),
+        ([lines[0].replace(b'"format":2', b'"format":true')], "line 1: the first line does not give the format"),
         ([lines[0].replace(b'"version":2', b'"version":0')], "line 1: the version, the format or the session id"),
     ]
     for damaged, sentence in cases:
@@ -286,8 +286,8 @@ async def test_events_that_no_journal_holds(small: Exported, tmp_path: Path) -> 
     """Events that are never kept, or would remove the session, are refused even with a fitting last line."""
     start = small.lines[1].partition(b'"event":')[0].replace(b'"sseq":1,', b'"sseq":2,')
     for event, why in (
-        (b'{"type":"session_deleted"}', "no export holds such an event"),
-        (b'{"type":"tool_output_delta","call_id":"c","text":"t"}', "no export holds such an event"),
+        (b'{"type":"session_deleted"}', "an export never contains such an event"),
+        (b'{"type":"tool_output_delta","call_id":"c","text":"t"}', "an export never contains such an event"),
         (b'{"type":"part_delta","message_id":"m","text":"t"}', "this is text of an answer that is not being written"),
     ):
         error = await refusal([*small.lines[:2], start + b'"event":' + event + b"}\n"], tmp_path / "home")
@@ -328,7 +328,7 @@ async def test_what_is_too_long_is_refused(small: Exported, tmp_path: Path, monk
     size = sum(len(line) - 1 for line in small.lines[1:-1])
     monkeypatch.setattr(export_import, "MAX_IMPORT_BYTES", size - 1)
     error = await refusal(small.lines[:-1], tmp_path / "home")
-    assert error.message.startswith(f"line {len(small.lines) - 1}: the session is longer than ")
+    assert error.message.startswith(f"line {len(small.lines) - 1}: the session is larger than ")
 
     monkeypatch.setattr(export_import, "MAX_IMPORT_BYTES", size)
     assert small.session_id == (await import_session(small.lines, SqliteStore(tmp_path / "home"))).session_id

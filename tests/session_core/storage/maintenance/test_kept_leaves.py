@@ -82,10 +82,10 @@ async def test_a_sound_store_is_kept_as_it_is(home: Path, tmp_path: Path) -> Non
 async def test_a_damaged_leaf_is_found_and_only_that_one_is_lost(home: Path, tmp_path: Path) -> None:
     """A leaf that is not what was written is an error and spoils a backup; a rebuild keeps the others, and says so."""
     damage(home)
-    assert [("error", "a part of what its code has left behind is not what was written")] == found(home)
+    assert [("error", "a part of its saved code state is not what was written")] == found(home)
     assert backup_store(home, tmp_path / "bad copy").damaged
     report = rebuild_store(home)
-    lost = f'"with leaves" ({await session_in(home)}): 1 {LEAVES_MISSING}; clear its context to let its code begin anew'
+    lost = f'"with leaves" ({await session_in(home)}): 1 {LEAVES_MISSING}; clear its context to restart its code'
     assert (lost,) == report.lost
     assert {digest: data for digest, data in LEAVES.items() if digest != DIGEST} == await leaves_in(home)
     assert [("warning", f"1 {LEAVES_MISSING}")] == found(home)
@@ -98,7 +98,7 @@ async def test_leaves_without_a_state_go(home: Path) -> None:
     change(home, "INSERT INTO leaf SELECT id, zeroblob(32), x'' FROM session WHERE name = 'beside'")
     change(home, "INSERT INTO leaf SELECT 99, digest, data FROM leaf WHERE hex(digest) = ?", DIGEST.upper())
     said = "\n".join(what for _, what in found(home))
-    assert "1 parts of what its code has left behind are named by no state" in said
+    assert "1 parts of its saved code state are no longer used" in said
     assert "1 rows of leaf belong to no session" in said
     assert () == rebuild_store(home).lost
     assert [] == found(home)
@@ -197,10 +197,10 @@ async def test_wrong_leaves_are_refused(home: Path, tmp_path: Path) -> None:
     leaf, number = lines[start], start + 1
     stranger = leaf.replace(DIGEST.encode(), b"00" * 32)
     cases = {
-        f"line {number}: this part of what code has left behind is not what its digest says": [stranger],
-        f"line {number}: this is no part of what code has left behind": [b'{"type":"leaf","data":7}\n'],
-        f"line {number + 1}: this is a part of what code has left behind, but it belongs nowhere": [leaf, leaf],
-        f"line {number + 1}: what code has left behind comes last": [
+        f"line {number}: this part of the saved code state does not match its digest": [stranger],
+        f"line {number}: this is not a part of the saved code state": [b'{"type":"leaf","data":7}\n'],
+        f"line {number + 1}: this part of the saved code state is not used": [leaf, leaf],
+        f"line {number + 1}: the saved code state comes last": [
             leaf,
             lines[start - 1].replace(b'"sseq":', b'"sseq":9'),
         ],
@@ -209,7 +209,7 @@ async def test_wrong_leaves_are_refused(home: Path, tmp_path: Path) -> None:
         error = await refusal(signed([*lines[:start], *wrong]), tmp_path / "new")
         assert error.message.startswith(sentence)
     early = await refusal(signed([*lines[:2], leaf]), tmp_path / "new")
-    assert "it belongs nowhere" in early.message
+    assert "is not used, or came before" in early.message
     old = lines[0].replace(b'"version":2', b'"version":1')
     assert "this is not an event" in (await refusal(signed([old, *lines[1:]]), tmp_path / "new")).message
 
@@ -217,7 +217,7 @@ async def test_wrong_leaves_are_refused(home: Path, tmp_path: Path) -> None:
 async def test_a_damaged_leaf_is_not_exported(home: Path) -> None:
     """An export of a session with a damaged leaf fails, as one with a damaged record does."""
     damage(home)
-    with pytest.raises(StoreDamaged, match="left behind is not what was written"):
+    with pytest.raises(StoreDamaged, match="code state is not what was written"):
         await lines_of(home)
 
 

@@ -48,9 +48,9 @@ async def test_a_damaged_value_is_found_and_only_that_one_is_lost(home: Path) ->
     """A check reports a value that is not what was written; a rebuild says it is lost, and keeps all others."""
     change(home, "UPDATE kv SET value = CAST('9' AS BLOB) WHERE owner = 'one' AND key = 'a'")
     (finding,) = verify_store(home).findings
-    assert ("error", "1 values that extensions keep are damaged") == (finding.severity, finding.what)
+    assert ("error", "1 values of extensions are damaged") == (finding.severity, finding.what)
     report = rebuild_store(home)
-    assert ("1 values that extensions keep: they cannot be read any more",) == report.lost
+    assert ("1 values of extensions cannot be read any more",) == report.lost
     assert () == verify_store(home).findings
     assert {key: value for key, value in KEPT.items() if key != ("one", "a")} == await kept_in(home)
 

@@ -156,7 +156,7 @@ def test_what_is_no_sound_backup_is_refused(home: Path, backup: Path, contents: 
     for name, content in (("empty", b""), ("text", b"dear diary\n" * 1000), ("cut", backup.read_bytes()[:50_000])):
         (tmp_path / name).write_bytes(content)
         kind = StoreUnusable if name == "empty" else StoreDamaged
-        cases.append((tmp_path / name, kind, {"empty": "it is empty", "text": "is no backup"}.get(name, "damaged")))
+        cases.append((tmp_path / name, kind, {"empty": "it is empty", "text": "is not a backup"}.get(name, "damaged")))
     with closing(sqlite3.connect(tmp_path / "foreign")) as db:
         db.execute("CREATE TABLE somebody (elses)")
     cases.append((tmp_path / "foreign", StoreUnusable, "another program; nothing was changed"))

@@ -181,7 +181,7 @@ def test_a_running_session_counts_as_running(interrupted_home: Path) -> None:
 @pytest.mark.parametrize("use", [store_statistics, lambda home: backup_store(home, home / "copy")])
 def test_no_store_is_a_typed_error(tmp_path: Path, use: Callable[[Path], object]) -> None:
     """Where there is no store, or mere bytes, the error says so."""
-    with pytest.raises(StoreUnusable, match="no sessions are kept"):
+    with pytest.raises(StoreUnusable, match="no sessions are stored"):
         use(tmp_path)
     (tmp_path / STORE_FILE).write_bytes(b"nonsense" * 1000)
     with pytest.raises(SessionCoreError, match="damaged"):

@@ -169,7 +169,7 @@ async def test_unfinished_text_out_of_place_is_refused(half: Exported, tmp_path:
     cases = [
         (
             [*start, journal, begun, end],
-            f"line {count - 1}: the export should hold {count - 2} events, but {count - 3}",
+            f"line {count - 1}: the export should have {count - 2} events, but {count - 3}",
         ),
         ([*start, journal, begun, delta.replace(b"half", b"HALF"), end], f"line {count}: the export is not what"),
         ([*start, journal, delta.replace(b'"msg_', b'"msg_x')], f"line {count - 2}: this is text of an answer"),

@@ -37,7 +37,7 @@ def test_a_sound_store_has_no_findings(home: Path, contents: Contents) -> None:
     assert report.sessions == len(contents.listed) == 3
     assert report.events == sum(map(len, contents.journals.values()))
     assert (report.blobs, report.bytes) == (1, len(before))
-    assert steps == ["checking the pages of the file", "checking session 1 of 3", "checking what the sessions share"]
+    assert steps == ["checking the pages of the file", "checking session 1 of 3", "checking data shared by sessions"]
     assert (home / STORE_FILE).read_bytes() == before
 
 
@@ -62,10 +62,10 @@ def test_a_store_after_a_crash_has_no_findings(interrupted_home: Path) -> None:
         ("UPDATE event SET payload = 'text' WHERE session = 2 AND n = 5", "record 5 is not what was written"),
         ("UPDATE event SET checksum = 0 WHERE session = 2 AND n = 5", "record 5 is not what was written"),
         ("UPDATE event SET n = 'x' WHERE session = 2 AND n = 5", "record 5 is missing"),
-        ("UPDATE session SET name = 'another' WHERE id = 2", "the list of sessions has it wrong: name"),
-        ("UPDATE session SET queued = 7, wakeups = 9 WHERE id = 2", "wrong: queued, wakeups"),
-        ("UPDATE session SET bytes = bytes + 1 WHERE id = 2", "wrong: bytes"),
-        ("UPDATE session SET messages = 0 WHERE id = 2", "wrong: messages"),
+        ("UPDATE session SET name = 'another' WHERE id = 2", "the list of sessions has wrong values: name"),
+        ("UPDATE session SET queued = 7, wakeups = 9 WHERE id = 2", "wrong values: queued, wakeups"),
+        ("UPDATE session SET bytes = bytes + 1 WHERE id = 2", "wrong values: bytes"),
+        ("UPDATE session SET messages = 0 WHERE id = 2", "wrong values: messages"),
         ("DELETE FROM message WHERE session = 2 AND number = 1", "message 1 is not in the index"),
         ("UPDATE message SET role = 'user' WHERE session = 2 AND number = 1", "message 1 is not in the index"),
         ("UPDATE message SET session = 2, number = 50 WHERE session = 1 AND number = 3", "index has"),
@@ -110,7 +110,7 @@ def test_a_use_that_is_not_noted_is_an_error(home: Path, contents: Contents) -> 
 
     [found] = errors_of(home)
 
-    assert (found.session_id, "not noted as being in use" in found.what) == (min(contents.listed), True)
+    assert (found.session_id, "not marked as used" in found.what) == (min(contents.listed), True)
 
 
 def test_what_nobody_uses_is_a_warning(home: Path) -> None:

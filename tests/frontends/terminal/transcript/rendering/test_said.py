@@ -24,7 +24,7 @@ def test_what_a_person_says_has_a_mark_and_what_came_along() -> None:
         "  please",
         "  [2 pictures]",
         "  @ src/a.py",
-        "  2 of 3 ways this was said",
+        "  2 of 3 versions",
     ]
 
 
@@ -75,7 +75,7 @@ def test_thinking_without_end_costs_no_more_than_its_end() -> None:
 def test_a_summary_is_a_line_until_it_is_expanded() -> None:
     """It says what it stands for."""
     block = SummaryBlock(key="s", message_id=ID, text="# What was done\n- this\n- that")
-    assert drawn(block, 80) == ["── the conversation until here was summed up for the model: 3 lines"]
+    assert drawn(block, 80) == ["── the conversation so far was summarised for the model: 3 lines"]
     assert drawn(block, 80, expanded=True)[1:] == ["What was done", "", "• this", "• that"]
 
 

@@ -165,7 +165,7 @@ def test_what_did_not_happen_is_said_plainly(status: str, text: str, said: list[
 def test_a_call_says_what_it_waits_for() -> None:
     """Before it runs it waits, for its turn or for a yes; its arguments are shown as they are written."""
     assert drawn(call("bash", {"command": "ls"})) == ["○ bash ls · waits"]
-    assert drawn(call("bash", {"command": "ls"}, asked=True)) == ["? bash ls · waits for your yes"]
+    assert drawn(call("bash", {"command": "ls"}, asked=True)) == ["? bash ls · waits for your approval"]
     writing = ToolBlock(key="k", call_id=None, name="write", writing='{"path": "a\\"b.py", "content": "x\\ny\\n')
     assert drawn(writing) == ['● write a"b.py · 2 lines', "  y", "  "]
     begun = ToolBlock(key="k", call_id=None, name="bash", writing='{"comm')

@@ -64,7 +64,7 @@ async def test_wrong_notes_are_passed_over(world: World, method: str, params: di
     world.tell(speaking(), method, params)
     ((name, level, message, _),) = world.host.logged
     assert ("ext", "warn") == (name, level)
-    assert message.startswith(f"{method} was passed over: ")
+    assert message.startswith(f"{method} was ignored: ")
     assert word in message
     with pytest.raises(RpcFailed) as failed:
         await world.ask(speaking(), method, params)
@@ -122,7 +122,7 @@ def test_unknown_notifications(world: World) -> None:
     world.tell(speaking(), "kv/set", {"key": "k", "value": 1})
     world.tell(speaking(), "x" * 10_000)
     assert [] == world.service.calls
-    assert ['"kv/set" is not known as a notification, and was passed over'] == [
+    assert ['"kv/set" is not a known notification, and was ignored'] == [
         message for _, _, message, _ in world.host.logged[:1]
     ]
     assert len(world.host.logged[1][2]) <= limits.EXTENSION_LOG_CHARS

@@ -294,7 +294,7 @@ async def test_values_belong_to_the_extension_by_its_manifest(world: World) -> N
 
 async def test_what_the_store_refuses_names_the_field(world: World) -> None:
     """A value that is too large is refused by the store, and the extension learns which field it was."""
-    with pytest.raises(RpcFailed, match="are the most") as failed:
+    with pytest.raises(RpcFailed, match="the limit is") as failed:
         await world.ask(speaking(), "kv/set", {"key": "k", "value": "v" * limits.MAX_KV_VALUE_BYTES})
     assert (-32602, {"code": "invalid_input", "field": "value"}) == (failed.value.code, failed.value.data)
 

@@ -156,7 +156,7 @@ def test_consent_is_for_exactly_these_files(world: World) -> None:
     assert ["echo"] == names(world.look())
     (folder / "run").write_text("other")
     [changed] = world.look().skipped
-    assert ("no_consent", "its files have changed since somebody agreed to it") == (changed.kind, changed.reason)
+    assert ("no_consent", "its files have changed since it was agreed to") == (changed.kind, changed.reason)
 
 
 def test_a_consent_does_not_move_to_another_folder(world: World) -> None:

@@ -74,7 +74,7 @@ def test_names_that_are_taken() -> None:
         "there is one of that name already",
         "there is one of that name already",
         "there is one of that name already",
-        "a slash ends the name of a provider",
+        "the name of a provider cannot contain a slash",
     ]
 
 

@@ -50,7 +50,7 @@ def test_a_flood_is_counted() -> None:
     clock.now += 0.1
     noise.add_line(b"after a while", "not a JSON object")
     noise.finish()
-    assert ["... and 11 more lines of the kind", "after a while"] == noted(log)[most:]
+    assert ["... and 11 similar lines", "after a while"] == noted(log)[most:]
 
 
 def test_the_end_tells_what_was_left_out() -> None:
@@ -62,4 +62,4 @@ def test_the_end_tells_what_was_left_out() -> None:
     noise.finish()
     noise.finish()
 
-    assert ["x", "... and 1 more line of the kind"] == noted(log)[-2:]
+    assert ["x", "... and 1 similar line"] == noted(log)[-2:]
