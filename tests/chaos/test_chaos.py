@@ -150,7 +150,7 @@ async def _chaos(folder: Path, seed: int, *, seconds: float, watchers_count: int
 
 async def test_every_client_is_right_in_the_end(tmp_path: Path) -> None:
     """Through bad lines, killed clients and a killed server, every client's folded state ends as the server's."""
-    await _chaos(tmp_path, int(os.environ.get("CHAOS_SEED", "1")), seconds=9, watchers_count=12, longest_life_s=4.0)
+    await _chaos(tmp_path, int(os.environ.get("CHAOS_SEED", "1")), seconds=6, watchers_count=10, longest_life_s=3.0)
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ class Desk:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("provider", MODELS)
+@pytest.mark.parametrize("provider", ["anthropic", pytest.param("ollama", marks=pytest.mark.slow)])
 async def test_the_program_fixes_a_project(provider: str, tmp_path: Path) -> None:
     """It reads, edits, runs the checks in the sandbox and answers; the file is fixed, and can be brought back."""
     dialect, model = MODELS[provider]

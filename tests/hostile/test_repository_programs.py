@@ -90,7 +90,12 @@ ALL = (*MOST, ("config", "show"), ("models",), ("sessions",))
 
 
 @pytest.mark.parametrize(
-    ("names", "commands"), [(ORDERS, ALL), (LINKS, MOST), (PIPES, MOST)], ids=["orders", "links", "pipes"]
+    ("names", "commands"),
+    [
+        pytest.param(ORDERS, ALL, id="orders"),
+        pytest.param(LINKS, MOST, id="links", marks=pytest.mark.slow),
+        pytest.param(PIPES, MOST, id="pipes", marks=pytest.mark.slow),
+    ],
 )
 async def test_every_command_is_inert(
     hostile: tuple[Ground, socket.socket], names: tuple[str, ...], commands: tuple[tuple[str, ...], ...]

@@ -70,6 +70,7 @@ async def test_two_windows(service: Service, screen: Screen, other: Screen) -> N
 # --- being asked ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_approving(service: Service, screen: Screen) -> None:
     """A question is shown with what is asked for; a yes lets the tool run, and not before."""
     await screen.open(service.home, "terminal", "--permissions", "ask-all", "list the files", size=(80, 24))

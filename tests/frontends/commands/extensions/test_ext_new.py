@@ -38,7 +38,9 @@ def test_the_templates_are_those_there_are() -> None:
     assert TEMPLATES == tuple(KINDS)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize(
+    "template", [pytest.param(each, marks=[pytest.mark.slow] if each != TEMPLATES[0] else []) for each in TEMPLATES]
+)
 async def test_what_is_made_works_at_once(template: str, work: Path) -> None:
     """Each template passes its own tests, which leave no trace in the folder, and keeps to the protocol."""
     name = NAMES[template]

@@ -224,6 +224,7 @@ async def test_a_model_of_an_extension(home: Path, tmp_path: Path) -> None:
     assert "there is no model called 'sentences/echo'" in refused.err
 
 
+@pytest.mark.slow
 async def test_a_configured_model_of_an_extension(home: Path, tmp_path: Path) -> None:
     """Such a model may stand in `config.toml`: it answers once its extension runs, and is refused when none does."""
     place = Home(tmp_path)

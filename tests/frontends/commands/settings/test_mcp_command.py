@@ -68,7 +68,7 @@ async def test_a_file_that_is_no_json(home: Path) -> None:
     ("arguments", "text", "number"),
     [
         (("run", "count to 1"), "stopped before the turn began", signal.SIGTERM),
-        (("mcp", "--json"), "", signal.SIGINT),
+        pytest.param(("mcp", "--json"), "", signal.SIGINT, marks=pytest.mark.slow),
     ],
 )
 async def test_no_server_outlives_a_start_that_is_ended(
