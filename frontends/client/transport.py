@@ -122,4 +122,4 @@ class _UnixTransport:
 
 def _lost(error: OSError | None) -> TransportLost:
     why = error.strerror if error is not None else None
-    return TransportLost(sc.Disconnected("the server has closed the connection" + (f": {why}" if why else "")))
+    return TransportLost(sc.Disconnected("the service has closed the connection" + (f": {why}" if why else "")))

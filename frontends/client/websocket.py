@@ -119,4 +119,4 @@ class _WebSocketTransport:
 
 
 def _build_closed() -> TransportLost:
-    return TransportLost(sc.Disconnected("the server has closed the connection"))
+    return TransportLost(sc.Disconnected("the service has closed the connection"))

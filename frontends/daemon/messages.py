@@ -58,7 +58,7 @@ exit codes:
 """
 _WATCH: Final = """\
 examples:
-  session-core watch                      the last used session of this folder
+  session-core watch                      the last used session of this directory
   session-core watch 7k2f                 one session, as it happens
   session-core watch 7k2f 9x3d            several; each line says which
   session-core watch --all                what all sessions are doing
@@ -73,7 +73,7 @@ exit codes:
 """
 _STOP: Final = """\
 examples:
-  session-core stop                       the last used session of this folder
+  session-core stop                       the last used session of this directory
   session-core stop 7k2f                  the turn that runs now
   session-core stop 7k2f --scope subtree  and those of sessions it has started
   session-core stop 7k2f --scope session  and their jobs and wake-ups

@@ -124,7 +124,7 @@ class AnthropicDecoder:
                 return self._grow_block(_index(data), _object(data.get("delta")))
             case "content_block_stop":
                 # Some servers open the next block before they close this one; it was then closed already.
-                known = self._block is not None and data.get("index") in {self._block.index, None}
+                known = self._block is not None and (data.get("index") is None or data["index"] == self._block.index)
                 return self._close_block() if known else []
             case "message_delta":
                 self._count(data.get("usage"))

@@ -55,7 +55,7 @@ async def examine(chosen_home: str | None, cwd: Path, streams: StandardStreams) 
         there = home
         for each in _safely("home", lambda: home_checks.check_home(there)):
             yield each
-        for area, check in (("store", home_checks.check_store), ("server", home_checks.check_server)):
+        for area, check in (("store", home_checks.check_store), ("service", home_checks.check_service)):
             try:
                 found: Sequence[DoctorFinding] = await check(there)
             except Exception as error:  # noqa: BLE001 - a failed check is a finding too

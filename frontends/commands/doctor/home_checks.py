@@ -93,7 +93,7 @@ def _length(home: Path) -> int:
         return 0
 
 
-async def check_server(home: Path) -> list[DoctorFinding]:
+async def check_service(home: Path) -> list[DoctorFinding]:
     """Find out who uses the home: a server, which is asked for its version, or another program."""
     from frontends.daemon.status import request_report
 
@@ -104,21 +104,21 @@ async def check_server(home: Path) -> list[DoctorFinding]:
             report = await request_report(home)
     except (sc.SessionCoreError, OSError) as error:
         said = error.message if isinstance(error, sc.SessionCoreError) else str(error)
-        return [problem("server", said, format_command(home, "shutdown", "--force"))]
+        return [problem("service", said, format_command(home, "shutdown", "--force"))]
     if patience.cancelled_caught:
         hint = format_command(home, "shutdown", "--force")
-        return [problem("server", f"one runs ({holder or 'it is starting'}) and does not answer", hint)]
+        return [problem("service", f"one runs ({holder or 'it is starting'}) and does not answer", hint)]
     if report is None:
         if holder is not None:
-            return [warning("server", f"none runs; {holder} uses the home", "wait until it ends")]
-        return [ok("server", f"none runs, and none is needed; to start one: {format_command(home, 'serve', '')}")]
+            return [warning("service", f"none runs; {holder} uses the home", "wait until it ends")]
+        return [ok("service", f"none runs, and none is needed; to start one: {format_command(home, 'serve', '')}")]
     status = report.status
     said = f"runs as process {status.pid}, with {format_count(status.clients, 'client')}"
     if status.read_only is not None:
         return [
-            problem("server", f"{said}, but can save nothing: {status.read_only}", "free some space, then restart it")
+            problem("service", f"{said}, but can save nothing: {status.read_only}", "free some space, then restart it")
         ]
     if status.version != sc.__version__:
         hint = f"{format_command(home, 'shutdown', '')}, then {format_command(home, 'serve', '')}"
-        return [warning("server", f"{said}, of version {status.version}; this program is {sc.__version__}", hint)]
-    return [ok("server", f"{said}, of this version")]
+        return [warning("service", f"{said}, of version {status.version}; this program is {sc.__version__}", hint)]
+    return [ok("service", f"{said}, of this version")]

@@ -64,7 +64,9 @@ def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
         yield ok("models", f"{config.model} is chosen, and no provider has a key")
     else:
         names = ", ".join(each.key_env for each in config.providers if each.key_env is not None)
-        yield warning("models", "no provider has a key, so the offline demo answers", f"set one of {names}")
+        yield warning(
+            "models", "no provider has a key, so the offline demo answers", f"set one of {names}, or start Ollama"
+        )
 
 
 def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:

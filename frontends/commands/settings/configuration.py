@@ -106,7 +106,7 @@ def check(home: Path, cwd: Path, *, as_json: bool) -> int:
 class ConfigFindings:
     """Errors, their consequences, settings without effect, and remarks."""
 
-    meaning: str = "nothing listed here works until it is fixed"
+    meaning: str = "what is listed does not work until it is fixed"
     problems: tuple[sc.setup.ConfigProblem, ...] = ()
     warnings: tuple[sc.setup.ConfigProblem, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFi
         config = sc.setup.load_config(home, cwd, environ, trust=trust)
     except sc.setup.ConfigInvalid as invalid:
         return ConfigFindings(
-            meaning="nothing runs until this is fixed",
+            meaning="no session can run until this is fixed",
             problems=invalid.problems,
             remarks=()
             if trust is not None

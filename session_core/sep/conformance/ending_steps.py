@@ -27,9 +27,9 @@ from session_core.sep.protocol.names import PROTOCOL_VERSION
 _FEW: Final = 3
 _EXPECTED: Final[dict[ComplaintTopic, tuple[str, str]]] = {
     "stdout": ("nothing but messages on stdout", "it wrote nothing else there"),
-    "messages": ("every message it sends fits the protocol", "all of them do"),
-    "replies": ("one reply to each request, with its id", "there was one to each"),
-    "contexts": ("contexts are used unchanged, and while they are valid", "they were"),
+    "messages": ("every message it sends fits the protocol", "every message fits"),
+    "replies": ("one reply to each request, with its id", "every request got exactly one reply"),
+    "contexts": ("contexts are used unchanged, and while they are valid", "all of them were used that way"),
 }
 
 

@@ -207,7 +207,7 @@ def test_a_lost_connection(backend: str, server: ScriptedServer) -> None:
         assert ("client_given", first.instance) == (second.client_id, second.instance)
         assert first.instance
         assert ["connected", "lost", "connected", "ended"] == [state.phase for state in states]
-        assert "the server has closed the connection" == states[1].reason
+        assert "the service has closed the connection" == states[1].reason
 
     run(backend, body)
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from session_core.providers.anthropic import AnthropicDecoder
@@ -303,6 +303,12 @@ _PLAUSIBLE = st.fixed_dictionaries(
 
 @fewer_examples
 @given(st.lists(_PLAUSIBLE | _JSON, max_size=12))
+@example(
+    [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}},
+        {"type": "content_block_stop", "index": []},
+    ]
+)
 def test_any_events_end_once(items: list[Any]) -> None:
     """Whatever the events say, nothing is raised and there is exactly one last event, in legal order."""
     decoder = AnthropicDecoder()

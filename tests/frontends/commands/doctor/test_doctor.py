@@ -57,7 +57,7 @@ def test_a_new_home(home: Path, capfd: Said) -> None:
         "home",
         "disk",
         "store",
-        "server",
+        "service",
         "config",
         "models",
         "extensions",
@@ -80,7 +80,7 @@ def test_settings_of_a_trusted_folder(home: Path, project: Path, capfd: Said) ->
     _, areas = examined(capfd)
     assert [f"no errors in {settings}"] == [each["what"] for each in areas["config"]]
     assert ["none runs, and none is needed; to start one: session-core serve"] == [
-        each["what"] for each in areas["server"]
+        each["what"] for each in areas["service"]
     ]
 
 
@@ -167,7 +167,7 @@ async def test_a_home_in_use(home: Path) -> None:
     """Whoever uses the home without being a server is named."""
     config = sc.ServiceConfig(store=sc.SqliteStore(home), models={"m": sc.DemoProvider()}, tools=())
     async with sc.open_session_service(config):
-        (found,) = await home_checks.check_server(home)
+        (found,) = await home_checks.check_service(home)
 
     assert "warning" == found.state
     assert str(os.getpid()) in found.what
@@ -202,7 +202,7 @@ async def test_a_running_server(
         return ServiceReport(status=status, sessions=(), clients=())
 
     monkeypatch.setattr("frontends.daemon.status.request_report", ask)
-    (found,) = await home_checks.check_server(home)
+    (found,) = await home_checks.check_service(home)
 
     assert expected[0] == found.state
     assert expected[1] in found.what
@@ -216,7 +216,7 @@ async def test_a_server_that_does_not_answer(home: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("frontends.daemon.status.request_report", ask)
     monkeypatch.setattr(home_checks, "ANSWER_S", 0.0)
-    (found,) = await home_checks.check_server(home)
+    (found,) = await home_checks.check_service(home)
 
     assert ("problem", "session-core shutdown --force") == (found.state, found.hint)
 

@@ -84,7 +84,7 @@ async def test_check(home: Path, tmp_path: Path) -> None:
     assert 1 == ended.code
     assert [
         f"✗ {path}, line 1: thinkin: there is no such setting; did you mean thinking?",
-        "1 problem; nothing runs until this is fixed",
+        "1 problem; no session can run until this is fixed",
     ] == ended.out.splitlines()
     assert "● not read: .session-core/config.toml; this folder is not trusted" in ended.err
 
