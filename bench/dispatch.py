@@ -9,7 +9,7 @@ import trio
 from bench.measure import Result, collector_off
 from bench.store_material import add_session, open_core, scratch_directory
 from session_core.agent.hooks import HookName
-from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.agent.tool_runner import ToolConfig, ToolRunner
 from session_core.ids import CallId, MessageId, SessionId, TurnId, new_id, now_ms
 from session_core.session.session import Work
 from session_core.session.turn_handle import TurnHandle
@@ -54,48 +54,48 @@ class Onlooker:
 class Bench:
     """A session in the middle of a turn, whose model calls tools."""
 
-    def __init__(self, desk: TurnHandle) -> None:
-        self.desk = desk
+    def __init__(self, handle: TurnHandle) -> None:
+        self.handle = handle
 
     def called(self, tool: str, calls: int) -> Message:
         """Record an answer in which the model calls a tool `calls` times."""
-        desk, message_id = self.desk, MessageId(new_id("msg"))
+        handle, message_id = self.handle, MessageId(new_id("msg"))
         parts = tuple(
             ToolCallPart(call_id=CallId(new_id("call")), name=tool, arguments=ARGUMENTS) for _ in range(calls)
         )
-        parent = desk.state.head
+        parent = handle.state.head
         message = Message(
             message_id=message_id,
             parent_id=parent,
             role="assistant",
             parts=parts,
             created_at=now_ms(),
-            turn_id=desk.turn_id,
+            turn_id=handle.turn_id,
             model="m",
         )
-        desk.record(ev.MessageStarted(message_id=message_id, parent_id=parent, turn_id=desk.turn_id, model="m"))
-        desk.record(ev.MessageCompleted(message=message))
+        handle.record(ev.MessageStarted(message_id=message_id, parent_id=parent, turn_id=handle.turn_id, model="m"))
+        handle.record(ev.MessageCompleted(message=message))
         return message
 
     def record_only(self, message: Message) -> None:
         """Record the events of the calls in a message without running anything."""
         for call in message.tool_calls:
-            self.desk.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+            self.handle.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
         for call in message.tool_calls:
             result = ToolResultPart(call_id=call.call_id, name=call.name, status="success", text=DONE.text)
-            self.desk.record(ev.ToolCallFinished(result=result))
-        self.desk.record(
+            self.handle.record(ev.ToolCallFinished(result=result))
+        self.handle.record(
             ev.ToolResultsCommitted(
                 message_id=MessageId(new_id("msg")),
                 parent_id=message.message_id,
-                turn_id=self.desk.turn_id,
+                turn_id=self.handle.turn_id,
                 call_ids=tuple(call.call_id for call in message.tool_calls),
             )
         )
 
     def context(self) -> ToolContext:
         """The context of a tool that is called directly."""
-        settings = self.desk.state.settings
+        settings = self.handle.state.settings
         return ToolContext(
             call_id=CallId("call"), cwd=settings.cwd, sandbox=settings.sandbox, report=lambda _text: None
         )
@@ -148,7 +148,7 @@ async def _times(bench: Bench, steps: int, rounds: int) -> Mapping[str, float]:
     no_op, read = NoOp(), ReadTool()
     context = bench.context()
     plain, real = _runner(bench, no_op), _runner(bench, read)
-    watched = _runner(bench, no_op, ToolSetting(hooks=Onlooker()))
+    watched = _runner(bench, no_op, ToolConfig(hooks=Onlooker()))
 
     async def direct(_message: Message) -> None:
         await no_op.run(ARGUMENTS, context)
@@ -176,9 +176,9 @@ async def _times(bench: Bench, steps: int, rounds: int) -> Mapping[str, float]:
     return best
 
 
-def _runner(bench: Bench, tool: Tool, setting: ToolSetting | None = None) -> Callable[[Message], Awaitable[None]]:
+def _runner(bench: Bench, tool: Tool, config: ToolConfig | None = None) -> Callable[[Message], Awaitable[None]]:
     async def run(message: Message) -> None:
-        await ToolRunner(bench.desk, {tool.spec.name: tool}, setting).run(message, ())
+        await ToolRunner(bench.handle, {tool.spec.name: tool}, config).run(message, ())
 
     return run
 
@@ -192,7 +192,7 @@ async def _time(bench: Bench, way: Callable[[Message], Awaitable[None]], calls: 
             started = time.process_time()
             await way(message)
             spent += time.process_time() - started
-            if bench.desk.state.head == message.message_id:
+            if bench.handle.state.head == message.message_id:
                 bench.record_only(message)  # a tool called directly leaves its call without an answer
             await trio.lowlevel.checkpoint()
     return spent / steps * 1e6

@@ -12,7 +12,7 @@ from bench.measure import NotMeasured, Result
 from bench.peer_host import check_there_is_a_peer, open_peer_host
 from bench.store_material import scratch_directory
 from session_core.agent.hooks import Blocked, HookName
-from session_core.agent.tool_runner import ToolSetting
+from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import SessionId
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.hooks import HookBlocked, has_participant, run_hook
@@ -120,8 +120,8 @@ async def _unasked(steps: int, rounds: int) -> Result:
         async with running(*idle, asked) as extensions, open_bench(str(place)) as bench:
             ways = {
                 "none": _runner(bench, NoOp()),
-                "idle": _runner(bench, NoOp(), ToolSetting(hooks=_Asking(extensions[:IDLE]))),
-                "asked": _runner(bench, NoOp(), ToolSetting(hooks=_Asking(extensions[IDLE:]))),
+                "idle": _runner(bench, NoOp(), ToolConfig(hooks=_Asking(extensions[:IDLE]))),
+                "asked": _runner(bench, NoOp(), ToolConfig(hooks=_Asking(extensions[IDLE:]))),
             }
             best: dict[str, float] = {}
             for _ in range(rounds):

@@ -19,10 +19,10 @@ import trio
 import session_core as sc
 from bench.material import ANSWER, DELTA, TURN
 from bench.store_material import add_session
-from frontends.server.http.door import open_http_door
+from frontends.server.http.listener import open_http_listener
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
-from frontends.server.unix_door import serve_unix
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import socket_path_of_home
 from session_core.ids import CallId, SessionId
 from session_core.rpc.line_frames import LineSplitter
@@ -91,9 +91,9 @@ async def main(home: Path) -> None:
     async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
         server = Server(service, ServerSettings(home=str(home)))
         socket = await nursery.start(serve_unix, server, socket_path_of_home(home))
-        async with open_http_door(server) as door:
+        async with open_http_listener(server) as listener:
             token = await trio.to_thread.run_sync(ensure_token, home)
-            say({"url": door.url, "socket": str(socket), "token": token})
+            say({"url": listener.url, "socket": str(socket), "token": token})
             await _work(Publisher(service))
             server.end(sc.wire.Goodbye(reason="the measurement is over"))
             await server.say_goodbye()

@@ -20,7 +20,7 @@ import session_core as sc
 from bench.material import ANSWER, TURN
 from bench.store_material import Conversation, add_session
 from frontends.server.server import Server, ServerSettings
-from frontends.server.unix_door import serve_unix
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 from session_core.ids import SessionId
 from session_core.rpc.line_frames import LineSplitter

@@ -131,7 +131,7 @@ def terminal_commands() -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text that Markdown leaves as it is."""
+    """Return text that Markdown leaves as it is."""
     return re.sub(r"([_*`|\\])", r"\\\1", text)
 
 

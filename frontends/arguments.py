@@ -86,7 +86,7 @@ def _add_run(commands: Commands) -> None:
         type=lambda typed: typed.replace("-", "_"),
         choices=MODES,
         metavar="MODE",
-        help="which tool calls need approval: read-only, ask-all, ask-writes (default), auto-edit, full (few)",
+        help="which tool calls need approval: read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)",
     )
     run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after this many model calls")
     run.add_argument("--max-cost", metavar="DOLLARS", type=micros, help="end the turn when it has cost this much")

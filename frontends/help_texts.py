@@ -6,7 +6,7 @@ examples:
   session-core demo                         a guided tour of about 20 seconds
   session-core run "list the files"         ask, watch the answer, leave
   session-core run --continue "and now?"    continue the last session here
-  git diff | session-core run "review this" a prompt with a text attached
+  git diff | session-core run "review this" a prompt with text attached
   session-core sessions --search parser     search the messages of all sessions
   session-core show                         read the last conversation here
   session-core undo                         undo the last turn, files too
@@ -22,8 +22,8 @@ $SESSION_CORE_HOME, else in the data directory of your system.
 SESSION_CORE_DEBUG=1 shows the log and where an unexpected error came from.
 
 exit codes:
-  0 done   1 it failed   2 wrong usage   130 interrupted   143 asked to end
-  141 the reader of the output left   (run has more: session-core run --help)
+  0 done   1 it failed   2 wrong usage   130 interrupted   143 terminated (SIGTERM)
+  141 output pipe closed (SIGPIPE)   (run has more: session-core run --help)
 """
 RUN = """\
 examples:
@@ -39,7 +39,7 @@ examples:
   session-core run --no-save --quiet "count to 3"   nothing is stored
   session-core run --approve never "is it safe?"    for scripts: never asks
   cat bug.txt | session-core run                    the prompt from stdin
-  git diff | session-core run "review this"         with a text attached
+  git diff | session-core run "review this"         with text attached
   session-core run --json "hello" | head -1         events as lines of JSON
   session-core run "/commit fix the parser"         a command of an extension
   session-core run "!git status"                    a shell command
@@ -66,7 +66,7 @@ allows it, whatever the mode says; reading needs no rule. Both also dismiss
 questions of extensions.
 
 If stdin is a pipe or a file, it is the prompt, or is attached to the prompt as
-a text of at most 1,000,000 characters. In loops, add < /dev/null.
+text of at most 1,000,000 characters. In loops, add < /dev/null.
 
 Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at
 once.
@@ -82,9 +82,9 @@ exit codes:
   1  the turn failed, was stopped or was interrupted
   2  wrong usage; nothing was started
   3  the turn ended, but a tool call was denied, and not by your answer
-  4  a limit was reached: steps, cost, time, or the longest answer
+  4  a limit was reached: steps, cost, time or answer length
   5  the answer does not match --output-schema
-  130 Ctrl-C   143 asked to end (SIGTERM)   141 the reader of the output left
+  130 Ctrl-C   143 terminated (SIGTERM)   141 output pipe closed (SIGPIPE)
 """
 SESSIONS = """\
 examples:

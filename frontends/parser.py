@@ -113,7 +113,7 @@ def add_command(
 def count(typed: str) -> int:
     """Parse a number of at least 1."""
     if not (typed.isascii() and typed.isdigit() and int(typed) > 0):
-        raise argparse.ArgumentTypeError(f"{typed!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{typed!r} is not a whole number of at least 1")
     return int(typed)
 
 
@@ -124,7 +124,7 @@ def micros(typed: str) -> int:
     except ValueError:
         amount = 0
     if not 0 < amount <= _MOST_DOLLARS:
-        raise argparse.ArgumentTypeError(f"{typed!r} is not an amount of dollars above 0")
+        raise argparse.ArgumentTypeError(f"{typed!r} is not an amount of dollars greater than 0")
     return max(1, round(amount * 1_000_000))
 
 
@@ -135,7 +135,9 @@ def milliseconds(typed: str) -> int:
     except ValueError:
         seconds = 0
     if not 0 < seconds <= _LONGEST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{typed!r} is not a number of seconds from above 0 to {_LONGEST_SECONDS}")
+        raise argparse.ArgumentTypeError(
+            f"{typed!r} is not a number of seconds greater than 0 and at most {_LONGEST_SECONDS}"
+        )
     return max(1, round(seconds * 1000))
 
 

@@ -67,7 +67,7 @@ def new_session_id() -> SessionId:
 
 
 def is_session_id(text: str) -> bool:
-    """Return whether a text has the form of a session id."""
+    """Return whether a string has the form of a session id."""
     kind, _, rest = text.partition("_")
     return kind == "ses" and len(rest) == _TIME_CHARACTERS + _RANDOM_CHARACTERS and set(rest) <= set(_ALPHABET)
 

@@ -14,7 +14,7 @@ MAX_IMAGE_BYTES: Final = 5_000_000
 MAX_MESSAGE_CHARS: Final = 8_000_000
 """Text and images of one message together; it must fit into a frame with room to spare."""
 MAX_PARTS_PER_MESSAGE: Final = 64
-"""A user message is a text and a handful of images."""
+"""A user message is text and a handful of images."""
 MAX_DELAY_MS: Final = 7 * 24 * 3_600_000
 """Wake-ups further away than a week belong in a calendar."""
 MAX_PAGE: Final = 500

@@ -24,4 +24,4 @@ from session_core.storage.maintenance.store_files import (
     store_statistics as store_statistics,
 )
 from session_core.storage.maintenance.verify import verify_store as verify_store
-from session_core.storage.settings import Retention as Retention
+from session_core.storage.retention_settings import Retention as Retention

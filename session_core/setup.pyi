@@ -23,10 +23,10 @@ from session_core.config.load import (
 from session_core.config.load import (
     load_config as load_config,
 )
-from session_core.config.origins import ShownSetting as ShownSetting
-from session_core.config.origins import describe_settings as describe_settings
 from session_core.config.problems import ConfigInvalid as ConfigInvalid
 from session_core.config.problems import ConfigProblem as ConfigProblem
+from session_core.config.setting_report import ShownSetting as ShownSetting
+from session_core.config.setting_report import describe_settings as describe_settings
 from session_core.config.tool_names import unknown_tool_names as unknown_tool_names
 from session_core.config.values import Config as Config
 from session_core.config.watch import ConfigWatcher as ConfigWatcher
@@ -37,22 +37,22 @@ from session_core.protocols.registry import problem_of_protocol_name as problem_
 from session_core.providers.catalogue import Prices as Prices
 from session_core.providers.catalogue import cost_micros as cost_micros
 from session_core.providers.catalogue import find_model as find_model
-from session_core.providers.choose import (
+from session_core.providers.model_choice import (
     ModelChoice as ModelChoice,
 )
-from session_core.providers.choose import (
+from session_core.providers.model_choice import (
     PickedModel as PickedModel,
 )
-from session_core.providers.choose import (
+from session_core.providers.model_choice import (
     available_models as available_models,
 )
-from session_core.providers.choose import (
+from session_core.providers.model_choice import (
     default_model as default_model,
 )
-from session_core.providers.choose import (
+from session_core.providers.model_choice import (
     probe_ollama as probe_ollama,
 )
-from session_core.providers.choose import (
+from session_core.providers.model_choice import (
     resolve_model as resolve_model,
 )
 from session_core.providers.secrets import Secret as Secret

@@ -88,7 +88,7 @@ def find_address(
         )
     if parts.scheme == "ws" and not insecure and not _is_this_machine(host):
         raise sc.InvalidInput(
-            f"the token could be read on the way to {host}; use wss://, or insecure=True",
+            f"anyone on the network path to {host} could read the token; use wss://, or insecure=True",
             field="address",
         )
     if not token.isprintable() or not token.isascii():

@@ -198,7 +198,7 @@ class SessionClient(sc.SessionMethods):
         self._useful = False
         try:
             async with open_transport(self._address) as transport:
-                await self._serve(ServerLink(transport, self._hear))
+                await self._serve(ServerLink(transport, self._handle_notification))
         except TransportLost as lost:
             self._lose(lost.error, final=lost.final)
         return self._useful
@@ -253,11 +253,11 @@ class SessionClient(sc.SessionMethods):
 
     # --- notifications ------------------------------------------------------------------------------------------------
 
-    def _hear(self, link: ServerLink, notification: sc.wire.Notification, size: int) -> None:
+    def _handle_notification(self, link: ServerLink, notification: sc.wire.Notification, size: int) -> None:
         try:
             match notification.method:
                 case "feed":
-                    self._hear_batch(notification.params, size)
+                    self._handle_batch(notification.params, size)
                 case "feed_ended":
                     ended = sc.wire.from_json(notification.params, sc.wire.FeedEnded)
                     if (feed := self.feeds_by_number.get(ended.feed)) is not None:
@@ -275,7 +275,7 @@ class SessionClient(sc.SessionMethods):
         except sc.ProtocolError as error:
             link.end(error)
 
-    def _hear_batch(self, params: dict[str, Any], size: int) -> None:
+    def _handle_batch(self, params: dict[str, Any], size: int) -> None:
         number = params.get("feed")
         feed = self.feeds_by_number.get(number) if type(number) is int else None
         if feed is None:

@@ -20,7 +20,7 @@ import anyio.lowlevel
 import attrs
 
 import session_core as sc
-from frontends.client.change_signal import Pulse
+from frontends.client.change_signal import ChangeSignal
 from frontends.client.link import ServerLink
 from frontends.client.replies import error_of
 
@@ -30,7 +30,7 @@ MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 """The same in bytes as received; a single batch may be larger."""
 
 
-class FeedKeeper(Protocol):
+class FeedClient(Protocol):
     """The part of the client that a feed uses.
 
     Attributes:
@@ -75,13 +75,13 @@ class RemoteFeed:
         cuts: How often the server was told to stop because the reader was too slow.
     """
 
-    def __init__(self, keeper: FeedKeeper, session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
+    def __init__(self, client: FeedClient, session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
         self.session_id = session_id
         self.resyncs = 0
         self.last_resync: sc.Resync | None = None
         self.gaps = 0
         self.cuts = 0
-        self._keeper = keeper
+        self._client = client
         self._follower = sc.Follower(session_id, after=after)
         self._due: sc.Resync | None = None  # why a snapshot is needed, if this side noticed it
         self._resume = after  # the follower's position, or a later one with no events for us in between
@@ -90,7 +90,7 @@ class RemoteFeed:
         self._waiting_items = self._waiting_bytes = 0
         self._current: _Batch | None = None  # the batch that the iterator delivers
         self._rest: list[sc.FeedItem] = []  # the undelivered rest of it, newest first
-        self._changed = Pulse()
+        self._changed = ChangeSignal()
         self._asked: object = None  # the current request to follow; replies to older ones are ignored
         self._number: int | None = None  # the server's number of this feed
         self._resting = False  # do not follow again before the reader wants more
@@ -145,7 +145,7 @@ class RemoteFeed:
 
     async def _ask_again(self) -> None:
         if self._failures:
-            await anyio.sleep(self._keeper.pause_before(self._failures))
+            await anyio.sleep(self._client.pause_before(self._failures))
         if self._resting and self._end is None:
             self._resting = False
             self.begin()
@@ -192,7 +192,7 @@ class RemoteFeed:
         self.finish(lambda: sc.ServiceClosed("this feed is closed"))
         self._waiting.clear()
         self._rest.clear()
-        self._keeper.forget(self)
+        self._client.forget(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -206,7 +206,7 @@ class RemoteFeed:
 
     def begin(self) -> None:
         """Follow on the server, if there is a connection and the reader does not have to catch up first."""
-        link = self._keeper.link
+        link = self._client.link
         if link is None or self._resting or self._end is not None:
             return
         self._asked = token = object()
@@ -224,7 +224,7 @@ class RemoteFeed:
         if self._end is None:
             self._unfollow()
             self._end = make_error
-            self._changed.beat()
+            self._changed.notify()
 
     def _on_follow_reply(
         self, link: ServerLink, token: object, reply: sc.wire.SuccessReply | sc.wire.FailureReply | None
@@ -243,7 +243,7 @@ class RemoteFeed:
             link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=followed.feed)), _ignore)
             return
         self._number = followed.feed
-        self._keeper.feeds_by_number[followed.feed] = self
+        self._client.feeds_by_number[followed.feed] = self
         if followed.answer == "replaying" and self._follower.needed_resync is not None:
             self._give_up(None, sc.ProtocolError("the server resumes a feed that was never begun", field="$.answer"))
         elif followed.answer == "snapshot" and self._follower.needed_resync is None:
@@ -272,15 +272,15 @@ class RemoteFeed:
         self._failures += 1
         self._resting = True
         self._error = error or self._error
-        self._changed.beat()
+        self._changed.notify()
 
     def _unfollow(self) -> None:
         self._asked = None
         number, self._number = self._number, None
         if number is not None:
-            self._keeper.feeds_by_number.pop(number, None)
-            if self._keeper.link is not None:
-                self._keeper.link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=number)), _ignore)
+            self._client.feeds_by_number.pop(number, None)
+            if self._client.link is not None:
+                self._client.link.ask("unfollow", sc.wire.to_json(sc.wire.Unfollow(feed=number)), _ignore)
 
     # --- incoming batches ---------------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class RemoteFeed:
 
     def take_end(self, ended: sc.wire.FeedEnded) -> None:
         """Handle the end of the feed: there is nothing more, or the server is about to end."""
-        self._keeper.feeds_by_number.pop(ended.feed, None)
+        self._client.feeds_by_number.pop(ended.feed, None)
         self._number = None
         if ended.reason == "deleted":
             self.finish(anyio.EndOfStream)
@@ -341,7 +341,7 @@ class RemoteFeed:
             self._waiting.append(_Batch(items=items, epoch=epoch, cursor=place, resyncs=tuple(resyncs), size=size))
             self._waiting_items += len(items)
             self._waiting_bytes += size
-            self._changed.beat()
+            self._changed.notify()
         if follower.needed_resync is not None and batch.items:
             self.gaps += 1
             self._give_up(follower.needed_resync)

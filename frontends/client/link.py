@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 
 import session_core as sc
-from frontends.client.change_signal import Pulse
+from frontends.client.change_signal import ChangeSignal
 from frontends.client.transport import Transport, TransportLost
 
 GREETING_S: Final = 10.0
@@ -44,7 +44,7 @@ class ServerLink:
 
     Args:
         transport: Sends and receives the bytes.
-        hear: Takes notifications with their size in bytes, one after the other; must not block.
+        on_notification: Takes notifications with their size in bytes, one after the other; must not block.
 
     Attributes:
         ended: Why it has ended.
@@ -53,18 +53,20 @@ class ServerLink:
         useful: Whether it has carried anything besides the greeting.
     """
 
-    def __init__(self, transport: Transport, hear: Callable[["ServerLink", sc.wire.Notification, int], None]) -> None:
+    def __init__(
+        self, transport: Transport, on_notification: Callable[["ServerLink", sc.wire.Notification, int], None]
+    ) -> None:
         self.ended: sc.SessionCoreError | None = None
         self.final = False
         self.goodbye: sc.wire.Goodbye | None = None
         self.useful = False
         self._transport = transport
-        self._hear = hear
+        self._on_notification = on_notification
         self._peer: sc.wire.RpcPeer[ReplyHandler] = sc.wire.RpcPeer()
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
-        self._written = Pulse()
-        self._queued = Pulse()
+        self._written = ChangeSignal()
+        self._queued = ChangeSignal()
         self._scope = anyio.CancelScope()
         self._quiet = anyio.CancelScope()  # ends when nothing is heard for too long
         self._patience = GREETING_S
@@ -87,11 +89,11 @@ class ServerLink:
         while self.ended is None and self._crowded:
             await self._written.wait()
         outcomes: list[sc.wire.SuccessReply | sc.wire.FailureReply | None] = []
-        arrived = Pulse()
+        arrived = ChangeSignal()
 
         def settle(outcome: sc.wire.SuccessReply | sc.wire.FailureReply | None) -> None:
             outcomes.append(outcome)
-            arrived.beat()
+            arrived.notify()
 
         number = self.ask(method, params, settle)
         try:
@@ -134,7 +136,7 @@ class ServerLink:
             return
         self._outbox.append(frame)
         self._outbox_bytes += len(frame)
-        self._queued.beat()
+        self._queued.notify()
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class ServerLink:
         self._scope.cancel()
         for answer in self._peer.close():
             answer(None)
-        self._written.beat()
+        self._written.notify()
 
     async def run(self) -> None:
         """Read and write until the end.
@@ -211,7 +213,7 @@ class ServerLink:
                 answer(reply)
             case sc.wire.Notification():
                 size, self._received = self._received, 0
-                self._hear(self, item, size)
+                self._on_notification(self, item, size)
             case sc.wire.Request(id=id):
                 self._send(sc.wire.encode_refusal(sc.wire.RefusedRequest(id=id, reason="a client answers no requests")))
             case sc.wire.RefusedRequest():
@@ -224,7 +226,7 @@ class ServerLink:
                     await self._queued.wait()
                 await self._transport.send(self._next_lines())
                 if not self._crowded:
-                    self._written.beat()
+                    self._written.notify()
         except TransportLost as lost:
             self._broken = lost.error
             self._quiet.deadline = anyio.current_time() + _LAST_WORDS_S

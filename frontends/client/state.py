@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.client.change_signal import Pulse
+from frontends.client.change_signal import ChangeSignal
 
 log = logging.getLogger(__name__)
 
@@ -38,21 +38,21 @@ StateHandler = Callable[[ConnectionState], object]
 class StateBoard:
     """Holds the state, and reports each change."""
 
-    def __init__(self, hear: StateHandler | None) -> None:
+    def __init__(self, on_state: StateHandler | None) -> None:
         self.current = ConnectionState()
-        self._hear = hear
-        self._changed = Pulse()
+        self._on_state = on_state
+        self._changed = ChangeSignal()
 
     def show(self, state: ConnectionState) -> None:
         """Set a new state."""
         if state == self.current:
             return
         self.current = state
-        self._changed.beat()
-        if self._hear is None:
+        self._changed.notify()
+        if self._on_state is None:
             return
         try:
-            self._hear(state)
+            self._on_state(state)
         except Exception:
             log.exception("the handler of the connection's state failed")
 

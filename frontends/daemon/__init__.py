@@ -19,8 +19,8 @@ ends itself after some time without clients or work.
 | `command` | `serve` |
 | `keys` | whether the running service has the keys that are set here |
 | `login_commands` | `serve --login`; `token show` and `rotate`, also known as `serve --token` and `--rotate-token` |
-| `token_messages`, `token_commands` | `token`: its texts, and tokens with fewer rights for others |
+| `token_messages`, `token_commands` | `token`: its texts, and scoped tokens, for others |
 
 A service holds two locks: first the one of `<home>/run`, then the one of the home, like every program that writes to
-it. If only the lock of the home is held, some other program uses the home, without a door.
+it. If only the lock of the home is held, some other program uses the home, without a listener.
 """

@@ -73,9 +73,9 @@ async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> List
         finally:
             os.close(writing)
         said = b""
-        with trio.move_on_after(START_S) as patience:
+        with trio.move_on_after(START_S) as time_limit:
             said = await _read_until_ready(output)
-    if patience.cancelled_caught:
+    if time_limit.cancelled_caught:
         raise NotStarted(
             f"the service has not accepted connections within {START_S:.0f} seconds", details=[_where(home)]
         )

@@ -33,7 +33,7 @@ _OPTIONS = {
     "tls": "--tls CERT KEY: first the certificate, then its key",
     "urls": "--url URL",
 }
-"""The command line options of the door's settings."""
+"""The command line options of the HTTP settings."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +45,7 @@ class ServeRequest:
         foreground: Whether this process becomes the service.
         detached: Whether this process was started to become the background service.
         idle_s: How long it stays without clients or work; None if not given.
-        host, port: The address for HTTP; without a port, that door stays closed.
+        host, port: The address for HTTP; without a port, HTTP is not served.
         certificate, key: For TLS.
         urls: Its URLs for clients elsewhere.
         allow_remote: Whether other machines may connect without TLS.
@@ -97,7 +97,7 @@ def serve(wanted: ServeRequest) -> int:
 
 
 def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
-    """Return the settings of the HTTP door.
+    """Return the settings of the HTTP listener.
 
     Raises:
         UsageError: The required packages are not installed.
@@ -124,7 +124,7 @@ def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
 
 @contextmanager
 def naming_options() -> Generator[None]:
-    """Add the option of `serve` that can fix it to each error about the HTTP door."""
+    """Add the option of `serve` that can fix it to each error about the HTTP listener."""
     try:
         yield
     except (sc.InvalidInput, sc.Unavailable) as error:

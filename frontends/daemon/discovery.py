@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.patience import PATIENCE
+from frontends.commands.sessions.wait_for_home import MAX_WAIT_S
 from frontends.daemon.background import start_in_background
 from frontends.daemon.one_request import ClientNotAdmitted, open_talk
 from frontends.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
@@ -86,7 +86,7 @@ async def find_or_start(home: Path, *, arguments: Sequence[str] = ()) -> Path:
 
 async def _wait_until_unused(home: Path) -> None:
     """Give a program that uses the home a moment to release it."""
-    give_up_at = trio.current_time() + PATIENCE
+    give_up_at = trio.current_time() + MAX_WAIT_S
     while (holder := await trio.to_thread.run_sync(find_holder, home)) is not None:
         if trio.current_time() >= give_up_at:
             raise sc.StoreInUse(f"this home is in use by {holder}, which is not a service; wait for it, or stop it")

@@ -12,11 +12,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.patience import PatientStore
+from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.daemon.log_file import write_log
 from frontends.daemon.runtime_paths import Listening, announce_open, format_open_to_others, log_file
 from frontends.server.server import Server, ServerSettings, pause_garbage_collection
-from frontends.server.unix_door import serve_unix
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ServeOptions:
     Attributes:
         home: The home to serve.
         idle_s: How long it stays without clients or work; None means forever.
-        http: The settings of the door for browsers and other machines; None leaves it closed.
+        http: The settings of the HTTP listener, for browsers and other machines; None opens none.
         log_level: The lowest level that is logged.
         telemetry: Whether spans were requested; the standard variables may request them too.
     """
@@ -142,12 +142,12 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitS
     home = options.home
     async with _setup(home) as setup, sc.open_session_service(setup.service) as service:
         server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_s))
-        async with trio.open_nursery() as doors:
-            socket = await doors.start(serve_unix, server, socket_path_of_home(home))
+        async with trio.open_nursery() as listeners:
+            socket = await listeners.start(serve_unix, server, socket_path_of_home(home))
             sending = _telemetry(service, asked=options.telemetry, ending=server.ending)
-            async with sending, _http_door(server, options.http) as address:
+            async with sending, _open_http(server, options.http) as address:
                 mind.server = server
-                doors.start_soon(server.end_when_idle)
+                listeners.start_soon(server.end_when_idle)
                 log.info("serving %s at %s%s", home, socket, f" and {address}" if address else "")
                 if server.open_to_others is not None:
                     log.warning("%s", format_open_to_others(server.open_to_others))
@@ -167,13 +167,13 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitS
                 last.enter_context(pause_garbage_collection(for_good=True))
                 log.info("ending with %d connections", server.connections)
                 await server.say_goodbye()
-            doors.cancel_scope.cancel(reason="the server has ended")
+            listeners.cancel_scope.cancel(reason="the server has ended")
 
 
 @asynccontextmanager
 async def _setup(home: Path) -> AsyncGenerator[sc.setup.Setup]:
     """Set up the agent; the settings of a folder are loaded for the sessions that work there."""
-    async with sc.setup.open_home_setup(home, store=PatientStore(home)) as setup:
+    async with sc.setup.open_home_setup(home, store=WaitingStore(home)) as setup:
         yield setup
 
 
@@ -205,12 +205,12 @@ async def _telemetry(
 
 
 @asynccontextmanager
-async def _http_door(server: Server, settings: "HttpSettings | None") -> AsyncGenerator[str | None]:
+async def _open_http(server: Server, settings: "HttpSettings | None") -> AsyncGenerator[str | None]:
     if settings is None:
         yield None
         return
-    from frontends.server.http.door import open_http_door
+    from frontends.server.http.listener import open_http_listener
 
-    async with open_http_door(server, settings) as door:
-        server.login_link = door.login_link
-        yield door.url
+    async with open_http_listener(server, settings) as listener:
+        server.login_link = listener.login_link
+        yield listener.url

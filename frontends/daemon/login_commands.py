@@ -47,7 +47,7 @@ async def _login(home: Path, streams: StandardStreams) -> int:
         except sc.Unavailable:
             end, start = format_command(home, "shutdown", ""), format_command(home, "serve", "--http 0")
             raise UsageError(
-                f"the service of this home has no door for browsers; to start it with one: {end}, then {start}"
+                f"the service of this home does not serve HTTP; to start it with --http: {end}, then {start}"
             ) from None
     await streams.say(link)
     await streams.remark("The link lets one browser in, once, within a minute.")

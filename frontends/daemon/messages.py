@@ -25,7 +25,7 @@ the background it exits after 15 minutes without clients or work. Commands
 that change sessions go through it while it runs.
 
 HTTP is for browsers and other machines and always needs the token of the home
-(--token prints it), or one with fewer rights: see session-core token --help.
+(--token prints it), or a scoped token: see session-core token --help.
 It needs more packages: pip install 'session-core[server]'.
 Beyond this machine it needs --tls, or --allow-remote if a proxy encrypts.
 Clients that use a host name instead of the address are admitted only if --url

@@ -22,7 +22,7 @@ _NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
 
 
 class ClientNotAdmitted(Exception):
-    """The service accepts no clients: it is about to end, or is full."""
+    """The service accepts no clients: it is shutting down, or is full."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class Talk(sc.SessionMethods):
         """Request a link that lets one browser in, once, within a minute.
 
         Raises:
-            Unavailable: The service has no door for browsers.
+            Unavailable: The service does not serve HTTP.
         """
         return str((await _ask(self._connection, "login_link", {}))["url"])
 
@@ -71,19 +71,19 @@ async def open_talk(
 
     Raises:
         ConnectionRefusedError: No process listens there.
-        ClientNotAdmitted: The service is about to end, or is full.
+        ClientNotAdmitted: The service is shutting down, or is full.
         Disconnected: The service hangs.
         ProtocolError: It speaks another version of the contract.
     """
     goodbyes: list[sc.wire.Goodbye] = []
 
-    def hear(notification: sc.wire.Notification) -> None:
+    def handle_notification(notification: sc.wire.Notification) -> None:
         if notification.method == "goodbye":
             goodbyes.append(sc.wire.from_json({"type": "goodbye", **notification.params}, sc.wire.Goodbye))
 
     async with await _connect(home) as stream:
         async with sc.wire.open_connection(
-            stream, stream, handle_notification=hear, name="the service of a home"
+            stream, stream, handle_notification=handle_notification, name="the service of a home"
         ) as connection:
             hello = sc.wire.Hello(role=role, name=name, kind=kind)
             try:

@@ -40,9 +40,9 @@ async def _shutdown(home: Path, force: bool, streams: StandardStreams) -> int:  
             return 1
         with ProgressLine.on_stderr() as doing:
             doing(f"waiting for process {holder.pid} to end")
-            with trio.move_on_after(LEAVE_S) as patience:
+            with trio.move_on_after(LEAVE_S) as time_limit:
                 await _wait_until_gone(home, holder, process)
-    if patience.cancelled_caught:
+    if time_limit.cancelled_caught:
         raise sc.Unavailable(
             f"the service was asked to end, but process {holder.pid} is still there after {LEAVE_S:.0f} seconds; "
             f"to end it at once: kill -9 {holder.pid}"

@@ -1,4 +1,4 @@
-"""`session-core token`: tokens with fewer rights, for people and programs that should see only some sessions."""
+"""`session-core token`: scoped tokens, for people and programs that should see only some sessions."""
 
 import json
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from frontends.commands.sessions.session_lookup import find_session, short_ids
 from frontends.daemon.runtime_paths import service_process
 from frontends.daemon.status import request_report
 from frontends.server.access import Access
-from frontends.server.http.token_list import GivenToken
-from frontends.server.http.tokens import MAX_SCOPED_MS, give_token, given_tokens, token_file
+from frontends.server.http.scoped_tokens import ScopedToken
+from frontends.server.http.tokens import MAX_SCOPED_MS, issue_token, list_scoped_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back
 from frontends.shared.figures import clock_time
 from frontends.shared.sanitise import one_line
@@ -53,10 +53,10 @@ async def _where(home: Path, streams: StandardStreams) -> int:
         await streams.remark(f"This token allows everything; to print it: {format_command(home, 'token show', '')}")
     else:
         await streams.remark("It is created when it is first needed.")
-    given = await trio.to_thread.run_sync(given_tokens, home) if there else ()
-    if given:
-        many = format_count(len(given), "token")
-        await streams.remark(f"{many} with fewer rights: {format_command(home, 'token list', '')}")
+    scoped = await trio.to_thread.run_sync(list_scoped_tokens, home) if there else ()
+    if scoped:
+        many = format_count(len(scoped), "scoped token")
+        await streams.remark(f"{many}: {format_command(home, 'token list', '')}")
     return 0
 
 
@@ -67,9 +67,7 @@ def new(wanted: TokenRequest) -> int:
     if not wanted.everything and not wanted.sessions:
         raise UsageError("choose the sessions: --session ID, or --all")
     if wanted.lasting_ms > MAX_SCOPED_MS:
-        raise UsageError(
-            f"--expires: a token with fewer rights is valid for at most {MAX_SCOPED_MS // 86_400_000} days"
-        )
+        raise UsageError(f"--expires: a scoped token is valid for at most {MAX_SCOPED_MS // 86_400_000} days")
     return trio.run(_new, wanted, StandardStreams.standard())
 
 
@@ -81,28 +79,28 @@ async def _new(wanted: TokenRequest, streams: StandardStreams) -> int:
         named = frozenset(find_session(each, stored_sessions, home).session_id for each in wanted.sessions)
     access = Access(role=wanted.role, sessions=named)
 
-    def make() -> tuple[GivenToken, str]:
-        return give_token(home, access, expires_at=sc.now_ms() + wanted.lasting_ms, name=wanted.name.strip())
+    def make() -> tuple[ScopedToken, str]:
+        return issue_token(home, access, expires_at=sc.now_ms() + wanted.lasting_ms, name=wanted.name.strip())
 
-    given, secret = await trio.to_thread.run_sync(make)
+    scoped, secret = await trio.to_thread.run_sync(make)
     await streams.say(secret)
-    until = clock_time(given.expires_at, _now())
-    revoke_it = format_command(home, "token revoke", given.id)
-    which = _sessions(given, stored_sessions)
+    until = clock_time(scoped.expires_at, _now())
+    revoke_it = format_command(home, "token revoke", scoped.id)
+    which = _sessions(scoped, stored_sessions)
     await streams.remark(
-        f"It lets its bearer {_ROLES[given.role]} {which} until {until}; to end it sooner: {revoke_it}"
+        f"It lets its bearer {_ROLES[scoped.role]} {which} until {until}; to end it sooner: {revoke_it}"
     )
     serve = format_command(home, "serve", "--http 0")
     if await trio.to_thread.run_sync(service_process, home) is None:
         await streams.remark(f"No service runs for this home; to let others in: {serve}")
-    elif not await _has_door(home):
+    elif not await _serves_http(home):
         end = format_command(home, "shutdown", "")
-        await streams.remark(f"The service of this home has no HTTP; to let others in: {end}, then {serve}")
+        await streams.remark(f"The service of this home does not serve HTTP; to let others in: {end}, then {serve}")
     return 0
 
 
-async def _has_door(home: Path) -> bool:
-    """Return whether the running service reports an HTTP door."""
+async def _serves_http(home: Path) -> bool:
+    """Return whether the running service reports an HTTP address."""
     try:
         report = await request_report(home)
     except sc.SessionCoreError:
@@ -111,44 +109,44 @@ async def _has_door(home: Path) -> bool:
 
 
 def list_tokens(home: Path, *, as_json: bool) -> int:
-    """List the tokens with fewer rights, and return the exit code."""
+    """List the scoped tokens, and return the exit code."""
     return trio.run(_list, home, as_json, StandardStreams.standard())
 
 
 async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
-    given = await _list_given_tokens(home)
+    scoped = await _list_scoped_tokens(home)
     if as_json:
-        for each in given:
+        for each in scoped:
             plain = attrs.asdict(each, filter=attrs.filters.exclude("of"))
             await streams.say(json.dumps(plain))
         return 0
-    stored_sessions = await list_stored_sessions(home) if given else ()
-    for line in token_lines(streams.out.style, given, stored_sessions, now=_now()):
+    stored_sessions = await list_stored_sessions(home) if scoped else ()
+    for line in token_lines(streams.out.style, scoped, stored_sessions, now=_now()):
         await streams.say(line)
-    if not given:
+    if not scoped:
         await streams.remark(
-            f"No token with fewer rights is valid; to make one: {format_command(home, 'token new', '--session ID')}"
+            f"No scoped token is valid; to make one: {format_command(home, 'token new', '--session ID')}"
         )
     return 0
 
 
 def token_lines(
-    style: Style, given: Sequence[GivenToken], stored_sessions: Sequence[sc.SessionSummary], *, now: int
+    style: Style, scoped: Sequence[ScopedToken], stored_sessions: Sequence[sc.SessionSummary], *, now: int
 ) -> list[str]:
     """Return the list for people."""
     lines = []
-    for each in given:
+    for each in scoped:
         name = f' "{one_line(each.name)}"' if each.name else ""
         until = clock_time(each.expires_at, now)
         lines.append(f"{style.cyan(each.id)}{name} {each.role}, {_sessions(each, stored_sessions)}, until {until}")
     return lines
 
 
-def _sessions(given: GivenToken, stored_sessions: Sequence[sc.SessionSummary]) -> str:
-    if given.sessions is None:
+def _sessions(scoped: ScopedToken, stored_sessions: Sequence[sc.SessionSummary]) -> str:
+    if scoped.sessions is None:
         return "all sessions"
     short = short_ids(stored_sessions)
-    named = [short.get(each, f"{each[-4:]} (deleted)") for each in given.sessions]
+    named = [short.get(each, f"{each[-4:]} (deleted)") for each in scoped.sessions]
     remaining = len(named) - _MOST_SHOWN
     return ", ".join(named[:_MOST_SHOWN]) + (f" and {remaining} more" if remaining > 0 else "")
 
@@ -159,16 +157,16 @@ def revoke(home: Path, ids: Sequence[str]) -> int:
 
 
 async def _revoke(home: Path, ids: Sequence[str], streams: StandardStreams) -> int:
-    given = await _list_given_tokens(home)
-    ended = {_find_token(each, given, home).id for each in ids}  # all are looked up before any is ended
+    scoped = await _list_scoped_tokens(home)
+    ended = {_find_token(each, scoped, home).id for each in ids}  # all are looked up before any is ended
     await trio.to_thread.run_sync(take_back, home, ended)
     many = "The token has ended" if len(ended) == 1 else f"{len(ended)} tokens have ended"
     await streams.remark(f"{many}; clients that used {'it' if len(ended) == 1 else 'them'} are disconnected.")
     return 0
 
 
-def _find_token(typed: str, given: Sequence[GivenToken], home: Path) -> GivenToken:
-    fitting = [each for each in given if each.id.startswith(typed.lower()) and len(typed) >= _SHORTEST]
+def _find_token(typed: str, scoped: Sequence[ScopedToken], home: Path) -> ScopedToken:
+    fitting = [each for each in scoped if each.id.startswith(typed.lower()) and len(typed) >= _SHORTEST]
     if len(fitting) == 1:
         return fitting[0]
     see = format_command(home, "token list", "")
@@ -179,10 +177,10 @@ def _find_token(typed: str, given: Sequence[GivenToken], home: Path) -> GivenTok
     raise UsageError(f"there is no valid token {one_line(typed, 60)!r}; it may have ended already (see: {see})")
 
 
-async def _list_given_tokens(home: Path) -> tuple[GivenToken, ...]:
+async def _list_scoped_tokens(home: Path) -> tuple[ScopedToken, ...]:
     if not await trio.to_thread.run_sync(lambda: token_file(home).exists()):
         return ()
-    return await trio.to_thread.run_sync(given_tokens, home)
+    return await trio.to_thread.run_sync(list_scoped_tokens, home)
 
 
 def _now() -> int:

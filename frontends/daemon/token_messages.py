@@ -24,9 +24,9 @@ examples:
 
 Over HTTP (see: session-core serve --help) a token is sent with every request:
 Authorization: Bearer TOKEN. The token of the home lets its bearer do
-everything. Tokens with fewer rights are for others: an observer can only
-watch; a controller can also act in the named sessions, but change neither
-their mode, sandbox and folder nor anything beyond them, nor delete them. A
+everything. Scoped tokens have fewer rights and are for others: an observer can
+only watch; a controller can also act in the named sessions, but change neither
+their mode, sandbox and directory nor anything beyond them, nor delete them. A
 controller of --all sessions can do everything.
 
 When a token is revoked or expires, its clients are disconnected. Its secret is
@@ -51,8 +51,8 @@ def add_tokens(commands: Commands) -> None:
     new = add_command(
         tasks,
         "new",
-        "make a token with fewer rights",
-        "Make a token for some sessions, or for all of them, and print it; a description goes to stderr.",
+        "make a scoped token",
+        "Make a scoped token, for some sessions, or for all of them, and print it; a description goes to stderr.",
         _HELP,
     )
     new.add_argument(
@@ -69,12 +69,10 @@ def add_tokens(commands: Commands) -> None:
     )
     new.add_argument("--name", metavar="TEXT", default="", help="a name, shown in the list")
     listing = add_command(
-        tasks, "list", "list the valid tokens", "List the valid tokens with fewer rights, without their secrets."
+        tasks, "list", "list the valid tokens", "List the valid scoped tokens, without their secrets."
     )
     listing.add_argument("--json", action="store_true", help="one JSON object per line")
-    revoke = add_command(
-        tasks, "revoke", "end tokens at once", "End tokens with fewer rights; their clients are disconnected."
-    )
+    revoke = add_command(tasks, "revoke", "end tokens at once", "End scoped tokens; their clients are disconnected.")
     revoke.add_argument("ids", metavar="ID", nargs="+", help="an ID from the list, or its beginning")
     rotate = add_command(
         tasks,

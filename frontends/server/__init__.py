@@ -5,9 +5,9 @@
 | `server` | shared by all connections: the service, the attached clients, the shutdown |
 | `connection` | one connection: greeting, commands, feeds, heartbeats |
 | `feeds`, `frames` | the feeds of a client, encoded once for all clients that read the same |
-| `size_limits`, `text_cuts` | making every message fit into a line |
+| `size_limits`, `text_truncation` | making every message fit into a line |
 | `access` | what a client may do and see |
-| `admission`, `unix_door` | accepting clients; the home's own socket, for programs of the same user |
-| `http` | the HTTP door for browsers and other machines, opened on request |
+| `admission`, `unix_listener` | accepting clients; the home's own socket, for programs of the same user |
+| `http` | the HTTP listener, for browsers and other machines, opened on request |
 | `telemetry` | OpenTelemetry spans of turns, model calls and tool calls, sent on request |
 """

@@ -1,4 +1,4 @@
-"""Accept clients at any door."""
+"""Accept clients at any listener."""
 
 import errno
 import logging

@@ -16,7 +16,7 @@ from frontends.server.size_limits import is_slow_to_encode, shrink_reply
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-Door = Literal["socket", "WebSocket"]
+TransportName = Literal["socket", "WebSocket"]
 FAILED: Final = -32000
 """The code of every typed error; the data identifies the error."""
 HTTP_CLIENT: Final = "http-"
@@ -32,15 +32,15 @@ async def serve_connection(
     sink: int | trio.abc.SendStream,
     *,
     access: Access = EVERYTHING,
-    door: Door = "socket",
+    transport: TransportName = "socket",
 ) -> None:
     """Serve one client until it leaves, or the server ends.
 
     Cancellation: the connection ends at once.
     """
-    attendant = ClientConnection(server, access, door)
+    attendant = ClientConnection(server, access, transport)
     try:
-        server.arrive()
+        server.count_connection()
     except sc.SessionCoreError as refusal:
         await _turn_away(source, sink, refusal)
         return
@@ -51,7 +51,7 @@ async def serve_connection(
                 sink,
                 handle_request=attendant.handle,
                 handle_unusable=attendant.report_unusable_line,
-                name=f"client at the {door}",
+                name=f"client over the {transport}",
             ) as connection,
             trio.open_nursery() as nursery,
         ):
@@ -62,7 +62,7 @@ async def serve_connection(
                 attendant.end()
             nursery.cancel_scope.cancel(reason="the connection has ended")
     finally:
-        server.leave()
+        server.release_connection()
 
 
 async def _turn_away(
@@ -80,11 +80,11 @@ async def _close_soon(connection: sc.wire.RpcConnection) -> None:
 class ClientConnection:
     """Serves one client."""
 
-    def __init__(self, server: Server, access: Access, door: Door) -> None:
+    def __init__(self, server: Server, access: Access, transport: TransportName) -> None:
         self.instance = ""
         self._server = server
         self._access = access
-        self._door = door
+        self._transport = transport
         self._stay = ExitStack()
         self._role: sc.ClientRole = "observer"
         self._client: sc.AttachedClient | None = None
@@ -121,7 +121,7 @@ class ClientConnection:
 
     def report_unusable_line(self, line: bytes, reason: str) -> None:
         """Report a line that is not a valid message; if it has a request id, that request is refused."""
-        if self._connection is not None and sc.wire.glimpse(line).id is None:
+        if self._connection is not None and sc.wire.peek_message(line).id is None:
             self._connection.send_now(sc.wire.encode_failure(None, sc.wire.PARSE_ERROR, reason))
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class ClientConnection:
         if client is None or feeds is None:
             raise sc.ProtocolError("the first request must be hello", field="$.method")
         if self._nursery is None:
-            raise sc.ServiceClosed("this connection is about to end")
+            raise sc.ServiceClosed("this connection is closing")
         match request.method:
             case "execute":
                 asked = _read(request, sc.wire.Execute)
@@ -171,9 +171,9 @@ class ClientConnection:
         if self._client is not None:
             raise sc.ProtocolError("this client has already sent its hello", field="$.method")
         if self._connection is None or self._nursery is None:
-            raise sc.ServiceClosed("this connection is about to end")
+            raise sc.ServiceClosed("this connection is closing")
         if self._server.closing:
-            raise sc.ServiceClosed("the server is about to end")
+            raise sc.ServiceClosed("the server is shutting down")
         if hello.contract != sc.wire.CONTRACT:
             raise sc.ProtocolError(
                 f"this server speaks version {sc.wire.CONTRACT} of the contract, "
@@ -183,7 +183,7 @@ class ClientConnection:
         if hello.client_id.startswith(HTTP_CLIENT):
             raise sc.Conflict(f"names that begin with {HTTP_CLIENT!r} belong to the server", field="client_id")
         if len(hello.instance) > _MAX_INSTANCE_CHARS:
-            raise sc.InvalidInput(f"instance may have {_MAX_INSTANCE_CHARS} characters", field="instance")
+            raise sc.InvalidInput(f"instance may have at most {_MAX_INSTANCE_CHARS} characters", field="instance")
         server, role = self._server, self._access.role_for(hello.role)
         client_id = hello.client_id or sc.ClientId(sc.new_id("client"))
         with ExitStack() as stay:
@@ -227,10 +227,10 @@ class ClientConnection:
         A client that came in by HTTP may have a token or a login that expires, and a link would outlast it.
         """
         self._refuse_observer()
-        if self._access != EVERYTHING or self._door != "socket":
+        if self._access != EVERYTHING or self._transport != "socket":
             raise sc.AccessDenied("this client may not create login links")
         if self._server.login_link is None:
-            raise sc.Unavailable("this service has no door for browsers; it has to be started with --http")
+            raise sc.Unavailable("this service does not serve HTTP; start it with --http")
         return self._server.login_link()
 
     def _refuse_observer(self) -> None:

@@ -35,7 +35,7 @@ class Feeds:
         connection: Sends the items.
         nursery: Runs one task per feed.
         encodings: Shared with all other connections.
-        closing: Returns whether the service is about to end.
+        closing: Returns whether the service is shutting down.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from frontends.server.frames import Encodings
 
 HEARTBEAT_MS: Final = 15_000
 MAX_CONNECTIONS: Final = 4_096
-"""Concurrent connections over all doors; each may hold a few MiB if its client does not read."""
+"""Concurrent connections over all listeners; each may hold a few MiB if its client does not read."""
 GOODBYE_S: Final = 0.5
 """How long clients get to read the goodbye."""
 _LOOK_EVERY_S: Final = 1.0
@@ -113,20 +113,20 @@ class Server:
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
-    def arrive(self) -> None:
+    def count_connection(self) -> None:
         """Count a connection.
 
         Raises:
             Overloaded: There are too many.
-            ServiceClosed: The server is about to end.
+            ServiceClosed: The server is shutting down.
         """
         if self.closing:
-            raise sc.ServiceClosed("the server is about to end")
+            raise sc.ServiceClosed("the server is shutting down")
         if self.connections >= self.settings.max_connections:
             raise sc.Overloaded(f"{self.connections} clients are connected, which is the limit of this server")
         self.connections += 1
 
-    def leave(self) -> None:
+    def release_connection(self) -> None:
         """Remove a connection from the count."""
         self.connections -= 1
         self._leaving.unpark_all()

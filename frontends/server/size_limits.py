@@ -20,7 +20,7 @@ from typing import Any, Final
 import attrs
 
 import session_core as sc
-from frontends.server.text_cuts import shorten_to_fit
+from frontends.server.text_truncation import shorten_to_fit
 
 LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line of the contract."""

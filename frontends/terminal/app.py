@@ -28,7 +28,7 @@ from frontends.terminal.composer.composer import Composer
 from frontends.terminal.composer.prompt_history import FILE_NAME
 from frontends.terminal.feeds import Topic
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.harmless_text import INERT_FILTER
+from frontends.terminal.look.sanitised_text import SANITISING_FILTER
 from frontends.terminal.look.themes import DEFAULT, THEMES
 from frontends.terminal.options import TerminalOptions
 from frontends.terminal.panels.extension_widgets import WidgetPanel
@@ -127,9 +127,9 @@ class TerminalApp(TerminalHandlers, HistoryActions):
     def get_line_filters(self) -> list[LineFilter]:
         """Add the last line of defence: nothing that a widget draws can control the terminal."""
         if self.no_color:
-            return [self.colourless, INERT_FILTER]
+            return [self.colourless, SANITISING_FILTER]
         theirs = [each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor)]
-        return [*theirs, INERT_FILTER]
+        return [*theirs, SANITISING_FILTER]
 
     def on_mount(self) -> None:
         """Start the app."""

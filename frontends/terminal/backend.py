@@ -174,12 +174,12 @@ class _ServiceThread:
     async def _serve(self) -> None:
         import trio
 
-        from frontends.commands.sessions.patience import PatientStore
+        from frontends.commands.sessions.wait_for_home import WaitingStore
         from frontends.server.server import Server, ServerSettings
-        from frontends.server.unix_door import serve_unix
+        from frontends.server.unix_listener import serve_unix
 
         async with (
-            sc.setup.open_home_setup(self._home, store=PatientStore(self._home)) as setup,
+            sc.setup.open_home_setup(self._home, store=WaitingStore(self._home)) as setup,
             sc.open_session_service(setup.service) as service,
             trio.open_nursery() as nursery,
         ):

@@ -26,8 +26,8 @@ from frontends.terminal.backend import ServiceLocation
 from frontends.terminal.composer.composer import Composer
 from frontends.terminal.composer.drafts import Draft, PromptSubmission
 from frontends.terminal.feeds import TerminalState, Topic
-from frontends.terminal.look.harmless_text import inert, inert_line, make_copyable
 from frontends.terminal.look.no_colour import ColourlessFilter, colour_is_unwanted
+from frontends.terminal.look.sanitised_text import make_copyable, sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.options import EditTarget, TerminalOptions
 from frontends.terminal.panels.notices import Notice, Notices
@@ -140,7 +140,11 @@ class TerminalBase(App[None]):
     def tell(self, text: str, severity: SeverityLevel = "information", *, title: str = "", seconds: float = 6) -> None:
         """Show a text for some seconds."""
         self.notify(
-            inert(text[:_MESSAGE_CHARS]), title=inert_line(title), severity=severity, timeout=seconds, markup=False
+            sanitise_text(text[:_MESSAGE_CHARS]),
+            title=sanitise_line(title),
+            severity=severity,
+            timeout=seconds,
+            markup=False,
         )
 
     def queue_notice(self, notice: Notice) -> None:

@@ -74,7 +74,7 @@ class TerminalGuard:
             self.signal_number = number
             if self._app is None:
                 self._leave()
-            for act in (self._close, self._insist):
+            for act in (self._close, self._force_exit):
                 threading.Thread(target=act, args=(self._app,), daemon=True).start()
 
     def restore_terminal(self) -> None:
@@ -89,7 +89,7 @@ class TerminalGuard:
                 app.call_from_thread(app.exit, return_code=self.exit_code)
                 return
 
-    def _insist(self, _: "App[Any]") -> None:
+    def _force_exit(self, _: "App[Any]") -> None:
         if not self._ended.wait(GRACE_S):
             self.restore_terminal()
             _leave_screen()

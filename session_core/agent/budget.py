@@ -70,7 +70,7 @@ def estimate_needs(request: ModelRequest, info: ModelInfo | None, *, whole: bool
 
 
 def estimate_tokens(chars: int) -> int:
-    """Estimate how many tokens a text has."""
+    """Estimate how many tokens a piece of text has."""
     return -(-chars // CHARS_PER_TOKEN)
 
 
@@ -86,14 +86,14 @@ def unfinished_usage(needs: CallNeeds, reported: Usage, answer_chars: int) -> Us
 
 
 @asynccontextmanager
-async def reserve_share(desk: TurnHandle, needs: CallNeeds) -> AsyncIterator[BudgetShare | LimitReached]:
+async def reserve_share(handle: TurnHandle, needs: CallNeeds) -> AsyncIterator[BudgetShare | LimitReached]:
     """Reserve the share of one model call within the block, once one is available.
 
     Count the usage of the call inside the block.
     """
-    work = desk.work
-    while (found := _decide_share(desk, needs)) is None:
-        top = desk.root_session.work or work
+    work = handle.work
+    while (found := _decide_share(handle, needs)) is None:
+        top = handle.root_session.work or work
         await top.budget_changed.wait()
     granted, work.reserved = found
     try:
@@ -101,7 +101,7 @@ async def reserve_share(desk: TurnHandle, needs: CallNeeds) -> AsyncIterator[Bud
         yield granted
     finally:
         work.reserved = None
-        (desk.root_session.work or work).notify_budget_changed()
+        (handle.root_session.work or work).notify_budget_changed()
 
 
 def turn_usage(session: Session) -> Usage:
@@ -112,10 +112,10 @@ def turn_usage(session: Session) -> Usage:
     return used
 
 
-def budget_limit_reason(desk: TurnHandle) -> str | None:
+def budget_limit_reason(handle: TurnHandle) -> str | None:
     """Describe which limit of tokens or money is used up, if any."""
     return next(
-        (why for purse in _list_limits(desk.root_session, Usage()) if (why := purse.exhausted_reason()) is not None),
+        (why for purse in _list_limits(handle.root_session, Usage()) if (why := purse.exhausted_reason()) is not None),
         None,
     )
 
@@ -180,10 +180,10 @@ def _list_limits(top: Session, held: Usage) -> list[_BudgetLimit]:
     return purses
 
 
-def _decide_share(desk: TurnHandle, needs: CallNeeds) -> tuple[BudgetShare | LimitReached, Usage] | None:
+def _decide_share(handle: TurnHandle, needs: CallNeeds) -> tuple[BudgetShare | LimitReached, Usage] | None:
     """Decide about a call and what to reserve for it; None if it should wait."""
-    top = desk.root_session
-    others = [each for each in _iterate_works(top) if each is not desk.work]
+    top = handle.root_session
+    others = [each for each in _iterate_works(top) if each is not handle.work]
     under_way = [each.reserved for each in others if each.reserved is not None]
     purses = _list_limits(top, _sum_usages(under_way))
     if (why := next((why for purse in purses if (why := purse.exhausted_reason()) is not None), None)) is not None:

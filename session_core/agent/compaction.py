@@ -14,7 +14,7 @@ from session_core.agent.context import (
     shorten_to_fit,
 )
 from session_core.agent.model_call import Models
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.ids import MessageId, new_id
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
 from session_core.session.turn_handle import TurnHandle
@@ -48,31 +48,31 @@ class Summary:
     usage: Usage = Usage()
 
 
-async def summarise_conversation(desk: TurnHandle, models: Models, *, compactor: Compactor | None = None) -> Summary:
+async def summarise_conversation(handle: TurnHandle, models: Models, *, compactor: Compactor | None = None) -> Summary:
     """Summarise a session's conversation within the limits of its turn, and count the usage.
 
     Raises:
         SummaryFailed: No summary could be made.
     """
-    model, conversation = desk.state.settings.model, await desk.conversation()
-    if compactor is not None or desk.state.turn is None:
-        return await _summarise_and_count(desk, models, conversation, compactor=compactor)
+    model, conversation = handle.state.settings.model, await handle.conversation()
+    if compactor is not None or handle.state.turn is None:
+        return await _summarise_and_count(handle, models, conversation, compactor=compactor)
     request = ModelRequest(model=model, messages=conversation)
-    async with reserve_share(desk, estimate_needs(request, models.infos.get(model), whole=True)) as share:
+    async with reserve_share(handle, estimate_needs(request, models.infos.get(model), whole=True)) as share:
         if isinstance(share, LimitReached):
             raise SummaryFailed(share.reason)
-        return await _summarise_and_count(desk, models, conversation, max_output_tokens=share.max_output_tokens)
+        return await _summarise_and_count(handle, models, conversation, max_output_tokens=share.max_output_tokens)
 
 
 async def _summarise_and_count(
-    desk: TurnHandle,
+    handle: TurnHandle,
     models: Models,
     conversation: tuple[Message, ...],
     *,
     compactor: Compactor | None = None,
     max_output_tokens: int | None = None,
 ) -> Summary:
-    model = desk.state.settings.model
+    model = handle.state.settings.model
     if compactor is not None:
         return _build_summary(await compactor(conversation), model, Usage())
     asking = _SummaryAttempts(models=models, model=model, max_output_tokens=max_output_tokens)
@@ -80,7 +80,7 @@ async def _summarise_and_count(
         return await _summarise(asking, conversation)
     finally:
         if asking.used.tokens or asking.used.cost_micros:
-            desk.record(ev.UsageRecorded(model=model, source="compaction", usage=asking.used))
+            handle.record(ev.UsageRecorded(model=model, source="compaction", usage=asking.used))
 
 
 @attrs.define(kw_only=True)
@@ -139,13 +139,13 @@ async def _ask(asking: _SummaryAttempts, messages: tuple[Message, ...]) -> str |
                     return "".join(pieces)
                 if size > limits.MAX_ANSWER_CHARS:
                     return ModelFailed(kind="malformed", message="the summary exceeds the length limit")
-        return ModelFailed(kind="malformed", message="the summary ended without an end mark")
+        return ModelFailed(kind="malformed", message="the summary ended early")
     finally:
         asking.count(unfinished_usage(needs, reported, size))
 
 
 def _build_summary(text: str, model: str, usage: Usage) -> Summary:
-    cleaned = clean_text(text).strip()
+    cleaned = replace_surrogates(text).strip()
     if not cleaned:
         raise SummaryFailed("the summary is empty")
     return Summary(text=cleaned[: limits.MAX_TEXT_CHARS], model=model, usage=usage)

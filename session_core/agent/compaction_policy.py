@@ -3,7 +3,7 @@
 import attrs
 
 from session_core.agent.compaction import Compactor, Summary, SummaryFailed, summarise_conversation
-from session_core.agent.hooks import Hooks, may_compact
+from session_core.agent.hooks import Hooks, ask_before_compaction
 from session_core.agent.model_call import Models
 from session_core.session.turn_handle import TurnHandle
 
@@ -20,18 +20,19 @@ class CompactionPolicy:
     compactor: Compactor | None = None
     compact_at: float = COMPACT_AT
 
-    def is_full(self, desk: TurnHandle) -> bool:
+    def is_full(self, handle: TurnHandle) -> bool:
         """Return whether a conversation fills its model's context."""
-        info = self.models.with_folder_models(desk.state.settings.cwd).infos.get(desk.state.settings.model)
-        return info is not None and desk.state.context_tokens >= self.compact_at * info.context_tokens
+        info = self.models.with_folder_models(handle.state.settings.cwd).infos.get(handle.state.settings.model)
+        return info is not None and handle.state.context_tokens >= self.compact_at * info.context_tokens
 
-    async def summarise(self, desk: TurnHandle, *, automatic: bool) -> Summary:
+    async def summarise(self, handle: TurnHandle, *, automatic: bool) -> Summary:
         """Summarise the conversation and count the usage; raises `SummaryFailed`.
 
         The caller puts the summary in place.
         """
-        if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
-            raise SummaryFailed(f"an extension refused it: {no.reason}")
+        blocked = await ask_before_compaction(self.hooks, handle.state.session_id, automatic=automatic)
+        if blocked is not None:
+            raise SummaryFailed(f"an extension refused it: {blocked.reason}")
         return await summarise_conversation(
-            desk, self.models.with_folder_models(desk.state.settings.cwd), compactor=self.compactor
+            handle, self.models.with_folder_models(handle.state.settings.cwd), compactor=self.compactor
         )

@@ -61,7 +61,7 @@ def shorten_to_fit(messages: tuple[Message, ...], max_chars: int) -> tuple[Messa
     """Shorten tool results, the oldest first, until the conversation fits; returns it unchanged if it already does.
 
     The newest results are shortened last: the model has not seen them yet. Nothing else is touched: a conversation of
-    long texts may stay too long.
+    long messages may stay too long.
     """
     excess = sum(map(message_cost, messages)) - max_chars
     fitted = list(messages)

@@ -24,7 +24,7 @@ from session_core.agent.budget import (
     unfinished_usage,
 )
 from session_core.agent.model_call import Models, clean_error
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.errors import Conflict, InvalidInput
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.protocols.contexts import DirectAnswer, DirectFailed, DirectRequest, TooManyQuestions
@@ -56,8 +56,8 @@ class _DirectQuestion:
 class DirectCompletions:
     """The questions of one turn."""
 
-    def __init__(self, desk: TurnHandle, models: Models) -> None:
-        self._desk = desk
+    def __init__(self, handle: TurnHandle, models: Models) -> None:
+        self._handle = handle
         self._models = models
         self._questions: dict[str, _DirectQuestion] = {}
         self._question_count = 0
@@ -95,9 +95,9 @@ class DirectCompletions:
         return answer
 
     async def _ask(self, request: DirectRequest, source: str) -> DirectAnswer:
-        desk = self._desk
-        model = request.model or desk.state.settings.model
-        models = self._models.with_folder_models(desk.state.settings.cwd)
+        handle = self._handle
+        model = request.model or handle.state.settings.model
+        models = self._models.with_folder_models(handle.state.settings.cwd)
         provider = models.providers.get(model)
         if provider is None:
             raise DirectFailed(f"there is no model called {model!r} here")
@@ -110,7 +110,7 @@ class DirectCompletions:
             max_output_tokens=request.max_output_tokens,
         )
         needs = estimate_needs(model_request, models.infos.get(model), whole=False)
-        async with self._lock, reserve_share(desk, needs) as share:
+        async with self._lock, reserve_share(handle, needs) as share:
             if isinstance(share, LimitReached):
                 raise DirectFailed(share.reason)
             most = [each for each in (model_request.max_output_tokens, share.max_output_tokens) if each is not None]
@@ -132,7 +132,7 @@ class DirectCompletions:
                             done = True
                             return self._build_answer(request.model, source, "".join(pieces), used)
                         case TextChunk(text=text):
-                            pieces.append(clean_text(text))
+                            pieces.append(replace_surrogates(text))
                             size += len(text) or 1
                         case ThinkingChunk(text=text) | ToolCallChunk(text=text):
                             size += len(text) or 1  # it is paid for, but not kept
@@ -140,7 +140,7 @@ class DirectCompletions:
                             size += 1
                     if size > limits.MAX_ANSWER_CHARS:
                         raise DirectFailed("the model's answer exceeds the length limit")
-            raise DirectFailed("the model's answer ended without an end mark")
+            raise DirectFailed("the model's answer ended early")
         except DirectFailed:
             raise
         except FOREIGN_FAULTS as fault:
@@ -160,7 +160,7 @@ class DirectCompletions:
     def _count(self, model: str, source: str, usage: Usage) -> None:
         if usage.tokens or usage.cost_micros:
             priced = self._models.add_cost(model, usage)
-            self._desk.record(ev.UsageRecorded(model=model, source=source, usage=priced))
+            self._handle.record(ev.UsageRecorded(model=model, source=source, usage=priced))
 
 
 def _fingerprint(request: DirectRequest, source: str) -> bytes:

@@ -103,9 +103,9 @@ def merge_folder_tools(folder: FolderSettings, tools: dict[str, Tool]) -> dict[s
 class TurnFolder:
     """The folder that a turn works in; it changes when the session moves to another one."""
 
-    def __init__(self, folders: FolderSettingsSource | None, desk: TurnHandle) -> None:
+    def __init__(self, folders: FolderSettingsSource | None, handle: TurnHandle) -> None:
         self._folders = folders
-        self._desk = desk
+        self._handle = handle
         self._held: tuple[str, Callable[[], None]] | None = None
 
     async def hold_current(self) -> None:
@@ -115,7 +115,7 @@ class TurnFolder:
             FolderUnusable: Its settings are wrong.
         """
         while self._folders is not None:
-            cwd = self._desk.state.settings.cwd
+            cwd = self._handle.state.settings.cwd
             if self._held is not None and self._held[0] == cwd:
                 return
             release = await self._folders.hold(cwd)

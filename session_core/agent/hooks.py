@@ -4,6 +4,8 @@ A hook gets a JSON object and returns the object to continue with, or blocks. Th
 such objects and back; no other module knows the JSON form. Implementations of `Hooks` handle order, time limits and
 failures: where a hook protects something (`tool_call`, `user_bash`), its failure blocks; elsewhere the turn continues
 as if it had not been asked.
+
+`run_*_hook` returns the value as the extensions leave it; `ask_before_*` returns the objection of one, or None.
 """
 
 import logging
@@ -65,7 +67,7 @@ class NoHooks:
 NO_HOOKS = NoHooks()
 
 
-async def on_input(hooks: Hooks, session_id: SessionId, text: str) -> str | Blocked:
+async def run_input_hook(hooks: Hooks, session_id: SessionId, text: str) -> str | Blocked:
     """Run before a user message is accepted."""
     if not hooks.handles("input"):
         return text
@@ -73,7 +75,7 @@ async def on_input(hooks: Hooks, session_id: SessionId, text: str) -> str | Bloc
     return answer if isinstance(answer, Blocked) else _read_text(answer, "text", text)
 
 
-async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str) -> str:
+async def run_agent_start_hook(hooks: Hooks, session_id: SessionId, system_prompt: str) -> str:
     """Run before the first model call of a turn: the system prompt may be changed."""
     if not hooks.handles("before_agent_start"):
         return system_prompt
@@ -81,7 +83,7 @@ async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str
     return system_prompt if isinstance(answer, Blocked) else _read_text(answer, "system_prompt", system_prompt)
 
 
-async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+async def run_context_hook(hooks: Hooks, session_id: SessionId, messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Run before each model call: texts of messages may be changed or left out, for this call only.
 
     A hook sees `{"messages": [{"id", "role", "content"}]}` and keeps entries by their id; an entry that it adds has no
@@ -97,7 +99,7 @@ async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Messag
     if not isinstance(entries, tuple):
         return messages
     rebuilt = _rebuild_messages(messages, entries)
-    if rebuilt and _calls_are_answered(rebuilt):
+    if rebuilt and _is_every_call_answered(rebuilt):
         return rebuilt
     log.warning("an extension returned a conversation that no model accepts; the original is sent")
     return messages
@@ -120,7 +122,7 @@ def _rebuild_messages(messages: tuple[Message, ...], entries: tuple[JsonValue, .
     return tuple(message for message in found if message.parts)
 
 
-def _calls_are_answered(messages: tuple[Message, ...]) -> bool:
+def _is_every_call_answered(messages: tuple[Message, ...]) -> bool:
     """Return whether each answer with tool calls is followed by their results, and no results stand alone."""
     open_calls: list[str] = []
     for message in messages:
@@ -141,7 +143,7 @@ def _replace_text(message: Message, text: str) -> Message:
     return attrs.evolve(message, parts=(TextPart(text=text), *rest) if text else rest)
 
 
-async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest) -> ModelRequest:
+async def run_request_hook(hooks: Hooks, session_id: SessionId, request: ModelRequest) -> ModelRequest:
     """Run right before a model is asked: its thinking, maximum answer length and tools may be changed."""
     if not hooks.handles("before_provider_request"):
         return request
@@ -165,7 +167,7 @@ async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest)
     return attrs.evolve(request, thinking=effort)
 
 
-async def on_tool_call(hooks: Hooks, session_id: SessionId, call: ToolCallPart) -> JsonObject | Blocked:
+async def run_tool_call_hook(hooks: Hooks, session_id: SessionId, call: ToolCallPart) -> JsonObject | Blocked:
     """Run before a tool call is prepared; returns its arguments, or why it must not run."""
     if not hooks.handles("tool_call"):
         return call.arguments
@@ -178,7 +180,7 @@ async def on_tool_call(hooks: Hooks, session_id: SessionId, call: ToolCallPart) 
     return arguments if isinstance(arguments, JsonObject) else call.arguments
 
 
-async def on_tool_result(
+async def run_tool_result_hook(
     hooks: Hooks, session_id: SessionId, call: ToolCallPart, result: ToolResultPart
 ) -> ToolResultPart:
     """Run after a tool: the result that the model sees may be changed."""
@@ -209,26 +211,26 @@ async def on_tool_result(
     )
 
 
-async def on_message_end(hooks: Hooks, session_id: SessionId, message: Message) -> None:
+async def run_message_end_hook(hooks: Hooks, session_id: SessionId, message: Message) -> None:
     """Run after each complete answer of the model; nothing can be changed any more."""
     if hooks.handles("message_end"):
         value = JsonObject({"message_id": message.message_id, "role": message.role, "content": message.text})
         await hooks.run("message_end", session_id, value)
 
 
-async def may_compact(hooks: Hooks, session_id: SessionId, *, automatic: bool) -> Blocked | None:
-    """Run before the conversation is compacted."""
+async def ask_before_compaction(hooks: Hooks, session_id: SessionId, *, automatic: bool) -> Blocked | None:
+    """Run before the conversation is compacted; returns why it must not be, or None."""
     return await _ask_hook(hooks, "session_before_compact", session_id, JsonObject({"automatic": automatic}))
 
 
-async def may_change_tree(hooks: Hooks, session_id: SessionId, what: str, message_id: str) -> Blocked | None:
-    """Run before a switch to another branch of the conversation, or the edit of a message."""
+async def ask_before_tree_change(hooks: Hooks, session_id: SessionId, what: str, message_id: str) -> Blocked | None:
+    """Run before a switch to another branch, or the edit of a message; returns why it must not happen, or None."""
     value = JsonObject({"action": what, "message_id": message_id})
     return await _ask_hook(hooks, "session_before_tree", session_id, value)
 
 
-async def may_run_user_command(hooks: Hooks, session_id: SessionId, command: str) -> Blocked | None:
-    """Run before a command that the user typed."""
+async def ask_before_user_command(hooks: Hooks, session_id: SessionId, command: str) -> Blocked | None:
+    """Run before a command that the user typed; returns why it must not run, or None."""
     return await _ask_hook(hooks, "user_bash", session_id, JsonObject({"command": command}))
 
 

@@ -30,9 +30,9 @@ from session_core.agent.budget import (
 )
 from session_core.agent.context import CHARS_PER_TOKEN, message_cost, replace_images, shorten_to_fit
 from session_core.agent.folder_settings import FolderSettingsSource
-from session_core.agent.hooks import Hooks, on_context, on_request
-from session_core.agent.joined import JoinedMapping
-from session_core.agent.streamed_answer import AnswerInProgress, clean_text
+from session_core.agent.hooks import Hooks, run_context_hook, run_request_hook
+from session_core.agent.joined_mapping import JoinedMapping
+from session_core.agent.streamed_answer import AnswerInProgress, replace_surrogates
 from session_core.ids import CallId, MessageId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.prose import ProseProjector
@@ -84,7 +84,7 @@ class Models:
 class ModelCall:
     """The parameters of one call."""
 
-    desk: TurnHandle
+    handle: TurnHandle
     models: Models
     hooks: Hooks
     system: str
@@ -110,27 +110,27 @@ async def ask_model(call: ModelCall) -> ModelAnswer | ModelFailed | LimitReached
 
     Cancellation: the streamed text stays as an unfinished message, which the code that started the turn closes.
     """
-    desk, attempt, shortened = call.desk, 1, 1
+    handle, attempt, shortened = call.handle, 1, 1
     while True:
         answer = await _ask_once(call, shortened)
         if not isinstance(answer, ModelFailed):
             return answer
         if answer.kind == "context_too_long" and await _can_shorten(call, shortened):
             shortened *= 2
-            withdraw_partial(desk, answer.kind)
+            withdraw_partial(handle, answer.kind)
             continue
         retries = limits.MAX_RETRIES if answer.most_retries is None else answer.most_retries
         if answer.kind not in RETRYABLE or attempt > retries:
-            return _record_failure(desk, answer, attempt)
-        if answer.retry_after_ms is not None and answer.retry_after_ms > _patience_ms(desk):
-            return _record_failure(desk, _explain_retry_time(answer, answer.retry_after_ms, desk.now()), attempt)
-        await _wait_to_retry(desk, answer, attempt)
+            return _record_failure(handle, answer, attempt)
+        if answer.retry_after_ms is not None and answer.retry_after_ms > _patience_ms(handle):
+            return _record_failure(handle, _explain_retry_time(answer, answer.retry_after_ms, handle.now()), attempt)
+        await _wait_to_retry(handle, answer, attempt)
         attempt += 1
 
 
-def _record_failure(desk: TurnHandle, failure: ModelFailed, attempt: int) -> ModelFailed:
+def _record_failure(handle: TurnHandle, failure: ModelFailed, attempt: int) -> ModelFailed:
     message = clean_error(failure.message)
-    desk.record(ev.ModelCallFailed(kind=failure.kind, message=message, attempt=attempt, retry_at=None))
+    handle.record(ev.ModelCallFailed(kind=failure.kind, message=message, attempt=attempt, retry_at=None))
     return failure
 
 
@@ -139,9 +139,9 @@ _MOST_SHORTENED = 8  # how often a conversation is halved before the call gives 
 
 async def _can_shorten(call: ModelCall, shortened: int) -> bool:
     """Return whether shortening further would change the request at all."""
-    conversation = await call.desk.conversation()
-    info = call.models.infos.get(call.desk.state.settings.model)
-    chars = call.desk.conversation_chars
+    conversation = await call.handle.conversation()
+    info = call.models.infos.get(call.handle.state.settings.model)
+    chars = call.handle.conversation_chars
     more = _fit_conversation(conversation, info, shortened * 2, chars)
     return shortened < _MOST_SHORTENED and more != _fit_conversation(conversation, info, shortened, chars)
 
@@ -149,16 +149,16 @@ async def _can_shorten(call: ModelCall, shortened: int) -> bool:
 async def _ask_once(call: ModelCall, shortened: int) -> ModelAnswer | ModelFailed | LimitReached | CallDiversion:
     # An earlier stop costs no model call, and a tool that swallows its cancellation does not gain one.
     await trio.lowlevel.checkpoint_if_cancelled()
-    desk = call.desk
-    session_id = desk.state.session_id
-    conversation = await on_context(call.hooks, session_id, await desk.conversation())
-    state = desk.state
+    handle = call.handle
+    session_id = handle.state.session_id
+    conversation = await run_context_hook(call.hooks, session_id, await handle.conversation())
+    state = handle.state
     model = state.settings.model
     provider = call.models.providers.get(model)
     if provider is None:
         return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
     info = call.models.infos.get(model)
-    messages = _fit_conversation(conversation, info, shortened, desk.conversation_chars)
+    messages = _fit_conversation(conversation, info, shortened, handle.conversation_chars)
     request = ModelRequest(
         model=model,
         messages=messages,
@@ -168,7 +168,7 @@ async def _ask_once(call: ModelCall, shortened: int) -> ModelAnswer | ModelFaile
         output_schema=call.output_schema,
         cache_key=session_id,
     )
-    request = await on_request(call.hooks, session_id, request)
+    request = await run_request_hook(call.hooks, session_id, request)
     if call.before is not None:
         decided = await call.before(request)
         if isinstance(decided, CallDiversion):
@@ -177,7 +177,7 @@ async def _ask_once(call: ModelCall, shortened: int) -> ModelAnswer | ModelFaile
         provider = call.models.providers.get(request.model, provider)
         info = call.models.infos.get(request.model)
     needs = estimate_needs(request, info, whole=request.messages is conversation)
-    async with reserve_share(desk, needs) as share:
+    async with reserve_share(handle, needs) as share:
         if isinstance(share, LimitReached):
             return share
         longest = [each for each in (request.max_output_tokens, share.max_output_tokens) if each is not None]
@@ -188,16 +188,18 @@ async def _ask_once(call: ModelCall, shortened: int) -> ModelAnswer | ModelFaile
 async def _stream(
     call: ModelCall, provider: Provider, request: ModelRequest, needs: CallNeeds
 ) -> ModelAnswer | ModelFailed:
-    desk, model = call.desk, request.model
+    handle, model = call.handle, request.model
     answer = AnswerInProgress(
         message_id=MessageId(new_id("msg")),
-        parent_id=desk.state.head,
-        turn_id=desk.turn_id,
+        parent_id=handle.state.head,
+        turn_id=handle.turn_id,
         model=model,
         prose=None if call.prose is None else call.prose.open(),
     )
-    desk.record(
-        ev.MessageStarted(message_id=answer.message_id, parent_id=desk.state.head, turn_id=desk.turn_id, model=model)
+    handle.record(
+        ev.MessageStarted(
+            message_id=answer.message_id, parent_id=handle.state.head, turn_id=handle.turn_id, model=model
+        )
     )
     reported, finished = Usage(), False
     try:
@@ -209,14 +211,14 @@ async def _stream(
                 if isinstance(chunk, ModelFinished):
                     finished = True
                     for event in answer.flush_prose():
-                        desk.record(event)
+                        handle.record(event)
                     used = chunk.usage if chunk.usage.tokens else estimate_usage(needs, answer.size)
                     return _complete(call, answer, attrs.evolve(chunk, usage=call.models.add_cost(model, used)))
                 if not answer.has_room_for(chunk):
                     return ModelFailed(kind="malformed", message="the model's answer does not end")
                 for event in answer.add_chunk(chunk):
-                    desk.record(event)
-        return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
+                    handle.record(event)
+        return ModelFailed(kind="malformed", message="the model's answer ended early")
     finally:
         if not finished:
             _record_usage(call, model, unfinished_usage(needs, reported, answer.size))
@@ -237,35 +239,35 @@ def _fit_conversation(
 
 
 def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished) -> ModelAnswer | ModelFailed:
-    desk, cut = call.desk, finished.stop_reason == "max_tokens"
-    message = answer.build_message(usage=finished.usage, now=desk.now(), cut=cut)
+    handle, cut = call.handle, finished.stop_reason == "max_tokens"
+    message = answer.build_message(usage=finished.usage, now=handle.now(), cut=cut)
     if not message.parts:
         _record_usage(call, answer.model, finished.usage)
         return ModelFailed(kind="malformed", message="the model gave an empty answer")
     if cut:
         message = attrs.evolve(message, parts=(*message.parts, InterruptedPart(reason="max_tokens")))
-    desk.record(ev.MessageCompleted(message=message))
+    handle.record(ev.MessageCompleted(message=message))
     return ModelAnswer(message=message, finished=finished, unreadable=frozenset(answer.malformed))
 
 
 def _record_usage(call: ModelCall, model: str, usage: Usage) -> None:
     """Count the usage of a call that leaves no answer."""
     if usage.tokens or usage.cost_micros:
-        call.desk.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.add_cost(model, usage)))
+        call.handle.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.add_cost(model, usage)))
 
 
-def withdraw_partial(desk: TurnHandle, reason: str) -> None:
+def withdraw_partial(handle: TurnHandle, reason: str) -> None:
     """Withdraw what a failed call had streamed."""
-    if desk.state.partial is not None:
-        desk.record(ev.MessageDiscarded(message_id=desk.state.partial.message_id, reason=reason))
+    if handle.state.partial is not None:
+        handle.record(ev.MessageDiscarded(message_id=handle.state.partial.message_id, reason=reason))
 
 
-async def _wait_to_retry(desk: TurnHandle, failure: ModelFailed, attempt: int) -> None:
+async def _wait_to_retry(handle: TurnHandle, failure: ModelFailed, attempt: int) -> None:
     delay = retry_delay_ms(failure, attempt)
-    withdraw_partial(desk, failure.kind)
-    desk.record(
+    withdraw_partial(handle, failure.kind)
+    handle.record(
         ev.ModelCallFailed(
-            kind=failure.kind, message=clean_error(failure.message), attempt=attempt, retry_at=desk.now() + delay
+            kind=failure.kind, message=clean_error(failure.message), attempt=attempt, retry_at=handle.now() + delay
         )
     )
     await trio.sleep(delay / 1000)
@@ -279,9 +281,9 @@ def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
     return int(random.uniform(longest / 2, longest))  # noqa: S311 - jitter, not a secret
 
 
-def _patience_ms(desk: TurnHandle) -> int:
+def _patience_ms(handle: TurnHandle) -> int:
     """Return how long a provider may make us wait: not beyond the turn's time limit, if it has one."""
-    remaining_ms = desk.remaining_ms
+    remaining_ms = handle.remaining_ms
     return limits.MAX_RETRY_WAIT_MS if remaining_ms is None else min(remaining_ms, limits.MAX_RETRY_WAIT_MS)
 
 
@@ -301,4 +303,4 @@ def _format_duration(milliseconds: int) -> str:
 
 def clean_error(message: str) -> str:
     """Bound and clean an error message that comes from outside."""
-    return clean_text(message)[: limits.MAX_ERROR_CHARS]
+    return replace_surrogates(message)[: limits.MAX_ERROR_CHARS]

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Final
 
 from session_core.config.rules import STRICT_FIRST, PermissionRule, RuleDecision, decide, matches_call
-from session_core.tools.base import WithholdReason, WithholdRule, withhold_nothing
+from session_core.tools.base import ExclusionReason, PathFilter, exclude_nothing
 
 _MAX_CACHED: Final = 10_000
 
 
-def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequence[str]) -> WithholdRule:
+def build_path_filter(rules: Iterable[PermissionRule], tool: str, named: Sequence[str]) -> PathFilter:
     """Return the filter that the current rules imply for files that a call of this tool did not name.
 
     Args:
@@ -33,7 +33,7 @@ def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequenc
         and not matches_call(rule, tool=tool, paths=named)
     ]
     if not about_files:
-        return withhold_nothing
+        return exclude_nothing
     by_name = [rule for rule in about_files if "/" not in _pattern(rule)]
     by_path = [rule for rule in about_files if "/" in _pattern(rule)]
 
@@ -53,11 +53,11 @@ def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequenc
             found.add(decide(by_path, tool=tool, paths=(path,)))
         return next((decision for decision in STRICT_FIRST if decision in found), None)
 
-    def decide_withheld(paths: tuple[str, ...]) -> WithholdReason | None:
+    def find_exclusion_reason(paths: tuple[str, ...]) -> ExclusionReason | None:
         found = {decide_path(path) for path in paths}
         return "deny" if "deny" in found else "ask" if "ask" in found else None
 
-    return decide_withheld
+    return find_exclusion_reason
 
 
 def _pattern(rule: PermissionRule) -> str:

@@ -2,6 +2,8 @@
 
 Order, first match wins: a rule that denies; the read-only mode; a standing grant for exactly this call, as it was
 shown; what must always be asked; a rule that asks; a rule that allows; a grant for the session; the mode's table.
+
+People are asked elsewhere: `ToolRunner` calls `TurnHandle.ask_approval` (`session/turn_handle`).
 """
 
 from collections.abc import Collection, Sequence

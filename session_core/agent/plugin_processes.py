@@ -20,14 +20,14 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.tool_runner import ToolSetting
+from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_id
 from session_core.protocols.contexts import ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.turn_handle import TurnHandle
-from session_core.tools.background import NOTING_S
+from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import ToolContext, ToolFailed, ToolHost
-from session_core.tools.confined import Confinement, ShellSetup, confine, prepare_launch
+from session_core.tools.command_confinement import Confinement, ShellSetup, confine, prepare_launch
 from session_core.tools.process import RunningGroup, run_in_group
 from session_core.tools.shell import MAX_COMMAND_CHARS
 
@@ -114,9 +114,9 @@ class _NurseryHolder:
 class TurnProcesses:
     """The programs of one turn, within a block around it; see `session_core.protocols.contexts.Processes`."""
 
-    def __init__(self, desk: TurnHandle, setting: ToolSetting, shell: ShellSetup | None = None) -> None:
-        self._desk = desk
-        self._setting = setting
+    def __init__(self, handle: TurnHandle, config: ToolConfig, shell: ShellSetup | None = None) -> None:
+        self._handle = handle
+        self._config = config
         self._shell = shell
         self._turn_nursery: trio.Nursery | None = None
         """The nursery that the turn itself runs in; None outside the block."""
@@ -225,25 +225,25 @@ class TurnProcesses:
             raise CallbackContextExpired("programs run within a turn only, and this one has ended")
 
     def _check_may_start(self) -> None:
-        if self._desk.state.settings.permission_mode == "read_only":
+        if self._handle.state.settings.permission_mode == "read_only":
             raise ToolFailed("no program was started: this session is read-only, and a program may change anything")
         running = sum(not program.ended.is_set() for program in self._programs.values())
         if running >= limits.MAX_TURN_PROCESSES:
             raise ToolFailed(f"{running} programs run in this turn already; wait for one or cancel it first")
 
     async def _begin(self, program: _PluginProgram, folder: str) -> None:
-        settings = self._desk.state.settings
+        settings = self._handle.state.settings
         call_id = CallId(new_id("call"))
         context = ToolContext(
             call_id=call_id,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             report=lambda _: None,
-            session_id=self._desk.state.session_id,
-            turn_id=self._desk.turn_id,
-            outputs=self._setting.outputs,
-            hidden=self._setting.hidden,
-            host=self._setting.make_host(self._desk, call_id),
+            session_id=self._handle.state.session_id,
+            turn_id=self._handle.turn_id,
+            outputs=self._config.outputs,
+            hidden=self._config.hidden,
+            host=self._config.make_host(self._handle, call_id),
         )
         confinement = await confine(context, self._shell or ShellSetup(), workdir=folder)
         if confinement.unconfined is not None:
@@ -336,14 +336,16 @@ async def _send_signals(program: _PluginProgram) -> None:
 def _build_command_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     """Return the command line that runs a program; it is quoted, so a shell passes each argument unchanged."""
     if isinstance(argv, str) or not all(isinstance(each, str) for each in argv):
-        raise ToolFailed("a program is given as a list of texts: its name and its arguments, each on its own")
+        raise ToolFailed("a program must be a list of strings: its name and its arguments, one string each")
     if not argv or not argv[0]:
         raise ToolFailed("there is no program to run: the command is empty")
     if "=" in argv[0]:
-        raise ToolFailed(f"cannot run {argv[0]!r:.200}: the name of a program holds no '=' here")
+        raise ToolFailed(f"cannot run {argv[0]!r:.200}: a program name must not contain '='")
     for name, value in env.items():
         if not all(isinstance(each, str) for each in (name, value)) or not name or "=" in name:
-            raise ToolFailed(f"the environment holds {name!r:.200}, which is no name with a text for a value")
+            raise ToolFailed(
+                f"the environment variable {name!r:.200} has an invalid name or a value that is not a string"
+            )
     line = "exec " + shlex.join(["/usr/bin/env", "--", *(f"{name}={value}" for name, value in env.items()), *argv])
     if len(line) > MAX_COMMAND_CHARS:
         raise ToolFailed(

@@ -20,9 +20,9 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_results import Reporter, build_result, limit_text
-from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.agent.tool_runner import ToolConfig, ToolRunner
 from session_core.config.rules import PermissionRule
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, new_id
@@ -42,9 +42,9 @@ from session_core.session.cells import CELL, build_cell_message, inner_calls
 from session_core.session.executor_points import build_state_saved
 from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
-from session_core.tools.background import NOTING_S
+from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import UNCONFINED, explain_no_sandbox
+from session_core.tools.command_confinement import UNCONFINED, explain_no_sandbox
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart, ToolStatus
@@ -56,12 +56,12 @@ log = logging.getLogger(__name__)
 
 _KEEPING_S: Final = 2.0
 _ALL_LOST: Final = (
-    "(The conversation has gone back to where the variables are not kept any more: whatever earlier cells have defined "
-    "or imported was gone before this cell.)"
+    "(The conversation was rewound to a point whose variables are no longer stored: nothing that earlier cells defined "
+    "or imported was available to this cell.)"
 )
 _SOME_LOST: Final = (
-    "(The conversation has gone back into the middle of a turn: before this cell, the variables were as they had been "
-    "at the end of the turn before it.)"
+    "(The conversation was rewound into the middle of a turn: before this cell, the variables were as they had been at "
+    "the end of the turn before it.)"
 )
 _CHANGED: Final = (
     "The settings of this session have changed since this cell was allowed, so it would not run as it was shown. "
@@ -73,19 +73,19 @@ _NOT_WAITED_FOR: Final = "The cell ended before this was done. It may have had s
 class ProtocolWork:
     """The work of a protocol in one turn."""
 
-    def __init__(self, desk: TurnHandle, protocol: SessionProtocol, setting: ToolSetting) -> None:
-        self._desk = desk
+    def __init__(self, handle: TurnHandle, protocol: SessionProtocol, config: ToolConfig) -> None:
+        self._handle = handle
         self._protocol = protocol
-        self._setting = setting
+        self._config = config
         self._cells = 0
         self._switches = 0
-        if protocol.executor_base != desk.state.executor:
+        if protocol.executor_base != handle.state.executor:
             protocol.executor_current = False
 
     @property
     def frame(self) -> Frame:
         """The frame that the turn is in."""
-        return current_frame(self._desk.state)
+        return current_frame(self._handle.state)
 
     # --- code ---------------------------------------------------------------------------------------------------------
 
@@ -99,36 +99,36 @@ class ProtocolWork:
         Cancellation: a running cell is ended, and gets its result when the turn's work is closed. One that still
             waits for approval has not begun.
         """
-        desk, protocol = self._desk, self._protocol
+        handle, protocol = self._handle, self._protocol
         lost = await self._restore_executor()
         self._cells += 1
         call = ToolCallPart(
-            call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": clean_text(action.code)})
+            call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": replace_surrogates(action.code)})
         )
-        runner = ToolRunner(desk, tools, self._setting)
-        settings = desk.state.settings
-        rules = await self._setting.load_rules(settings.cwd)
+        runner = ToolRunner(handle, tools, self._config)
+        settings = handle.state.settings
+        rules = await self._config.load_rules(settings.cwd)
         execution = Execution(
-            session_id=desk.state.session_id,
-            turn_id=desk.turn_id,
+            session_id=handle.state.session_id,
+            turn_id=handle.turn_id,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             tools=tuple(tool.spec for tool in tools.values()),
             call_tool=_CellToolCaller(runner).call,
-            report=Reporter(desk, call.call_id),
-            hidden=self._setting.hidden,
-            may_read=_may_read(settings.permission_mode, rules),
+            report=Reporter(handle, call.call_id),
+            hidden=self._config.hidden,
+            may_read=_can_read_freely(settings.permission_mode, rules),
         )
         cell = Cell(language=action.language, code=action.code, number=self._cells)
         refused = None
         if (reason := await protocol.why_unconfined(execution)) is not None:
             refused = await runner.check_permission(_UnconfinedCell(reason, settings.cwd), call)
-            if refused is None and desk.state.settings != settings:
+            if refused is None and handle.state.settings != settings:
                 refused = build_result(call, "error", _CHANGED)
             execution = attrs.evolve(execution, unconfined=refused is None)
             cell = attrs.evolve(cell, code=str(call.arguments["code"]))  # exactly what was shown
-        desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
-        await desk.wait_until_durable()
+        handle.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
+        await handle.wait_until_durable()
         if refused is not None:
             result = CellResult(error=refused.text)
         else:
@@ -137,16 +137,16 @@ class ProtocolWork:
         result_text = _render_result(result, lost)
         ended: ToolStatus = "success" if result.error is None else "error"
         part = build_result(call, ended if refused is None else refused.status, result_text)
-        desk.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
-        live = next(each for each in desk.state.tools if each.call_id == call.call_id)
-        desk.record(build_cell_message(desk.state, live, desk.turn_id, desk.now()))
+        handle.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
+        live = next(each for each in handle.state.tools if each.call_id == call.call_id)
+        handle.record(build_cell_message(handle.state, live, handle.turn_id, handle.now()))
         return result
 
     async def _execute(self, cell: Cell, execution: Execution, call_id: CallId) -> CellResult:
         """Run a cell. If it has no sandbox, record its changes for an undo, however it ends."""
         if execution.sandbox.mode != "full_access" and not execution.unconfined:
             return await self._protocol.execute(cell, execution)
-        host = self._setting.make_host(self._desk, call_id)
+        host = self._config.make_host(self._handle, call_id)
         try:
             await host.before_command()
         except ToolFailed as failure:
@@ -159,17 +159,17 @@ class ProtocolWork:
 
     def _answer_inner_calls(self) -> None:
         """Give a result to every call that the cell did not wait for; those were cancelled with it."""
-        for live in inner_calls(self._desk.state):
+        for live in inner_calls(self._handle.state):
             if live.result is None:
                 call = ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments)
-                self._desk.record(ev.ToolCallFinished(result=build_result(call, "cancelled", _NOT_WAITED_FOR)))
+                self._handle.record(ev.ToolCallFinished(result=build_result(call, "cancelled", _NOT_WAITED_FOR)))
 
     async def _restore_executor(self) -> str:
         """Restore the executor to the state of this point; returns what the model must be told about that."""
-        protocol, state = self._protocol, self._desk.state.executor
+        protocol, state = self._protocol, self._handle.state.executor
         if protocol.executor is None or protocol.executor_current:
             return ""
-        lost = (_ALL_LOST if state is None else _SOME_LOST) if self._desk.state.executor_lost else ""
+        lost = (_ALL_LOST if state is None else _SOME_LOST) if self._handle.state.executor_lost else ""
         try:
             await protocol.restore_executor(None if state is None else await self._load_saved_state(state))
         except StateRejected as rejected:
@@ -179,7 +179,7 @@ class ProtocolWork:
         return lost
 
     async def _load_saved_state(self, state: ExecutorState) -> KeptState:
-        found = await self._desk.load_leaves(tuple(leaf.digest for leaf in state.leaves))
+        found = await self._handle.load_leaves(tuple(leaf.digest for leaf in state.leaves))
         leaves: dict[str, bytes] = {}
         for leaf in state.leaves:
             data = found.get(leaf.digest)
@@ -197,16 +197,16 @@ class ProtocolWork:
         Raises:
             ProtocolFault: The key is invalid, or the turn has switched too often.
         """
-        desk, name = self._desk, self._protocol.record.name
+        handle, name = self._handle, self._protocol.record.name
         here = self.frame
         try:
             switch = decide_switch(
-                desk.state.session_id,
-                desk.state.frames,
+                handle.state.session_id,
+                handle.state.frames,
                 here.frame_id,
                 action.key,
                 reason=action.reason,
-                now=desk.now(),
+                now=handle.now(),
             )
         except FrameKeyInvalid as error:
             raise ProtocolFault(name, "driver", str(error)) from error
@@ -215,28 +215,28 @@ class ProtocolWork:
             raise ProtocolFault(name, "driver", f"it has switched {limits.MAX_FRAME_SWITCHES} times in one turn")
         if isinstance(switch, StayInFrame):
             return False
-        left_frame = attrs.evolve(here, last_message_id=desk.state.head)
+        left_frame = attrs.evolve(here, last_message_id=handle.state.head)
         match switch:
             case OpenNewFrame(frame=frame):
                 message = self._build_task_message(action, None)
                 opened = attrs.evolve(frame, first_message_id=message.message_id)
-                desk.record(ev.FrameOpened(frame=opened, message=message, left=left_frame))
+                handle.record(ev.FrameOpened(frame=opened, message=message, left=left_frame))
             case ReturnToFrame(frame=frame):
                 message = self._build_task_message(action, frame.last_message_id)
-                desk.record(ev.FrameEntered(frame_id=frame.frame_id, message=message, left=left_frame))
+                handle.record(ev.FrameEntered(frame_id=frame.frame_id, message=message, left=left_frame))
         self._protocol.invalidate_all()
         return True
 
     def _build_task_message(self, action: SwitchFrame, parent_id: MessageId | None) -> Message:
         """Build the message that hands over; one that begins a frame hides what came before it, like a summary."""
-        desk = self._desk
+        handle = self._handle
         return Message(
             message_id=MessageId(new_id("msg")),
-            parent_id=desk.state.head if parent_id is None else parent_id,
+            parent_id=handle.state.head if parent_id is None else parent_id,
             role="summary" if parent_id is None else "user",
-            parts=(TextPart(text=clean_text(action.task[: limits.MAX_TEXT_CHARS])),),
-            created_at=desk.now(),
-            turn_id=desk.turn_id,
+            parts=(TextPart(text=replace_surrogates(action.task[: limits.MAX_TEXT_CHARS])),),
+            created_at=handle.now(),
+            turn_id=handle.turn_id,
             source=self._protocol.record.name,
         )
 
@@ -245,7 +245,7 @@ class ProtocolWork:
     async def capture(self) -> tuple[StateCapture | None, str | None]:
         """Return the state to save with the end of the turn, or why it cannot be saved."""
         try:
-            saved_state = self._desk.state.executor
+            saved_state = self._handle.state.executor
             stored_digests = (
                 frozenset(leaf.digest for leaf in saved_state.leaves) if saved_state is not None else frozenset[str]()
             )
@@ -267,15 +267,15 @@ class ProtocolWork:
             except ProtocolFault as fault:
                 capture, problem = None, str(fault)
             if problem is not None:
-                log.warning("session %s: %s", self._desk.state.session_id, problem)
+                log.warning("session %s: %s", self._handle.state.session_id, problem)
             self.save_capture(capture)
             await self.settle(capture)
 
     def save_capture(self, capture: StateCapture | None) -> None:
         """Hand a capture to the store, in the step that ends the turn."""
         if capture is not None:
-            self._desk.keep_leaves(capture.new)
-            self._desk.record(build_state_saved(self._desk.state, capture.state))
+            self._handle.keep_leaves(capture.new)
+            self._handle.record(build_state_saved(self._handle.state, capture.state))
             self._protocol.executor_base = capture.state
 
     async def settle(self, capture: StateCapture | None) -> None:
@@ -287,7 +287,7 @@ class ProtocolWork:
             return
         with trio.CancelScope(shield=True):
             try:
-                await self._desk.wait_until_durable()
+                await self._handle.wait_until_durable()
             except StorageFailed:
                 self._protocol.settle(capture, is_stored=False)
                 raise
@@ -334,7 +334,7 @@ class _UnconfinedCell:
         raise ToolFailed("cells are run by an executor")
 
 
-def _may_read(mode: PermissionMode, rules: Iterable[PermissionRule]) -> bool:
+def _can_read_freely(mode: PermissionMode, rules: Iterable[PermissionRule]) -> bool:
     """Return whether code may open files directly: reading needs no approval, and no rule is about single files."""
     return mode != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
 

@@ -123,7 +123,7 @@ def parse_head(text: str) -> dict[str, str]:
             continue
         if line[0] in " \t" or line.startswith("- "):
             if key is None:
-                raise _BadHead(f"line {number} belongs to no key")
+                raise _BadHead(f"line {number} does not follow a key")
             values[key] += "\n" + line.strip()
             continue
         match = _KEY.fullmatch(line)
@@ -133,7 +133,7 @@ def parse_head(text: str) -> dict[str, str]:
         if key in values:
             raise _BadHead(f"line {number} repeats the key {key!r}")
         values[key] = (match[2] or "").strip()
-    raise _BadHead("the second line of --- is missing")
+    raise _BadHead("the closing --- is missing")
 
 
 def _parse_value(raw: str) -> str:
@@ -182,10 +182,13 @@ def _folders(workspace: Workspace, path: str) -> list[FolderEntry]:
 
 
 def _load(skill: Skill) -> Skill | str:
-    """Read the head of a skill; returns a text that says what is wrong if it is invalid."""
+    """Read the head of a skill; returns a sentence that says what is wrong if it is invalid."""
     label = f"the skill in {_format_place(skill)}"
     if not _NAME.fullmatch(skill.name) or len(skill.name) > MAX_SKILL_NAME_CHARS:
-        return f"{label} is not used: a name has small letters and digits with single dashes between, at most 64"
+        rule = (
+            f"a name must be at most {MAX_SKILL_NAME_CHARS} lower-case letters and digits, separated by single hyphens"
+        )
+        return f"{label} is not used: {rule}"
     try:
         content = Workspace(skill.root, read_only=True).read(skill.path(SKILL_FILE), max_bytes=MAX_SKILL_BYTES)
         if content.truncated:
@@ -203,9 +206,7 @@ def _load(skill: Skill) -> Skill | str:
     if head.get("name") != skill.name:
         return f"{label} is not used: its {SKILL_FILE} must say 'name: {skill.name}', like the folder"
     if not description or not description.isprintable() or len(description) > MAX_DESCRIPTION_CHARS:
-        return (
-            f"{label} is not used: 'description' must be a plain text of at most {MAX_DESCRIPTION_CHARS:,} characters"
-        )
+        return f"{label} is not used: 'description' must be plain text of at most {MAX_DESCRIPTION_CHARS:,} characters"
     return attrs.evolve(skill, description=description)
 
 

@@ -82,7 +82,7 @@ class AnswerInProgress:
                 yield from self._open("thinking")
                 yield from self._append_text(text)
                 if signature:
-                    self._parts[-1].signature = clean_text(signature)
+                    self._parts[-1].signature = replace_surrogates(signature)
             case ToolCallOpened(name=name):
                 yield from self._begin("tool_call", name)
             case ToolCallChunk(text=text) if self._parts and self._parts[-1].kind == "tool_call":
@@ -105,13 +105,13 @@ class AnswerInProgress:
             yield from self._begin(kind)
 
     def _begin(self, kind: PartKind, tool_name: str | None = None) -> Iterator[ev.Event]:
-        name = clean_text(tool_name) if tool_name is not None else None
+        name = replace_surrogates(tool_name) if tool_name is not None else None
         self._parts.append(_OpenPart(kind=kind, tool_name=name))
         yield ev.PartStarted(message_id=self.message_id, kind=kind, tool_name=name)
 
     def _append_text(self, text: str) -> Iterator[ev.Event]:
         if text:
-            text = clean_text(text)
+            text = replace_surrogates(text)
             self._parts[-1].pieces.append(text)
             yield ev.PartDelta(message_id=self.message_id, text=text)
 
@@ -145,8 +145,8 @@ class AnswerInProgress:
         return ToolCallPart(call_id=call_id, name=part.tool_name or "", arguments=arguments or JsonObject())
 
 
-def clean_text(text: str) -> str:
-    """Replace what cannot be encoded, such as half of a surrogate pair."""
+def replace_surrogates(text: str) -> str:
+    """Replace what cannot be encoded, such as an unpaired surrogate."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

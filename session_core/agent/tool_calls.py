@@ -7,7 +7,7 @@ import attrs
 
 from session_core import limits
 from session_core.agent.permissions import CallFacts, PermissionVerdict, compute_fingerprint, decide
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_results import check_preview
 from session_core.config.rules import PermissionRule
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
@@ -46,7 +46,9 @@ async def build_preview(tool: Tool, call: ToolCallPart, context: ToolContext) ->
         raise ToolFailed(f"The tool could not say what it would do: {type(bug).__name__}: {bug}") from bug
     if len(preview.displayed_text) > limits.MAX_SHOWN_CHARS:
         raise ToolFailed("This call is too large for a person to judge; do it in smaller steps.")
-    return attrs.evolve(preview, summary=clean_text(preview.summary), displayed_text=clean_text(preview.displayed_text))
+    return attrs.evolve(
+        preview, summary=replace_surrogates(preview.summary), displayed_text=replace_surrogates(preview.displayed_text)
+    )
 
 
 def judge_call(

@@ -6,7 +6,7 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.ids import CallId
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.base import CallPreview, ToolOutput
@@ -22,13 +22,13 @@ from session_core.wire.strict_json import find_fault
 class Reporter:
     """Shows a running tool's output; ignores what comes after its result."""
 
-    desk: TurnHandle
+    handle: TurnHandle
     call_id: CallId
 
     def __call__(self, text: str) -> None:
         if self._is_live("report, text") and text:
-            self.desk.record(
-                ev.ToolOutputDelta(call_id=self.call_id, text=clean_text(text[-limits.MAX_LIVE_OUTPUT_CHARS :]))
+            self.handle.record(
+                ev.ToolOutputDelta(call_id=self.call_id, text=replace_surrogates(text[-limits.MAX_LIVE_OUTPUT_CHARS :]))
             )
 
     def tell_progress(self, progress: ToolProgress) -> None:
@@ -36,10 +36,10 @@ class Reporter:
         if not self._is_live("progress, how_far"):
             return
         message, share, details = progress.message, progress.progress, progress.details
-        self.desk.record(
+        self.handle.record(
             ev.ToolProgressed(
                 call_id=self.call_id,
-                message=clean_text(message[: limits.MAX_ERROR_CHARS]) if message is not None else None,
+                message=replace_surrogates(message[: limits.MAX_ERROR_CHARS]) if message is not None else None,
                 progress=float(min(max(share, 0), 1)) if share is not None and math.isfinite(share) else None,
                 details=freeze_json(details) if _is_sendable(details) else None,
             )
@@ -50,7 +50,7 @@ class Reporter:
             name = call.partition(",")[0]
             msg = f"{name} was called from another thread: use trio.from_thread.run_sync(context.{call}) there"
             raise RuntimeError(msg)
-        live = next((tool for tool in self.desk.state.tools if tool.call_id == self.call_id), None)
+        live = next((tool for tool in self.handle.state.tools if tool.call_id == self.call_id), None)
         return live is not None and live.result is None
 
 
@@ -94,12 +94,12 @@ def build_result(call: ToolCallPart, status: ToolStatus, text: str, output: Tool
     )
 
 
-_REMARK_CHARS = 100  # room for the remark below: a text that was cut once is not cut again
+_REMARK_CHARS = 100  # room for the remark below: text that was cut once is not cut again
 
 
 def limit_text(text: str) -> str:
-    """Clean a text, and cut a long one in the middle, keeping its beginning and its end."""
-    text = clean_text(text)
+    """Clean text, and cut it in the middle if it is long, keeping its beginning and its end."""
+    text = replace_surrogates(text)
     if len(text) <= limits.MAX_TOOL_OUTPUT_CHARS:
         return text
     half = (limits.MAX_TOOL_OUTPUT_CHARS - _REMARK_CHARS) // 2

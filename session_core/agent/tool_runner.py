@@ -21,8 +21,8 @@ import trio
 
 from session_core import limits
 from session_core.agent.folder_settings import FolderSettingsSource, FolderUnusable
-from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, on_tool_call, on_tool_result
-from session_core.agent.path_filter import build_withholding
+from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, run_tool_call_hook, run_tool_result_hook
+from session_core.agent.path_filter import build_path_filter
 from session_core.agent.standing_grants import StandingGrants
 from session_core.agent.tool_calls import build_preview, fingerprint_call, judge_call
 from session_core.agent.tool_results import Reporter, build_result, check_output, limit_text
@@ -31,7 +31,7 @@ from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, MessageId, new_id
 from session_core.session.turn_handle import ApprovalPrompt, TurnHandle
 from session_core.tools.arguments import check_arguments
-from session_core.tools.background import NOTING_S
+from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import (
     CallPreview,
     NoHost,
@@ -79,7 +79,7 @@ class _RefusedCall:
 
 
 @attrs.frozen(kw_only=True)
-class ToolSetting:
+class ToolConfig:
     """What all tool calls of a service share besides the tools; each folder may add its own rules."""
 
     rules: Sequence[PermissionRule] = ()
@@ -88,7 +88,7 @@ class ToolSetting:
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     outputs: str | None = None
     hidden: tuple[str, ...] = ()
-    make_host: MakeHost = lambda _desk, _call_id: NoHost()
+    make_host: MakeHost = lambda _handle, _call_id: NoHost()
 
     async def load_rules(self, cwd: str) -> Sequence[PermissionRule]:
         """Return the current rules for calls in a folder.
@@ -105,10 +105,10 @@ class ToolSetting:
 class ToolRunner:
     """Runs the tool calls of one turn."""
 
-    def __init__(self, desk: TurnHandle, tools: Mapping[str, Tool], setting: ToolSetting | None = None) -> None:
-        self._desk = desk
+    def __init__(self, handle: TurnHandle, tools: Mapping[str, Tool], config: ToolConfig | None = None) -> None:
+        self._handle = handle
         self._tools = tools
-        self._setting = setting or ToolSetting()
+        self._config = config or ToolConfig()
 
     async def run(self, message: Message, unreadable: Collection[CallId]) -> None:
         """Run all calls of a message and commit their results.
@@ -119,7 +119,7 @@ class ToolRunner:
         for call in message.tool_calls:
             prepared = await self._prepare(call, unreadable)
             if isinstance(prepared, _RefusedCall):
-                self._desk.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
+                self._handle.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
             elif prepared.only_reads:
                 reading.append(prepared)
             else:
@@ -127,11 +127,11 @@ class ToolRunner:
                 await self._run_group([prepared])
                 reading = []
         await self._run_group(reading)
-        self._desk.record(
+        self._handle.record(
             ev.ToolResultsCommitted(
                 message_id=MessageId(new_id("msg")),
                 parent_id=message.message_id,
-                turn_id=self._desk.turn_id,
+                turn_id=self._handle.turn_id,
                 call_ids=tuple(call.call_id for call in message.tool_calls),
             )
         )
@@ -147,7 +147,7 @@ class ToolRunner:
         except ToolFailed as failure:
             prepared = _RefusedCall("error", str(failure) or "The tool failed.")
         if isinstance(prepared, _RefusedCall):
-            self._desk.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
+            self._handle.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
         else:
             await self._run_group([prepared])
 
@@ -159,10 +159,10 @@ class ToolRunner:
         prepared = await self._prepare(call, ())
         if isinstance(prepared, _RefusedCall):
             result = build_result(call, prepared.status, prepared.text)
-            self._desk.record(ev.ToolCallFinished(result=result))
+            self._handle.record(ev.ToolCallFinished(result=result))
             return result
         await self._run_group([prepared])
-        live = next(each for each in self._desk.state.tools if each.call_id == call.call_id)
+        live = next(each for each in self._handle.state.tools if each.call_id == call.call_id)
         assert live.result is not None
         return live.result
 
@@ -173,7 +173,7 @@ class ToolRunner:
 
         Cancellation: nothing has been approved.
         """
-        arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
+        arguments = await run_tool_call_hook(self._config.hooks, self._handle.state.session_id, call)
         prepared: _PreparedCall | _RefusedCall
         if isinstance(arguments, Blocked):
             prepared = _RefusedCall("denied", f"Blocked by an extension: {arguments.reason}")
@@ -197,7 +197,7 @@ class ToolRunner:
             return _RefusedCall("error", f"There is no tool called {call.name!r}. Tools: {known}.")
         if call.call_id in unreadable:
             return _RefusedCall("error", "The arguments were not a JSON object; call the tool again with valid JSON.")
-        arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
+        arguments = await run_tool_call_hook(self._config.hooks, self._handle.state.session_id, call)
         if isinstance(arguments, Blocked):
             return _RefusedCall("denied", f"Blocked by an extension: {arguments.reason}")
         call = attrs.evolve(call, arguments=arguments)
@@ -213,12 +213,12 @@ class ToolRunner:
 
     async def _load_rules(self, cwd: str) -> Sequence[PermissionRule]:
         try:
-            return await self._setting.load_rules(cwd)
+            return await self._config.load_rules(cwd)
         except FolderUnusable as problem:
             raise ToolFailed(f"Nothing can run in this folder: {problem.message}") from problem
 
     async def _judge(self, tool: Tool, call: ToolCallPart, *, by_person: bool = False) -> _PreparedCall | _RefusedCall:
-        cwd = self._desk.state.settings.cwd
+        cwd = self._handle.state.settings.cwd
         rules = await self._load_rules(cwd)
         preview = await self._preview(tool, call)
         self._check_same_folder(cwd)
@@ -226,10 +226,10 @@ class ToolRunner:
             tool,
             call,
             preview,
-            self._desk.state.settings,
+            self._handle.state.settings,
             rules=rules,
-            grants=self._desk.grants,
-            standing=self._setting.standing,
+            grants=self._handle.grants,
+            standing=self._config.standing,
             by_person=by_person,
         )
         facts, verdict = judged.facts, judged.verdict
@@ -246,13 +246,13 @@ class ToolRunner:
                 reason=verdict.reason,
                 grant=facts.grant,
             )
-            decision, message = await self._desk.ask_approval(approval_request)
+            decision, message = await self._handle.ask_approval(approval_request)
             if decision == "deny":
                 user_message = f" The user says: {message}" if message else ""
                 text = f"This call was not allowed. Do not try it again unless asked to.{user_message}"
                 return _RefusedCall("denied", text)
             if decision == "allow_always":
-                await self._setting.standing.add(facts.fingerprint, tool=call.name, summary=preview.summary)
+                await self._config.standing.add(facts.fingerprint, tool=call.name, summary=preview.summary)
         elif preview.always_ask is None:
             return ready
         return attrs.evolve(
@@ -260,27 +260,27 @@ class ToolRunner:
         )
 
     def _check_same_folder(self, cwd: str) -> None:
-        if self._desk.state.settings.cwd != cwd:
+        if self._handle.state.settings.cwd != cwd:
             raise ToolFailed(
                 "Something has changed meanwhile: the session works in another folder now. This call was not run; look "
                 "again and make a new call."
             )
 
     def _build_context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
-        settings = self._desk.state.settings
-        reporter = Reporter(self._desk, call.call_id)
+        settings = self._handle.state.settings
+        reporter = Reporter(self._handle, call.call_id)
         return ToolContext(
             call_id=call.call_id,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             report=reporter,
             progress=reporter.tell_progress,
-            session_id=self._desk.state.session_id,
-            turn_id=self._desk.turn_id,
-            outputs=self._setting.outputs,
-            hidden=self._setting.hidden,
+            session_id=self._handle.state.session_id,
+            turn_id=self._handle.turn_id,
+            outputs=self._config.outputs,
+            hidden=self._config.hidden,
             approved=approved,
-            host=self._setting.make_host(self._desk, call.call_id),
+            host=self._config.make_host(self._handle, call.call_id),
         )
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -291,8 +291,8 @@ class ToolRunner:
         await trio.lowlevel.checkpoint_if_cancelled()  # nothing starts after a stop
         for ready in group:
             call = ready.call
-            self._desk.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
-        await self._desk.wait_until_durable()
+            self._handle.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+        await self._handle.wait_until_durable()
         limiter = trio.CapacityLimiter(limits.MAX_TOOLS_AT_ONCE)
         async with trio.open_nursery() as nursery:
             for ready in group:
@@ -315,8 +315,8 @@ class ToolRunner:
                     raise
                 log.exception("tool %s failed unexpectedly", call.name)
                 result = build_result(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
-            result = await on_tool_result(self._setting.hooks, self._desk.state.session_id, call, result)
-            self._desk.record(ev.ToolCallFinished(result=attrs.evolve(result, text=limit_text(result.text))))
+            result = await run_tool_result_hook(self._config.hooks, self._handle.state.session_id, call, result)
+            self._handle.record(ev.ToolCallFinished(result=attrs.evolve(result, text=limit_text(result.text))))
 
     async def _build_run_context(self, ready: _PreparedCall) -> ToolContext:
         rules = await self._load_rules(ready.cwd)
@@ -324,14 +324,14 @@ class ToolRunner:
         return attrs.evolve(
             self._build_context(ready.call, approved=ready.approved),
             approved_state=ready.state,
-            withheld=build_withholding(rules, ready.call.name, ready.paths),
+            path_filter=build_path_filter(rules, ready.call.name, ready.paths),
         )
 
     async def _check_agreed(self, ready: _PreparedCall) -> None:
         """Check that the call would still do what a person has approved."""
         if ready.agreed is not None:
             now = await self._preview(ready.tool, ready.call)
-            if fingerprint_call(ready.call, now, self._desk.state.settings.cwd) != ready.agreed:
+            if fingerprint_call(ready.call, now, self._handle.state.settings.cwd) != ready.agreed:
                 raise ToolFailed(
                     "Something has changed since this call was allowed, so it would not do what was shown then. It was "
                     "not run; look again and make a new call."

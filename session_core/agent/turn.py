@@ -27,7 +27,7 @@ from session_core.agent.compaction_policy import CompactionPolicy
 from session_core.agent.context import replace_images
 from session_core.agent.direct_model_call import DirectCompletions
 from session_core.agent.folder_settings import FolderUnusable, TurnFolder, merge_folder_tools
-from session_core.agent.hooks import NO_HOOKS, Hooks, on_agent_start, on_message_end
+from session_core.agent.hooks import NO_HOOKS, Hooks, run_agent_start_hook, run_message_end_hook
 from session_core.agent.model_call import (
     CallDiversion,
     ModelAnswer,
@@ -39,8 +39,8 @@ from session_core.agent.model_call import (
 )
 from session_core.agent.plugin_processes import TurnProcesses
 from session_core.agent.protocol_work import ProtocolWork, current_frame
-from session_core.agent.streamed_answer import clean_text
-from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.agent.streamed_answer import replace_surrogates
+from session_core.agent.tool_runner import ToolConfig, ToolRunner
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import MessageId, SessionId, new_id
 from session_core.protocols.api import ProtocolSession
@@ -94,7 +94,7 @@ def has_before_call_hook(protocol: SessionProtocol) -> bool:
 class BeforeCallHook:
     """Asks a protocol before each model call of a turn."""
 
-    desk: TurnHandle
+    handle: TurnHandle
     models: Models
     protocol: SessionProtocol
     direct: DirectCompletions
@@ -106,7 +106,7 @@ class BeforeCallHook:
         Raises:
             ProtocolFault: The protocol failed, or asks for a model that does not exist.
         """
-        state, turn = self.desk.state, self.desk.state.turn
+        state, turn = self.handle.state, self.handle.state.turn
         assert turn is not None
 
         def make_context(lease: Lease) -> BeforeCallContext:
@@ -134,7 +134,7 @@ class BeforeCallHook:
 
     def _restrict_request(self, request: ModelRequest, wanted: ModelRequest) -> ModelRequest:
         """Keep a request within what the session has: known models, its own tools."""
-        models = self.models.with_folder_models(self.desk.state.settings.cwd)
+        models = self.models.with_folder_models(self.handle.state.settings.cwd)
         if wanted.model not in models.providers:
             name = self.protocol.record.name
             raise ProtocolFault(name, "before_model_call", f"there is no model called {wanted.model!r} here")
@@ -152,34 +152,34 @@ log = logging.getLogger(__name__)
 class AutoCompaction:
     """Compacts during one turn: at most one compaction at a time, and no second one if the first did not help."""
 
-    def __init__(self, summarising: CompactionPolicy, desk: TurnHandle) -> None:
+    def __init__(self, summarising: CompactionPolicy, handle: TurnHandle) -> None:
         self._summarising = summarising
-        self._desk = desk
+        self._handle = handle
         self._done = False
 
     def note_answer(self) -> None:
         """Note that the model has answered: the fill level of its context is known again."""
         self._done = self._done and self._is_full()
 
-    async def make_room(self, *, forced: bool = False) -> bool:
+    async def compact_if_full(self, *, forced: bool = False) -> bool:
         """Compact the conversation when it fills the model's context; returns whether it did.
 
         If compaction fails, the turn continues with the conversation as it is.
         """
-        desk = self._desk
+        handle = self._handle
         if self._done or not (forced or self._is_full()):
             return False
-        if not any(message.role == "assistant" for message in desk.state.transcript):
+        if not any(message.role == "assistant" for message in handle.state.transcript):
             return False
-        withdraw_partial(desk, "context_too_long")
+        withdraw_partial(handle, "context_too_long")
         self._done = True
-        desk.record(ev.CompactionStarted())
+        handle.record(ev.CompactionStarted())
         failed: tuple[TurnStatus, str | None] | None = ("stopped", None)
         try:
-            summary = await self._summarising.summarise(desk, automatic=True)
-            pending_prompt = next((each.text for each in reversed(desk.state.transcript) if each.role == "user"), "")
-            message = build_summary_message(summary, desk.state.head, desk.now(), pending_prompt=pending_prompt)
-            desk.record(ev.CompactionFinished(status="completed", summary=message))
+            summary = await self._summarising.summarise(handle, automatic=True)
+            pending_prompt = next((each.text for each in reversed(handle.state.transcript) if each.role == "user"), "")
+            message = build_summary_message(summary, handle.state.head, handle.now(), pending_prompt=pending_prompt)
+            handle.record(ev.CompactionFinished(status="completed", summary=message))
             failed = None
         except FOREIGN_FAULTS as failure:
             if must_propagate(failure):
@@ -189,11 +189,11 @@ class AutoCompaction:
             failed = ("failed", clean_error(f"the summary could not be made: {failure}"))
         finally:
             if failed is not None:
-                desk.record(ev.CompactionFinished(status=failed[0], error=failed[1]))
+                handle.record(ev.CompactionFinished(status=failed[0], error=failed[1]))
         return failed is None
 
     def _is_full(self) -> bool:
-        return self._summarising.is_full(self._desk)
+        return self._summarising.is_full(self._handle)
 
 
 # --- the tools that a session's model sees, when an extension has narrowed them ---------------------------------------
@@ -256,10 +256,10 @@ class Agent:
     sources: tuple[ToolSource, ...] = ()
     system_prompt: str | MakePrompt = ""
     hooks: Hooks = NO_HOOKS
-    setting: ToolSetting = attrs.field(factory=ToolSetting)
+    tool_config: ToolConfig = attrs.field(factory=ToolConfig)
     active: ActiveTools = attrs.field(factory=ActiveTools)
 
-    async def run_turn(self, desk: TurnHandle, protocol: SessionProtocol) -> None:
+    async def run_turn(self, handle: TurnHandle, protocol: SessionProtocol) -> None:
         """Run the turn until it has ended and its end is recorded.
 
         Cancellation: leaves the turn open; the caller closes it.
@@ -268,16 +268,16 @@ class Agent:
         with trio.CancelScope() as clock:
 
             def apply_limits() -> None:
-                time_ms = desk.state.settings.limits.time_ms
+                time_ms = handle.state.settings.limits.time_ms
                 clock.deadline = math.inf if time_ms is None else began + time_ms / 1000
-                desk.work.notify_budget_changed()
+                handle.work.notify_budget_changed()
 
             apply_limits()
-            desk.work.on_limits_changed = apply_limits
-            await _Turn(self, desk, protocol).run()
+            handle.work.on_limits_changed = apply_limits
+            await _Turn(self, handle, protocol).run()
         if clock.cancelled_caught:
-            seconds = (desk.state.settings.limits.time_ms or 0) / 1000
-            desk.finish_unless_more("limit_reached", error=f"stopped after {seconds:g} seconds, the time it had")
+            seconds = (handle.state.settings.limits.time_ms or 0) / 1000
+            handle.finish_unless_more("limit_reached", error=f"stopped after {seconds:g} seconds, the time it had")
 
     def tools_for(self, state: SessionState) -> dict[str, Tool]:
         """Return the tools that a session's model sees now."""
@@ -289,7 +289,9 @@ class Agent:
         for source in self.sources:
             for tool in source.tools(state.session_id):
                 tools.setdefault(tool.spec.name, tool)
-        folder = self.setting.folders.get_known(state.settings.cwd) if self.setting.folders is not None else None
+        folder = (
+            self.tool_config.folders.get_known(state.settings.cwd) if self.tool_config.folders is not None else None
+        )
         if folder is not None:
             tools = merge_folder_tools(folder, tools)
         if state.settings.permission_mode == "read_only":
@@ -300,23 +302,23 @@ class Agent:
 class _Turn:
     """One running turn; `_view` is what the driver knows about it."""
 
-    def __init__(self, agent: Agent, desk: TurnHandle, protocol: SessionProtocol) -> None:
+    def __init__(self, agent: Agent, handle: TurnHandle, protocol: SessionProtocol) -> None:
         self._agent = agent
-        self._desk = desk
+        self._handle = handle
         self._protocol = protocol
-        self._work = ProtocolWork(desk, protocol, agent.setting)
-        self._folder = TurnFolder(agent.setting.folders, desk)
-        self._room = AutoCompaction(agent.summarising, desk)
-        turn = desk.state.turn
+        self._work = ProtocolWork(handle, protocol, agent.tool_config)
+        self._folder = TurnFolder(agent.tool_config.folders, handle)
+        self._compaction = AutoCompaction(agent.summarising, handle)
+        turn = handle.state.turn
         schema = turn.output_schema if turn is not None else None
-        prompt = newest_prompt(desk.state)
+        prompt = newest_prompt(handle.state)
         self._view = DriverView(output_schema=schema, frame=self._work.frame.key, prompt=prompt)
-        self._processes = TurnProcesses(desk, agent.setting)
-        self._before = BeforeCallHook(
-            desk=desk,
+        self._processes = TurnProcesses(handle, agent.tool_config)
+        self._before_call_hook = BeforeCallHook(
+            handle=handle,
             models=agent.models,
             protocol=protocol,
-            direct=DirectCompletions(desk, agent.models),
+            direct=DirectCompletions(handle, agent.models),
             processes=lambda: self._processes,
         )
         self._prompt: str | None = None
@@ -334,22 +336,22 @@ class _Turn:
                     decided = await self._perform(*decided)
             except (ProtocolFault, InputRejected) as fault:
                 await self._work.save_unfinished()
-                self._desk.finish_unless_more("failed", error=clean_error(str(fault)))
+                self._handle.finish_unless_more("failed", error=clean_error(str(fault)))
             except FolderUnusable as problem:
                 await self._work.save_unfinished()
-                self._desk.finish_unless_more("failed", error=clean_error(f"nothing can run here: {problem.message}"))
+                self._handle.finish_unless_more("failed", error=clean_error(f"nothing can run here: {problem.message}"))
             finally:
                 self._folder.release()
-                if self._desk.state.turn is not None:  # it was stopped, or has failed because of a bug
+                if self._handle.state.turn is not None:  # it was stopped, or has failed because of a bug
                     await self._work.save_unfinished()  # noqa: ASYNC102 - it shields itself, for a while
-                self._protocol.note_turn_end(self._desk.state.head)
+                self._protocol.note_turn_end(self._handle.state.head)
 
     async def _begin(self) -> None:
         """Bring the protocol to the session's state, and check the extension that came with the message."""
-        desk, protocol = self._desk, self._protocol
+        handle, protocol = self._handle, self._protocol
         await self._folder.hold_current()
-        await protocol.prepare(self._work.frame, desk.conversation)
-        extension = desk.state.turn.extension if desk.state.turn is not None else None
+        await protocol.prepare(self._work.frame, handle.conversation)
+        extension = handle.state.turn.extension if handle.state.turn is not None else None
         if extension is not None:
             self._additions = (await protocol.check_turn_extension(self._work.frame, extension)).instructions
 
@@ -358,7 +360,7 @@ class _Turn:
 
     def _ask_driver(self, callback: DriverCallback, *given: object, **named: object) -> CheckedActions:
         if named.get("more"):
-            self._view = attrs.evolve(self._view, prompt=newest_prompt(self._desk.state))
+            self._view = attrs.evolve(self._view, prompt=newest_prompt(self._handle.state))
         return self._protocol.decide(callback, self._view, *given, **named)
 
     def _build_fault(self, reason: str) -> ProtocolFault:
@@ -368,10 +370,10 @@ class _Turn:
         """Perform actions; returns the driver's next actions, or None at the end of the turn."""
         tells = any(isinstance(action, Tell) for action in first)
         gives_up = isinstance(last, Finish) and last.status != "completed"
-        if self._owes_results() and (tells or not (gives_up or isinstance(last, RunTools))):
+        if self._has_unanswered_calls() and (tells or not (gives_up or isinstance(last, RunTools))):
             raise self._build_fault("the driver left tool calls without results")
         if tells or not gives_up:
-            withdraw_partial(self._desk, "the turn does not continue with it")
+            withdraw_partial(self._handle, "the turn does not continue with it")
         self._checkpoints = self._checkpoints + 1 if isinstance(last, Checkpoint) else 0
         for action in first:
             if isinstance(action, Remember):
@@ -389,8 +391,8 @@ class _Turn:
                 return await self._switch(last)
             case Checkpoint(kind=kind):
                 if self._checkpoints > MOST_CHECKPOINTS:
-                    raise self._build_fault("the driver is in a loop of checkpoints")
-                more = self._desk.deliver_waiting(DELIVERED_AT_CHECKPOINT[kind])
+                    raise self._build_fault("the driver keeps returning checkpoints")
+                more = self._handle.deliver_waiting(DELIVERED_AT_CHECKPOINT[kind])
                 return self._ask_driver("on_checkpoint", kind, more=more)
             case Finish():
                 return await self._finish(last)
@@ -398,21 +400,21 @@ class _Turn:
                 assert_never(last)
 
     def _add_message(self, role: Role, text: str, source: str | None = None) -> None:
-        desk = self._desk
+        handle = self._handle
         message = Message(
             message_id=MessageId(new_id("msg")),
-            parent_id=desk.state.head,
+            parent_id=handle.state.head,
             role=role,
-            parts=(TextPart(text=clean_text(text[: limits.MAX_TEXT_CHARS])),),
-            created_at=desk.now(),
-            turn_id=desk.turn_id,
+            parts=(TextPart(text=replace_surrogates(text[: limits.MAX_TEXT_CHARS])),),
+            created_at=handle.now(),
+            turn_id=handle.turn_id,
             source=source,
         )
-        desk.record(ev.MessageAdded(message=message))
+        handle.record(ev.MessageAdded(message=message))
 
-    def _owes_results(self) -> bool:
+    def _has_unanswered_calls(self) -> bool:
         """Return whether the conversation ends with tool calls that have no results."""
-        state = self._desk.state
+        state = self._handle.state
         head = state.find_message(state.head) if state.head is not None else None
         return head is not None and head.role == "assistant" and bool(head.tool_calls)
 
@@ -431,17 +433,17 @@ class _Turn:
         if problem is not None:
             status, error, output = "failed", clean_error(problem), None
         self._work.save_capture(capture)
-        ended = self._desk.finish_unless_more(status, error=error, output=output)
+        ended = self._handle.finish_unless_more(status, error=error, output=output)
         await self._work.settle(capture)
         return ended
 
     # --- models -------------------------------------------------------------------------------------------------------
 
     async def _ask(self, action: AskModel) -> CheckedActions | None:
-        desk = self._desk
-        if (reached := _limit_reason(desk)) is None:
-            await self._room.make_room()
-            reached = _limit_reason(desk)
+        handle = self._handle
+        if (reached := _limit_reason(handle)) is None:
+            await self._compaction.compact_if_full()
+            reached = _limit_reason(handle)
         if reached is not None:
             await self._end("limit_reached", error=reached)
             return None
@@ -450,7 +452,7 @@ class _Turn:
             return None
         self._model_calls += 1
         if self._model_calls > limits.MAX_STEPS_PER_TURN:  # a call that never began is not counted as a step
-            raise self._build_fault("the driver is in a loop of model calls")
+            raise self._build_fault("the driver keeps asking the model")
         answer = await ask_model(await self._build_model_call(action))
         match answer:
             case LimitReached():
@@ -461,7 +463,7 @@ class _Turn:
             case ModelAnswer():
                 return await self._handle_answer(answer)
             case _:
-                if answer.kind == "context_too_long" and await self._room.make_room(forced=True):
+                if answer.kind == "context_too_long" and await self._compaction.compact_if_full(forced=True):
                     return (), action
                 return self._ask_driver("on_failure", answer)
 
@@ -470,23 +472,23 @@ class _Turn:
         specs = tuple(tool.spec for tool in (await self._tools()).values())
         tools = specs if action.with_tools and bundle.native_tools else ()
         return ModelCall(
-            desk=self._desk,
-            models=agent.models.with_folder_models(self._desk.state.settings.cwd),
+            handle=self._handle,
+            models=agent.models.with_folder_models(self._handle.state.settings.cwd),
             hooks=agent.hooks,
             system=await self._system_prompt(specs),
             tools=tools,
             output_schema=self._view.output_schema if bundle.native_tools else None,
             prose=self._protocol.prose,
-            before=self._before.ask if has_before_call_hook(self._protocol) else None,
+            before=self._before_call_hook.ask if has_before_call_hook(self._protocol) else None,
         )
 
     async def _handle_answer(self, answer: ModelAnswer) -> CheckedActions:
-        desk = self._desk
-        self._room.note_answer()
-        await on_message_end(self._agent.hooks, desk.state.session_id, answer.message)
+        handle = self._handle
+        self._compaction.note_answer()
+        await run_message_end_hook(self._agent.hooks, handle.state.session_id, answer.message)
         self._view = attrs.evolve(
             self._view,
-            step=desk.state.turn.steps if desk.state.turn is not None else 0,
+            step=handle.state.turn.steps if handle.state.turn is not None else 0,
             answer=answer.message,
             stop_reason=answer.finished.stop_reason,
             unreadable=answer.unreadable,
@@ -508,16 +510,16 @@ class _Turn:
     async def _system_prompt(self, tools: tuple[ToolSpec, ...]) -> str:
         """Build the prompt once per turn: while it stays the same, providers' caches hit."""
         if self._prompt is None:
-            given, desk = self._agent.system_prompt, self._desk
-            prompt = given if isinstance(given, str) else await given(desk.state.settings, tools)
+            given, handle = self._agent.system_prompt, self._handle
+            prompt = given if isinstance(given, str) else await given(handle.state.settings, tools)
             sections = (prompt, self._protocol.instructions(tools), self._additions)
             whole = "\n\n".join(each for each in sections if each)
-            self._prompt = await on_agent_start(self._agent.hooks, desk.state.session_id, whole)
+            self._prompt = await run_agent_start_hook(self._agent.hooks, handle.state.session_id, whole)
         return self._prompt
 
     async def _switch(self, action: SwitchFrame) -> CheckedActions:
         if self._work.switch_frame(action):
-            await self._protocol.prepare(self._work.frame, self._desk.conversation)
+            await self._protocol.prepare(self._work.frame, self._handle.conversation)
         was = self._view
         self._view = DriverView(
             output_schema=was.output_schema, memory=was.memory, prompt=was.prompt, frame=self._work.frame.key
@@ -528,20 +530,20 @@ class _Turn:
 
     async def _tools(self) -> dict[str, Tool]:
         await self._folder.hold_current()
-        tools = self._agent.tools_for(self._desk.state)
+        tools = self._agent.tools_for(self._handle.state)
         for tool in self._protocol.bundle.tools:
             tools.setdefault(tool.spec.name, tool)
         return tools
 
     async def _run_tools(self) -> CheckedActions:
         answer = self._view.answer
-        if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
+        if answer is None or not answer.tool_calls or self._handle.state.head != answer.message_id:
             raise self._build_fault("the driver asked to run tools, but the model has called none")
         # A model can only call tools that it sees.
         tools = await self._tools() if self._protocol.bundle.native_tools else {}
-        runner = ToolRunner(self._desk, tools, self._agent.setting)
+        runner = ToolRunner(self._handle, tools, self._agent.tool_config)
         await runner.run(answer, self._view.unreadable)
-        self._view = attrs.evolve(self._view, results=self._desk.state.find_message(self._desk.state.head))
+        self._view = attrs.evolve(self._view, results=self._handle.state.find_message(self._handle.state.head))
         return self._ask_driver("on_results")
 
     async def _run_cell(self, action: ExecuteCode) -> CheckedActions:
@@ -552,6 +554,6 @@ class _Turn:
         return self._ask_driver("on_code")
 
 
-def _limit_reason(desk: TurnHandle) -> str | None:
+def _limit_reason(handle: TurnHandle) -> str | None:
     """Describe which limit the running turn has reached, if any."""
-    return step_limit_reason(desk.state) or budget_limit_reason(desk)
+    return step_limit_reason(handle.state) or budget_limit_reason(handle)

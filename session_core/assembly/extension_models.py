@@ -10,7 +10,7 @@ from session_core.assembly.surroundings import AgentEnvironment
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.config.values import Config
 from session_core.errors import InvalidInput
-from session_core.providers.choose import PickedModel, default_model
+from session_core.providers.model_choice import PickedModel, default_model
 from session_core.sep.host.catalogue.search_paths import build_search_paths, has_extensions
 
 

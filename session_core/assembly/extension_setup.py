@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 import trio
 
-from session_core.agent.joined import JoinedMapping as JoinedMapping
+from session_core.agent.joined_mapping import JoinedMapping as JoinedMapping
 from session_core.assembly.surroundings import AgentEnvironment, extension_places, project_places
 from session_core.config.load import find_trusted_fingerprint
 from session_core.config.tool_names import is_disabled
@@ -20,14 +20,14 @@ from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, outline_of
 from session_core.sep.host.catalogue.search_paths import SearchPaths, discover_in
-from session_core.sep.host.host import ExtensionHost, HostSetting
+from session_core.sep.host.config import ParticipationRule, participates_everywhere
+from session_core.sep.host.host import ExtensionHost, HostConfig
 from session_core.sep.host.models.credentials import CREDENTIALS_FILE, CredentialFile
 from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, prepare_launch
-from session_core.sep.host.settings import ParticipationRule, participates_everywhere
 from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import Mode
 from session_core.service.config import ServiceConfig
-from session_core.service.extension_bridge.delegate import ExtensionHooks, accompany
+from session_core.service.extension_bridge.delegate import ExtensionHooks, run_host
 from session_core.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def join_host(service: ServiceConfig, host: ExtensionHost, config: Config) -> Se
         service,
         models=JoinedMapping(service.models, host.models.providers),
         model_infos=JoinedMapping(service.model_infos, host.models.infos),
-        companions=(*service.companions, partial(run_extensions, host, config.watched_extensions)),
+        background_tasks=(*service.background_tasks, partial(run_extensions, host, config.watched_extensions)),
     )
 
 
@@ -100,7 +100,7 @@ def _host(
 ) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
     look = partial(_discover_extensions, place, places_in, consents)
-    setting = HostSetting(
+    host_config = HostConfig(
         folder=place.folder,
         trusted=trusted,
         mode=mode,
@@ -110,7 +110,7 @@ def _host(
     )
     return ExtensionHost(
         partial(look, frozenset(config.watched_extensions)),
-        setting,
+        host_config,
         prepare=partial(_prepare, place),
         enable=partial(_set_enabled, partial(look, frozenset()), consents),
         credentials=CredentialFile(place.home / CREDENTIALS_FILE if place.is_persistent else None),
@@ -162,7 +162,7 @@ def _set_enabled(look: Callable[[], Discovery], consents: Consents, name: str, e
 
 
 def flags_of(texts: Iterable[str]) -> dict[str, Any]:
-    """Read flags as people write them: `name` is true, `name=value` is a number, true, false, or a text."""
+    """Read flags as people write them: `name` is true, `name=value` is a number, true, false, or a string."""
     flags: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -177,7 +177,7 @@ def flags_of(texts: Iterable[str]) -> dict[str, Any]:
 async def run_extensions(host: ExtensionHost, watched: Iterable[str], service: "SessionService") -> None:
     """Run the extensions beside a service, and reload those under development when their files change."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(accompany, host, service)
+        nursery.start_soon(run_host, host, service)
         for name in watched:
             nursery.start_soon(_watch, host, name)
 

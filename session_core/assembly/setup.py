@@ -31,7 +31,9 @@ from session_core.ids import SessionId
 from session_core.mcp.no_servers import NoServers
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
-from session_core.providers.choose import (
+from session_core.providers.demo import DemoProvider
+from session_core.providers.endpoint import Endpoint
+from session_core.providers.model_choice import (
     DEMO,
     PickedModel,
     available_models,
@@ -39,8 +41,6 @@ from session_core.providers.choose import (
     make_endpoint,
     make_provider,
 )
-from session_core.providers.demo import DemoProvider
-from session_core.providers.endpoint import Endpoint
 from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.seccomp import write_filter
 from session_core.sandbox.secrets import home_folders
@@ -51,9 +51,9 @@ from session_core.service.config import ServiceConfig
 from session_core.storage.base import SessionStore
 from session_core.storage.home import prepare_home
 from session_core.storage.memory import MemoryStore
-from session_core.tools.background import BackgroundJobs, open_background_jobs
+from session_core.tools.background_jobs import BackgroundJobs, open_background_jobs
 from session_core.tools.base import Tool
-from session_core.tools.confined import ShellSetup
+from session_core.tools.command_confinement import ShellSetup
 from session_core.tools.files import coding_file_tools, file_tools
 from session_core.tools.job_tools import shell_tools
 from session_core.tools.plan import PlanTool
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from session_core.assembly.folders.folder import OpenFolder
     from session_core.assembly.folders.registry import Folders
     from session_core.mcp.client import McpServers
+    from session_core.sep.host.config import ParticipationRule
     from session_core.sep.host.host import ExtensionHost
-    from session_core.sep.host.settings import ParticipationRule
     from session_core.service.service import SessionService
 
 CHECKPOINTS: Final = "checkpoints"
@@ -198,7 +198,7 @@ async def open_home_setup(
         folders = await stack.enter_async_context(open_folders(place, config, said))
         nothing = cast("McpServers", NoServers())
         setup = Setup(
-            service=attrs.evolve(service, folders=folders, companions=(folders.attend,)),
+            service=attrs.evolve(service, folders=folders, background_tasks=(folders.run,)),
             settings=config,
             picked=picked,
             remarks=(*config.remarks, *map(str, servers.problems)),
@@ -249,7 +249,7 @@ async def _build_service_config(
 async def _with_extensions(setup: Setup, mode: Mode) -> Setup:
     """Add extensions, if there are any, and let the service follow its configuration."""
     service = setup.service
-    service = attrs.evolve(service, companions=(*service.companions, partial(_follow, setup)))
+    service = attrs.evolve(service, background_tasks=(*service.background_tasks, partial(_follow, setup)))
     if not setup.settings.extensions or not await trio.to_thread.run_sync(_has_extensions, setup.place):
         return attrs.evolve(setup, service=service)
     from session_core.assembly.extension_setup import join_extensions
@@ -286,7 +286,7 @@ async def _with_folder_extensions(setup: Setup, folders: "Folders", mode: Mode) 
         hooks=FolderHooks(hooks, folders),
         tool_sources=(*service.tool_sources, FolderTools(extensions, folders)),
         extensions=extensions,
-        companions=(*service.companions, partial(_follow, setup)),
+        background_tasks=(*service.background_tasks, partial(_follow, setup)),
     )
     return attrs.evolve(setup, service=service, extensions=own)
 

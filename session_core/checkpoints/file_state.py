@@ -31,7 +31,7 @@ def remembered_name(workspace: Workspace, path: str) -> str:
         return os.path.relpath(resolved, home)
     if _beneath(resolved, root):
         return os.path.join(location.root, os.path.relpath(resolved, root))  # noqa: PTH118
-    raise OutsideWorkspace(f"{path!r} leads out of the folders this session may touch")
+    raise OutsideWorkspace(f"{path!r} leads outside of the folders that this session may use")
 
 
 def read_file_state(workspace: Workspace, path: str, *, limit: int) -> tuple[FileState, bytes | None]:

@@ -134,13 +134,13 @@ class FolderWalker:
         except OSError as error:
             self.why = f"a folder could not be read: {error.strerror or error}"
         if entries >= limit:
-            self.why = f"only {limit:,} names are looked at"
+            self.why = f"only the first {limit:,} names are examined"
 
     def is_out_of_time(self) -> bool:
         """Return whether the command has been delayed for long enough."""
         if self._clock() < self._end:
             return False
-        self.why = f"there was no more time after {self._limits.tree_seconds:g} s"
+        self.why = f"looking at the files took longer than {self._limits.tree_seconds:g} s"
         return True
 
 
@@ -177,7 +177,7 @@ def take_index(
         if state.kind == "missing":
             continue
         if data is not None and b"\0" in data[:_TEXT_BEGINS]:
-            state = attrs.evolve(state, kind="not_saved", why="it is not a text, and a command changed it")
+            state = attrs.evolve(state, kind="not_saved", why="it is not a text file, and a command changed it")
         elif state.kind == "content":
             spent += state.size
             if spent > room:

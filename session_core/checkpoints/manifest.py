@@ -54,20 +54,20 @@ class TurnRecord:
         """Fold one line into the record; raise `ValueError` or `KeyError` for a line that we did not write."""
         match fields["line"]:
             case "turn":
-                self.saved_at = _whole(fields["at"])
+                self.saved_at = _read_whole_number(fields["at"])
                 self.undo = fields["undo"] is True
                 self.dropped = fields["dropped"] is True
             case "before":
                 origin: Origin = fields["origin"] if fields["origin"] in _ORIGINS else "tool"
                 # Only the first line of a path counts: later ones can only come from damage or tampering.
-                self.before.setdefault(_text(fields["path"]), (parse_state(fields["state"]), origin))
+                self.before.setdefault(_read_text(fields["path"]), (parse_state(fields["state"]), origin))
             case "after":
-                self.after[_text(fields["path"])] = parse_state(fields["state"])
+                self.after[_read_text(fields["path"])] = parse_state(fields["state"])
             case "remark":
-                if (remark := _text(fields["text"])) not in self.remarks:
+                if (remark := _read_text(fields["text"])) not in self.remarks:
                     self.remarks.append(remark)
             case "undoes":
-                self.undoes = _undoing(fields)
+                self.undoes = _read_undo_description(fields)
             case "finished":
                 self.finished = True
             case other:
@@ -216,10 +216,10 @@ def parse_state(fields: object) -> FileState:
     return FileState(
         kind=fields["kind"],
         sha256=name,
-        size=_whole(fields["size"]),
-        mode=_whole(fields["mode"]) & 0o777,
-        mtime_ns=_whole(fields["mtime_ns"]),
-        why=_text(fields["why"]),
+        size=_read_whole_number(fields["size"]),
+        mode=_read_whole_number(fields["mode"]) & 0o777,
+        mtime_ns=_read_whole_number(fields["mtime_ns"]),
+        why=_read_text(fields["why"]),
     )
 
 
@@ -242,28 +242,28 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     return fields
 
 
-def _undoing(fields: dict[str, Any]) -> UndoDescription:
+def _read_undo_description(fields: dict[str, Any]) -> UndoDescription:
     return UndoDescription(
-        turn_ids=tuple(TurnId(_text(each)) for each in fields["turn_ids"]),
-        root=_text(fields["root"]),
-        takes_back=None if fields["takes_back"] is None else TurnId(_text(fields["takes_back"])),
+        turn_ids=tuple(TurnId(_read_text(each)) for each in fields["turn_ids"]),
+        root=_read_text(fields["root"]),
+        takes_back=None if fields["takes_back"] is None else TurnId(_read_text(fields["takes_back"])),
         conversation=fields["conversation"] is True,
         head_before=_text_or_none(fields["head_before"]),
         head_after=_text_or_none(fields["head_after"]),
     )
 
 
-def _whole(value: object) -> int:
+def _read_whole_number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError("not a whole number")
     return value
 
 
 def _text_or_none(value: object) -> str | None:
-    return None if value is None else _text(value)
+    return None if value is None else _read_text(value)
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("not a text")
+        raise ValueError("not a string")
     return value

@@ -146,7 +146,7 @@ class UndoRun:
         touched = [each for each in self.plan.files if each.action != "unchanged" and each.path in newest.before]
         fits = (
             each.present.same_as(newest.before[each.path][0])
-            or _was_interrupted(newest, each.path, each.target, each.present)
+            or _is_interrupted_undo(newest, each.path, each.target, each.present)
             for each in touched
         )
         return newest if all(fits) else None
@@ -168,14 +168,14 @@ class UndoRun:
             if not self.force and not present.same_as(planned.present):
                 raise _FileSkipped("it changed after the plan was made; plan again")
             if present.kind not in {"content", "missing"}:
-                raise _FileSkipped(f"what is there now could not be saved first: {present.why}")
+                raise _FileSkipped(f"its current content could not be saved first: {present.why}")
             content = folder.blobs.get(target.sha256 or "") if target.kind == "content" else None
             if self._record is None:
                 self._record = self._begin_record()
             if path not in self._record.before:
                 saved, _ = folder.save(self._record, path, present, data, keep=self.plan.turn_ids)
                 if saved.kind not in {"content", "missing"}:
-                    raise _FileSkipped(f"what is there now could not be saved first: {saved.why}")
+                    raise _FileSkipped(f"its current content could not be saved first: {saved.why}")
             _write_file(workspace, path, content, target.mode, status)
             folder.add_after(self._record, [(path, read_file_state(workspace, path, limit=self.limits.file_bytes)[0])])
         except (BlobLost, WorkspaceRefused) as error:
@@ -185,7 +185,7 @@ class UndoRun:
         return "recreated" if status is None else "restored"
 
 
-def _was_interrupted(record: TurnRecord, path: str, target: FileState, present: FileState) -> bool:
+def _is_interrupted_undo(record: TurnRecord, path: str, target: FileState, present: FileState) -> bool:
     """Return whether an undo died before it wrote a file, or between writing it and setting its mode."""
     if path not in record.before or path in record.after:
         return False
@@ -218,13 +218,13 @@ def _plan_file(
         path=path, action="delete" if target.kind == "missing" else "restore", target=target, present=present
     )
     if present.kind not in {"content", "missing"}:
-        why = f"what is there now could not be saved first: {present.why}"
+        why = f"its current content could not be saved first: {present.why}"
         return attrs.evolve(as_planned, action="conflict", why=why, stuck=True)
     if any(
         each.undo
         and not each.finished
         and present.sha256 == target.sha256
-        and _was_interrupted(each, path, target, present)
+        and _is_interrupted_undo(each, path, target, present)
         for each in folder.turns.values()
     ):
         return as_planned
@@ -257,9 +257,9 @@ def _find_conflict(steps: list[_RecordedChange], undos: list[_RecordedChange], p
             return "somebody else changed it between these turns"
     last_state = steps[-1].after
     if last_state is None and steps[-1].origin == "background":
-        return "a command ran on in the background, and it is not known whether it or somebody else changed it"
+        return "a command kept running in the background, and it is not known whether it or somebody else changed it"
     if last_state is None:
-        return "the turn ended too suddenly to note how it left this file"
+        return "the turn ended before it could record this file's final state"
     if _leads_to(last_state, [each for each in undos if each.number > steps[-1].number], present):
         return None
     if present.kind == "missing":

@@ -163,7 +163,7 @@ class CheckpointStore:
     def turns(self, session_id: SessionId) -> list[TurnCheckpoint]:
         """Return all turns of a session that saved something, oldest first."""
         with self._session(session_id, "the checkpoints cannot be read") as folder:
-            return [_checkpoint(record) for record in folder.turns.values()]
+            return [_to_turn_checkpoint(record) for record in folder.turns.values()]
 
     def plan_restore(self, session_id: SessionId, turn_ids: Sequence[TurnId], workspace: Workspace) -> RestorePlan:
         """Plan what undoing these turns would do with each file; changes none of the user's files.
@@ -351,7 +351,7 @@ class CheckpointStore:
             self._prepared = True
 
 
-def _checkpoint(record: TurnRecord) -> TurnCheckpoint:
+def _to_turn_checkpoint(record: TurnRecord) -> TurnCheckpoint:
     return TurnCheckpoint(
         turn_id=record.turn_id,
         saved_at=record.saved_at,

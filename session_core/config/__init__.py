@@ -2,17 +2,17 @@
 
 - `values`: `Config` and its parts, as the rest of the program uses them
 - `settings`: the table of all settings: type, default, variable, and whether a project may make it stricter
-- `kinds`: types and bounds of single values
+- `setting_kinds`: types and bounds of single values
 - `rules`, `globs`: permission rules, which of them decides about a call, and their patterns; `LiveRules` can change
-- `command_lines`, `shell_words`, `starters`: the commands that a command line runs, parsed like a shell, including
-  those started by other programs
+- `command_lines`, `shell_words`, `wrapper_programs`: the commands that a command line runs, parsed like a shell,
+  including those started by other programs
 - `tool_names`: unknown tool names, and which tools are disabled
-- `tables`: the parts of the file that are more than single values: rules, providers, models
-- `toml_files`, `positions`: safe reading of a file, and the line of each key
+- `nested_tables`: the parts of the file that are more than single values: rules, providers, models
+- `toml_files`, `toml_key_lines`: safe reading of a file, and the line of each key
 - `layers`: the values of one file, the environment or the flags
 - `load`: `load_config`, which merges the layers
 - `problems`: `ConfigProblem` and the one error that holds all of them
-- `origins`: each value with its source, keys masked
+- `setting_report`: each value with its source, keys masked
 - `watch`: `ConfigWatcher`, which notices that a file was changed
 
 Input: two files, the environment and flags. Output: one frozen `Config`, or `ConfigInvalid` with every problem at once.

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from session_core.config.shell_words import SimpleCommand, Word, read_script
-from session_core.config.starters import ASSIGNMENT, TAKES_MORE, find_scripts, find_started_commands, join_words
+from session_core.config.wrapper_programs import ASSIGNMENT, TAKES_MORE, find_scripts, find_started_commands, join_words
 
 MAX_BEHIND: Final = 32
 """The longest chain of programs starting each other that is followed in one command."""
@@ -74,14 +74,14 @@ class CommandLine:
 @lru_cache(maxsize=8)  # several rules check the same line
 def parse_command_line(text: str) -> CommandLine:
     """Find the commands of a line; never raises."""
-    looking = _CommandFinder()
-    looking.script(text, 0)
+    finder = _CommandFinder()
+    finder.parse_script(text, 0)
     return CommandLine(
-        tuple(dict.fromkeys(looking.commands)),
-        tuple(looking.programs),
-        looking.whole,
-        looking.unseen,
-        looking.has_nested_commands,
+        tuple(dict.fromkeys(finder.commands)),
+        tuple(finder.programs),
+        finder.whole,
+        finder.unseen,
+        finder.has_nested_commands,
     )
 
 
@@ -95,7 +95,7 @@ class _CommandFinder:
         self._looks = 0
         self._chars = 0
 
-    def script(self, text: str, depth: int) -> None:
+    def parse_script(self, text: str, depth: int) -> None:
         if depth > _MAX_SCRIPTS:
             self.unseen = True
             return
@@ -103,9 +103,9 @@ class _CommandFinder:
         self.whole = self.whole and script.whole
         for each in script.commands:
             if each.words:
-                self._command(each.words, each, depth, behind=0)
+                self._parse_command(each.words, each, depth, behind=0)
 
-    def _command(
+    def _parse_command(
         self, words: Sequence[Word], simple: SimpleCommand, depth: int, *, behind: int, more: bool = False
     ) -> None:
         start = self._find_program(words, more=more)
@@ -116,20 +116,20 @@ class _CommandFinder:
         name = posixpath.basename(program.text)
         rest = words[start + 1 :]
         if name in _SHELLS:
-            self._shell(name, rest, simple, depth)
+            self._parse_shell(name, rest, simple, depth)
         if (name == "alias" and rest) or (name == "hash" and any(each.text.startswith("-") for each in rest)):
             self.unseen = True  # a program under another name
         for script in find_scripts(name, rest):
-            if not self._may_look(behind):
+            if not self._can_descend(behind):
                 return
-            self._run(script, depth)
+            self._parse_nested_script(script, depth)
         for inner in find_started_commands(name, rest):
             self.has_nested_commands = True
-            if not self._may_look(behind):
+            if not self._can_descend(behind):
                 return
-            self._command(inner, simple, depth, behind=behind + 1, more=more or name in TAKES_MORE)
+            self._parse_command(inner, simple, depth, behind=behind + 1, more=more or name in TAKES_MORE)
 
-    def _may_look(self, behind: int) -> bool:
+    def _can_descend(self, behind: int) -> bool:
         self._looks += 1
         if behind >= MAX_BEHIND or self._looks > _MAX_LOOKS or self._chars > _MAX_CHARS:
             self.unseen = True
@@ -149,10 +149,10 @@ class _CommandFinder:
             position += 2 if not word.quoted and word.text == "function" else 1
         few = len(assignments) <= _MAX_ASSIGNMENTS
         for place in dict.fromkeys(assignments if few else (0, assignments[-1])):
-            self._note(words[place:], more=more)
+            self._add_command(words[place:], more=more)
         return position
 
-    def _note(self, words: Sequence[Word], *, more: bool) -> None:
+    def _add_command(self, words: Sequence[Word], *, more: bool) -> None:
         if self._chars > _MAX_CHARS:
             self.unseen = True
             return
@@ -171,7 +171,7 @@ class _CommandFinder:
             shorter = None if known is None else known[len(head) - len(base) :] if len(known) > len(head) else ""
             self.commands.append(ShellCommand(base + blank + tail, shorter, only_names))
 
-    def _shell(self, name: str, words: Sequence[Word], simple: SimpleCommand, depth: int) -> None:
+    def _parse_shell(self, name: str, words: Sequence[Word], simple: SimpleCommand, depth: int) -> None:
         """Parse the scripts of a shell: given by `-c`, or as input."""
         given = reads = False
         position = 0
@@ -184,7 +184,7 @@ class _CommandFinder:
             given = given or (short and "c" in option) or option == "--command"
             reads = reads or (short and "s" in option)
             if name == "fish" and (attached := _FISH_SCRIPT.fullmatch(option)):
-                self._run(
+                self._parse_nested_script(
                     Word(text=attached[1], certain_chars=None if words[position].certain_chars is None else 0), depth
                 )
             # Each `o` in combined letters takes a word, as in `-euo pipefail`.
@@ -192,7 +192,7 @@ class _CommandFinder:
         if any(each.certain_chars is not None for each in words[: position + 1]):
             self.unseen = True
         if given and position < len(words):
-            self._run(words[position], depth)
+            self._parse_nested_script(words[position], depth)
         elif (
             reads
             or position >= len(words)
@@ -200,14 +200,14 @@ class _CommandFinder:
         ):
             self.unseen = self.unseen or not simple.inputs
             for text in simple.inputs:
-                self._run(text, depth)
+                self._parse_nested_script(text, depth)
         else:
             self.has_nested_commands = True
-            self._note(words[position:], more=False)  # a script file, which is looked up like a program
+            self._add_command(words[position:], more=False)  # a script file, which is looked up like a program
 
-    def _run(self, script: Word, depth: int) -> None:
+    def _parse_nested_script(self, script: Word, depth: int) -> None:
         self.unseen = self.unseen or script.certain_chars is not None or self._chars > _MAX_CHARS
         self.has_nested_commands = True
         if self._chars <= _MAX_CHARS:
             self._chars += len(script.text)
-            self.script(script.text, depth + 1)
+            self.parse_script(script.text, depth + 1)

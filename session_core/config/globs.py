@@ -13,7 +13,7 @@ _STARS: Final = re.compile(r"\*+")
 
 
 def match_gaps(pattern: str, text: str) -> list[str] | None:
-    """Return what the stars of a pattern match in a text, or None if it does not match; a star matches anything."""
+    """Return what the stars of a pattern match in a string, or None if it does not match; a star matches anything."""
     first, *rest = _STARS.split(pattern)
     if not rest:
         return [] if pattern == text else None
@@ -33,12 +33,12 @@ def match_gaps(pattern: str, text: str) -> list[str] | None:
     return gaps
 
 
-def fits_path(pattern: str, path: str, *, or_beneath: bool) -> bool:
+def matches_path(pattern: str, path: str, *, or_beneath: bool) -> bool:
     """Return whether a pattern matches a path: `*` and `?` stay within a folder, `**` does not.
 
     With `or_beneath`, it is enough to match a folder above the path.
     """
-    tokens = _tokens(pattern)
+    tokens = _tokenize(pattern)
     states = _expand_states({0}, tokens)
     for number, character in enumerate(path):
         if or_beneath and character == "/" and number and len(tokens) in states:
@@ -50,7 +50,7 @@ def fits_path(pattern: str, path: str, *, or_beneath: bool) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _tokens(pattern: str) -> Sequence[str]:
+def _tokenize(pattern: str) -> Sequence[str]:
     return tuple(_TOKENS.findall(pattern))
 
 

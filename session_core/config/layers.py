@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import attrs
 
-from session_core.config import tables
-from session_core.config.kinds import InvalidValue
-from session_core.config.positions import find_line
+from session_core.config import nested_tables
+from session_core.config.nested_tables import GivenModel, GivenProvider, GivenRule
 from session_core.config.problems import ConfigProblem
+from session_core.config.setting_kinds import InvalidValue
 from session_core.config.settings import (
     BY_KEY,
     BY_VARIABLE,
@@ -23,8 +23,8 @@ from session_core.config.settings import (
     Setting,
     keys_in,
 )
-from session_core.config.tables import GivenModel, GivenProvider, GivenRule
 from session_core.config.toml_files import TomlFile
+from session_core.config.toml_key_lines import find_line
 from session_core.config.values import LayerName, SettingSource
 from session_core.providers.catalogue import find_nearest_name
 from session_core.providers.secrets import redact
@@ -45,7 +45,7 @@ class Layer:
     rules: list[GivenRule] = attrs.field(factory=list)
     providers: dict[str, GivenProvider] = attrs.field(factory=dict)
     models: list[GivenModel] = attrs.field(factory=list)
-    holds_keys: bool = False
+    has_keys: bool = False
 
 
 class FileReader:
@@ -66,24 +66,24 @@ class FileReader:
     def read(self) -> Layer:
         """Read everything."""
         for key, value in self.file.tables.items():
-            if self.layer.name == "project" and not self._open_to_projects(key):
+            if self.layer.name == "project" and not self._is_allowed_in_projects(key):
                 continue
             if key == RULES:
-                self.layer.rules = tables.read_rules(value, self)
+                self.layer.rules = nested_tables.read_rules(value, self)
             elif key == PROVIDERS:
-                self.layer.providers = tables.read_providers(value, self)
-                self.layer.holds_keys = tables.holds_keys(value)
+                self.layer.providers = nested_tables.read_providers(value, self)
+                self.layer.has_keys = nested_tables.has_keys(value)
             elif key == MODELS:
-                self.layer.models = tables.read_models(value, self)
+                self.layer.models = nested_tables.read_models(value, self)
             elif key in TABLES:
-                self._table(key, value)
+                self._read_table(key, value)
             elif key in BY_KEY:
-                self._single(BY_KEY[key], (key,), value)
+                self._read_setting(BY_KEY[key], (key,), value)
             else:
                 self.report_unknown((key,), TOP_LEVEL)
         return self.layer
 
-    def _table(self, name: str, value: object) -> None:
+    def _read_table(self, name: str, value: object) -> None:
         if not isinstance(value, dict):
             self.report_wrong((name,), f"expected a table, [{name}]")
             return
@@ -94,15 +94,15 @@ class FileReader:
             elif self.layer.name == "project" and setting.is_stricter is None:
                 self.report_not_for_projects((name, key))
             else:
-                self._single(setting, (name, key), each)
+                self._read_setting(setting, (name, key), each)
 
-    def _single(self, setting: Setting, path: tuple[str, ...], value: object) -> None:
+    def _read_setting(self, setting: Setting, path: tuple[str, ...], value: object) -> None:
         known, read = self.attempt(path, lambda: setting.kind.read(value))
         if known:
             self.layer.values[setting.key] = read
             self.layer.sources[setting.key] = self.source(path)
 
-    def _open_to_projects(self, key: str) -> bool:
+    def _is_allowed_in_projects(self, key: str) -> bool:
         """Return whether a project may set this at all; if not, report it."""
         settings = [each for each in BY_KEY.values() if each.key == key or each.key.startswith(f"{key}.")]
         if key == RULES or any(each.is_stricter is not None for each in settings):
@@ -125,9 +125,9 @@ class FileReader:
 
     def report_wrong(self, path: Sequence[str | int], what: str) -> None:
         """Report a problem."""
-        self._problems.append(self._problem(path, what))
+        self._problems.append(self._make_problem(path, what))
 
-    def _problem(self, path: Sequence[str | int], what: str) -> ConfigProblem:
+    def _make_problem(self, path: Sequence[str | int], what: str) -> ConfigProblem:
         return ConfigProblem(
             place=str(self.file.path), line=find_line(self.file.lines, path), key=format_key_path(path), what=what
         )
@@ -138,7 +138,7 @@ class FileReader:
 
     def report_not_for_projects(self, path: Sequence[str | int]) -> None:
         """Report that only the user's own file can set this, and that it is ignored here."""
-        self._ignored.append(self._problem(path, NOT_FOR_PROJECTS))
+        self._ignored.append(self._make_problem(path, NOT_FOR_PROJECTS))
 
     def source(self, path: Sequence[str | int]) -> SettingSource:
         """Return the source of a value."""
@@ -149,12 +149,12 @@ def format_key_path(path: Sequence[str | int]) -> str:
     """Return a key as people write it, without anything that looks like a secret or controls a terminal."""
     text = ""
     for part in path:
-        text += f"[{part + 1}]" if isinstance(part, int) else ("." if text else "") + _written(part)
+        text += f"[{part + 1}]" if isinstance(part, int) else ("." if text else "") + _quote_key(part)
     safe = redact("".join(each if each.isprintable() else "?" for each in text[:2_000]))
     return safe if len(safe) <= 120 else f"{safe[:120]}..."
 
 
-def _written(part: str) -> str:
+def _quote_key(part: str) -> str:
     return part if re.fullmatch(r"[\w-]+", part) else f'"{part}"'
 
 
@@ -170,7 +170,7 @@ def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) 
     for variable, text in environ.items():
         setting = BY_VARIABLE.get(variable)
         if setting is not None and text.strip():  # set but empty counts as not set
-            _take_text(layer, setting, variable, text.strip(), problems)
+            _apply_text(layer, setting, variable, text.strip(), problems)
         elif setting is None and variable.startswith(VARIABLE_PREFIX) and variable not in OTHER_VARIABLES:
             remarks.append(
                 f"{format_key_path((variable,))} is set but has no effect{format_suggestion(variable, BY_VARIABLE)}"
@@ -179,7 +179,7 @@ def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) 
 
 
 def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> Layer:
-    """Return the values of flags: settings by key, each a text as typed, or the value itself."""
+    """Return the values of flags: settings by key, each a string as typed, or the value itself."""
     layer = Layer(name="flag")
     for key, value in flags.items():
         if value is None:
@@ -190,10 +190,10 @@ def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> La
             what = f"there is no such setting{format_suggestion(key, BY_KEY)}"
             problems.append(ConfigProblem(place=place, key=format_key_path(key.split(".")), what=what))
         elif isinstance(value, str):
-            _take_text(layer, setting, place, value, problems)
+            _apply_text(layer, setting, place, value, problems)
         else:
             given = list(value) if isinstance(value, tuple) else value
-            _take(layer, setting, place, partial(setting.kind.read, given), problems)
+            _apply(layer, setting, place, partial(setting.kind.read, given), problems)
     return layer
 
 
@@ -202,11 +202,11 @@ def flag_name(key: str) -> str:
     return "--permissions" if key == "permission_mode" else f"--{key.replace('.', '-').replace('_', '-')}"
 
 
-def _take_text(layer: Layer, setting: Setting, place: str, text: str, problems: list[ConfigProblem]) -> None:
-    _take(layer, setting, place, lambda: setting.kind.read_text(text), problems)
+def _apply_text(layer: Layer, setting: Setting, place: str, text: str, problems: list[ConfigProblem]) -> None:
+    _apply(layer, setting, place, lambda: setting.kind.read_text(text), problems)
 
 
-def _take(layer: Layer, setting: Setting, place: str, read: Callable[[], Any], problems: list[ConfigProblem]) -> None:
+def _apply(layer: Layer, setting: Setting, place: str, read: Callable[[], Any], problems: list[ConfigProblem]) -> None:
     try:
         layer.values[setting.key] = read()
         layer.sources[setting.key] = SettingSource(layer=layer.name, place=place)

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import attrs
 
-from session_core.config.kinds import format_value
 from session_core.config.layers import (
     FileReader,
     Layer,
@@ -17,9 +16,10 @@ from session_core.config.layers import (
     read_environment,
     read_flags,
 )
+from session_core.config.nested_tables import GivenProvider, GivenRule
 from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
+from session_core.config.setting_kinds import format_value
 from session_core.config.settings import BY_KEY, MODELS, PROVIDERS, RULES, SETTINGS
-from session_core.config.tables import GivenProvider, GivenRule
 from session_core.config.toml_files import (
     CONFIG_FILE,
     PROJECT_FOLDER,
@@ -38,11 +38,11 @@ from session_core.providers.catalogue import (
     merge_models,
     micros,
 )
-from session_core.providers.choose import DEMO
+from session_core.providers.model_choice import DEMO
 from session_core.providers.timeouts import ProviderTimeouts
 from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, take_fingerprint
 from session_core.sandbox.workspace import OutsideWorkspace, Workspace
-from session_core.storage.settings import Retention
+from session_core.storage.retention_settings import Retention
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 
 Trust = bool | Fingerprint | None
@@ -128,38 +128,38 @@ class _ConfigLoader:
         self._rules: list[GivenRule] = []
 
     def run(self) -> Config:
-        user = self._user_layer()
-        self._take(user)
+        user = self._read_user_layer()
+        self._apply_layer(user)
         self._rules += user.rules
-        project = self._project_layer()
+        project = self._read_project_layer()
         if project is not None:
             self._apply_project_layer(project)
         environment, remarks = read_environment(self._environ, self._problems)
         self._remarks += remarks
-        self._take(environment)
-        self._take(read_flags(self._flags, self._problems))
-        providers = self._providers(user.providers)
-        models = self._models(user, providers)
+        self._apply_layer(environment)
+        self._apply_layer(read_flags(self._flags, self._problems))
+        providers = self._merge_providers(user.providers)
+        models = self._merge_models(user, providers)
         self._check_model(models, providers)
         if self._problems:
             raise ConfigInvalid(self._problems)
-        return self._config(providers, models)
+        return self._build_config(providers, models)
 
     # --- layers -------------------------------------------------------------------------------------------------------
 
-    def _user_layer(self) -> Layer:
+    def _read_user_layer(self) -> Layer:
         file = read_user_file(self._home)
         if not isinstance(file, TomlFile):
             self._problems += [file] if file is not None else []
             return Layer(name="user")
         layer = FileReader(file, "user", self._problems).read()
-        if layer.holds_keys and file.others_may_read:
+        if layer.has_keys and file.others_may_read:
             run = f"chmod 600 {shlex.quote(str(file.path))}"
             what = f"there is a key in this file, and other users of this machine may read it; run: {run}"
             self._problems.append(ConfigProblem(place=str(file.path), key=PROVIDERS, what=what))
         return layer
 
-    def _project_layer(self) -> Layer | None:
+    def _read_project_layer(self) -> Layer | None:
         path = find_project_file(self._home, self._workspace) if self._workspace is not None else None
         if path is None or self._workspace is None:
             return None
@@ -175,7 +175,7 @@ class _ConfigLoader:
         self._problems += [file] if file is not None else []
         return None
 
-    def _take(self, layer: Layer) -> None:
+    def _apply_layer(self, layer: Layer) -> None:
         self._values.update(layer.values)
         self._sources.update(layer.sources)
 
@@ -209,16 +209,16 @@ class _ConfigLoader:
 
     # --- providers and models -----------------------------------------------------------------------------------------
 
-    def _providers(self, given: Mapping[str, GivenProvider]) -> tuple[ProviderSettings, ...]:
+    def _merge_providers(self, changes: Mapping[str, GivenProvider]) -> tuple[ProviderSettings, ...]:
         providers = {each.name: each for each in BUILT_IN_PROVIDERS}
-        for name, said in given.items():
+        for name, change in changes.items():
             before = providers.get(name)
-            values = dict(said.values)
+            values = dict(change.values)
             if before is None and (missing := [key for key in ("kind", "base_url") if key not in values]):
                 # A wrong value has been reported already.
                 if not any(each.key.startswith(f"{PROVIDERS}.{name}.") for each in self._problems):
                     what = f"a provider of your own needs {' and '.join(missing)} too"
-                    self._problem(said.source, f"{PROVIDERS}.{name}", what)
+                    self._report_problem(change.source, f"{PROVIDERS}.{name}", what)
                 continue
             values["chosen_by_user"] = "base_url" in values
             if "key" in values:
@@ -229,17 +229,17 @@ class _ConfigLoader:
             providers[name] = (
                 attrs.evolve(before, **values) if before is not None else ProviderSettings(name=name, **values)
             )
-            self._sources.update({f"{PROVIDERS}.{name}.{key}": source for key, source in said.sources.items()})
+            self._sources.update({f"{PROVIDERS}.{name}.{key}": source for key, source in change.sources.items()})
         return tuple(providers.values())
 
-    def _models(self, user: Layer, providers: tuple[ProviderSettings, ...]) -> tuple[ModelInfo, ...]:
+    def _merge_models(self, user: Layer, providers: tuple[ProviderSettings, ...]) -> tuple[ModelInfo, ...]:
         known = {each.name for each in providers} | set(user.providers)
         for number, given in enumerate(user.models):
             key = format_key_path((MODELS, number))
             if given.info.provider not in known:
                 name = given.info.provider
                 what = f"there is no provider called {format_value(name)}{format_suggestion(name, known)}"
-                self._problem(given.source, f"{key}.name", what)
+                self._report_problem(given.source, f"{key}.name", what)
             self._sources[f"{MODELS}.{given.info.name}"] = given.source
         return merge_models([each.info for each in user.models], built_in_models())
 
@@ -250,14 +250,15 @@ class _ConfigLoader:
         if self._values["extensions.use"] and "/" in name and name.partition("/")[0] not in known:
             return  # an extension may provide it, which is checked when extensions start
         suggestion = format_suggestion(name, (DEMO, *list_model_names(models))) or "; see: session-core models --all"
-        self._problem(self._sources["model"], "model", f"there is no model called {format_value(name)}{suggestion}")
+        what = f"there is no model called {format_value(name)}{suggestion}"
+        self._report_problem(self._sources["model"], "model", what)
 
-    def _problem(self, source: SettingSource, key: str, what: str) -> None:
+    def _report_problem(self, source: SettingSource, key: str, what: str) -> None:
         self._problems.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
 
     # --- the result ---------------------------------------------------------------------------------------------------
 
-    def _config(self, providers: tuple[ProviderSettings, ...], models: tuple[ModelInfo, ...]) -> Config:
+    def _build_config(self, providers: tuple[ProviderSettings, ...], models: tuple[ModelInfo, ...]) -> Config:
         values = self._values
         cost, seconds = values["limits.cost"], values["limits.seconds"]
         self._sources.update(

@@ -9,7 +9,7 @@ matches anything. In doubt, a deny or ask rule matches, and an allow rule does n
 - A path pattern without a slash matches names in any folder. Denying a folder denies everything in it. A path pattern
   allows a call that touches several files only if it matches all of them.
 - Denying `rm *` also denies `cd x && rm -r y`, `'r'm y` and `timeout 5 bash -c "rm y"`: each command of a line is
-  checked, without its quotes, also behind programs that are known to start others (`starters`). Where the shell
+  checked, without its quotes, also behind programs that are known to start others (`wrapper_programs`). Where the shell
   language may hide such a command, as in `$x y`, a person is asked. Commands that other programs run internally
   (`make`, `tar --to-command`, a script in a file) are not seen.
 - Allowing `git log *` does not allow `git log; rm -r y`: a star never matches characters with which a shell starts
@@ -27,7 +27,7 @@ from typing import Final, Literal, overload
 import attrs
 
 from session_core.config.command_lines import CommandLine, parse_command_line
-from session_core.config.globs import fits_path, match_gaps
+from session_core.config.globs import match_gaps, matches_path
 
 RuleDecision = Literal["allow", "ask", "deny"]
 STRICT_FIRST: Final[tuple[RuleDecision, ...]] = ("deny", "ask", "allow")
@@ -85,33 +85,33 @@ def decide(
 
     If it is uncertain whether a rule forbids a command, the decision is to ask.
     """
-    fitting: set[RuleDecision] = set()
+    matching: set[RuleDecision] = set()
     for rule in rules:
         if matches_call(rule, tool=tool, paths=paths, command=command):
-            fitting.add(rule.decision)
-        elif rule.decision != "allow" and _may_fit(rule, tool, paths, command):
-            fitting.add("ask")
-    return next((decision for decision in STRICT_FIRST if decision in fitting), None)
+            matching.add(rule.decision)
+        elif rule.decision != "allow" and _could_match(rule, tool, paths, command):
+            matching.add("ask")
+    return next((decision for decision in STRICT_FIRST if decision in matching), None)
 
 
 def matches_call(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), command: str | None = None) -> bool:
     """Return whether a rule matches this call."""
-    if not _fits_beside_command(rule, tool, paths):
+    if not _matches_apart_from_command(rule, tool, paths):
         return False
     if rule.command is None:
         return True
-    return command is not None and _fits_command(rule.command, command, careful=rule.decision != "allow")
+    return command is not None and _matches_command(rule.command, command, careful=rule.decision != "allow")
 
 
-def _fits_beside_command(rule: PermissionRule, tool: str, paths: Sequence[str]) -> bool:
+def _matches_apart_from_command(rule: PermissionRule, tool: str, paths: Sequence[str]) -> bool:
     if rule.tool is not None and match_gaps(rule.tool, tool) is None:
         return False
-    return rule.path is None or _fits_paths(rule.path, paths, careful=rule.decision != "allow")
+    return rule.path is None or _matches_paths(rule.path, paths, careful=rule.decision != "allow")
 
 
-def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None) -> bool:
+def _could_match(rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None) -> bool:
     """Return whether a rule could match this call, judging by the text of its command."""
-    if rule.command is None or command is None or not _fits_beside_command(rule, tool, paths):
+    if rule.command is None or command is None or not _matches_apart_from_command(rule, tool, paths):
         return False
     line = parse_command_line(command)
     if line.unseen or not line.whole:
@@ -125,29 +125,29 @@ def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str
     )
 
 
-def _fits_paths(pattern: str, paths: Sequence[str], *, careful: bool) -> bool:
+def _matches_paths(pattern: str, paths: Sequence[str], *, careful: bool) -> bool:
     wanted = pattern.removeprefix("./")
     wanted = wanted.rstrip("/") or wanted
     if careful:
-        return any(_fits_carefully(wanted, posixpath.normpath(path)) for path in paths)
-    return bool(paths) and all(_fits_plainly(wanted, path) for path in paths)
+        return any(_matches_loosely(wanted, posixpath.normpath(path)) for path in paths)
+    return bool(paths) and all(_matches_strictly(wanted, path) for path in paths)
 
 
-def _fits_carefully(wanted: str, path: str) -> bool:
+def _matches_loosely(wanted: str, path: str) -> bool:
     if "/" in wanted:
-        return fits_path(wanted, path, or_beneath=True)
-    return any(fits_path(wanted, part, or_beneath=False) for part in path.split("/"))
+        return matches_path(wanted, path, or_beneath=True)
+    return any(matches_path(wanted, part, or_beneath=False) for part in path.split("/"))
 
 
-def _fits_plainly(wanted: str, path: str) -> bool:
+def _matches_strictly(wanted: str, path: str) -> bool:
     # A path with `..` in it names a certain file only after its links are resolved.
     if ".." in path.split("/"):
         return False
     cleaned = posixpath.normpath(path)
-    return fits_path(wanted, cleaned if "/" in wanted else posixpath.basename(cleaned), or_beneath=False)
+    return matches_path(wanted, cleaned if "/" in wanted else posixpath.basename(cleaned), or_beneath=False)
 
 
-def _fits_command(pattern: str, command: str, *, careful: bool) -> bool:
+def _matches_command(pattern: str, command: str, *, careful: bool) -> bool:
     if not careful:
         gaps = match_gaps(pattern.strip(), command.strip())
         if gaps is None or _RISKY & set("".join(gaps)):
@@ -157,7 +157,7 @@ def _fits_command(pattern: str, command: str, *, careful: bool) -> bool:
     wanted = " ".join(pattern.split())
     # `rm *` also matches a bare `rm`.
     forms = (wanted, wanted.removesuffix(" *"))
-    return any(match_gaps(form, part) is not None for part in _parts(command) for form in forms)
+    return any(match_gaps(form, part) is not None for part in _split_command(command) for form in forms)
 
 
 def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
@@ -173,7 +173,7 @@ def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _parts(command: str) -> tuple[str, ...]:
+def _split_command(command: str) -> tuple[str, ...]:
     """Return the command line, each command in it, and each piece between shell operators, even quoted ones."""
     found = dict.fromkeys((" ".join(command.split()), *(each.text for each in parse_command_line(command).commands)))
     for piece in dict.fromkeys(_SEPARATORS.split(command)):

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 import attrs
 
-from session_core.config.kinds import (
+from session_core.config.setting_kinds import (
     BooleanKind,
     ChoiceKind,
     IntegerKind,

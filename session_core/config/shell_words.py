@@ -41,7 +41,7 @@ class Word:
 
 @attrs.define
 class SimpleCommand:
-    """One command: its words, and the texts it reads as input."""
+    """One command: its words, and the text that it reads as input."""
 
     words: list[Word] = attrs.field(factory=list)
     inputs: list[Word] = attrs.field(factory=list)
@@ -82,7 +82,7 @@ class _WordBuilder:
         elif not names:
             self.only_names = False
 
-    def word(self) -> Word:
+    def build(self) -> Word:
         text = "".join(self.text)
         certain = self.sure is None or (self.only_names and text in {"[", "[["})
         return Word(
@@ -116,9 +116,9 @@ class _ShellScanner:
                 end = self.text.find("\n", self.position)
                 self.position = len(self.text) if end < 0 else end
             elif self.text.startswith(("<(", ">("), self.position) or not (redirection or character in _ENDS_WORD):
-                self._take_word(now, inside=until_paren)
+                self._add_word(now, inside=until_paren)
             elif redirection is not None:
-                self._redirect(now, redirection[0])
+                self._read_redirection(now, redirection[0])
             else:
                 self.position += 1
                 if character == ")" and until_paren and nested == 0:
@@ -127,14 +127,14 @@ class _ShellScanner:
                     self.whole = False  # perhaps arithmetic, where operators mean other things
                 nested += (character == "(") - (character == ")" and nested > 0)
                 if character == "\n":
-                    self._read_here()
+                    self._read_here_documents()
                 now = SimpleCommand()
                 self.found.append(now)
-        self._read_here()
+        self._read_here_documents()
         self.whole = self.whole and not until_paren and nested == 0
 
-    def _take_word(self, now: SimpleCommand, *, inside: bool) -> None:
-        word = self._word()
+    def _add_word(self, now: SimpleCommand, *, inside: bool) -> None:
+        word = self._read_word()
         follows = self.text[self.position : self.position + 1]
         if follows and follows in "<>" and not word.quoted and _DESCRIPTOR.fullmatch(word.text):
             return  # the number of the redirected descriptor
@@ -142,7 +142,7 @@ class _ShellScanner:
             self.whole = False  # its patterns end with parentheses that close nothing
         now.words.append(word)
 
-    def _redirect(self, now: SimpleCommand, sign: str) -> None:
+    def _read_redirection(self, now: SimpleCommand, sign: str) -> None:
         self.position += len(sign)
         while self.text.startswith((" ", "\t", "\\\n"), self.position):
             self.position += 2 if self.text[self.position] == "\\" else 1
@@ -151,13 +151,13 @@ class _ShellScanner:
         ):
             self.whole = False
             return
-        target = self._word()
+        target = self._read_word()
         if sign == "<<<":
             now.inputs.append(target)
         elif sign in {"<<", "<<-"}:
             self._here.append((now, target, sign == "<<-"))
 
-    def _read_here(self) -> None:
+    def _read_here_documents(self) -> None:
         """Read the here-documents announced in the line before."""
         for command, mark, strips in self._here:
             lines: list[str] = []
@@ -173,24 +173,24 @@ class _ShellScanner:
             dynamic = not mark.quoted and any(each in body for each in "$`\\")
             if dynamic:
                 inner = _ShellScanner(body, self.found, self._depth + 1)
-                inner.scan()
+                inner.find_substitutions()
                 self.whole = self.whole and inner.whole
             command.inputs.append(Word(text=body, certain_chars=0 if dynamic else None))
         self._here.clear()
 
-    def scan(self) -> None:
+    def find_substitutions(self) -> None:
         """Find substitutions in plain text."""
-        self._quoted(_WordBuilder(), end="")
+        self._read_double_quoted(_WordBuilder(), end="")
 
     # --- words --------------------------------------------------------------------------------------------------------
 
-    def _word(self) -> Word:
+    def _read_word(self) -> Word:
         word = _WordBuilder()
         while self.position < len(self.text):
             character = self.text[self.position]
             if self.text.startswith(("<(", ">("), self.position):
                 self.position += 2
-                self._substitution(word, self.position - 2)
+                self._read_substitution(word, self.position - 2)
             elif character in _ENDS_WORD:
                 break
             elif character == "\\":
@@ -200,17 +200,17 @@ class _ShellScanner:
                 word.add("" if escaped == "\n" else escaped)
                 self.position += 2
             elif character == "'":
-                self._single(word)
+                self._read_single_quoted(word)
             elif character == '"':
                 self.position += 1
-                self._quoted(word, end='"')
+                self._read_double_quoted(word, end='"')
             elif character in "$`":
-                self._expansion(word, quoted=False)
+                self._read_expansion(word, quoted=False)
             else:
-                self._plain(word, character)
-        return word.word()
+                self._read_unquoted(word, character)
+        return word.build()
 
-    def _plain(self, word: _WordBuilder, character: str) -> None:
+    def _read_unquoted(self, word: _WordBuilder, character: str) -> None:
         if character in "*?[":
             word.mark_uncertain(names=True)
         elif character == "{" and self.text[self.position + 1 : self.position + 2] not in _AFTER_LONE_BRACE:
@@ -218,7 +218,7 @@ class _ShellScanner:
         word.add(character)
         self.position += 1
 
-    def _single(self, word: _WordBuilder) -> None:
+    def _read_single_quoted(self, word: _WordBuilder) -> None:
         end = self.text.find("'", self.position + 1)
         self.whole = self.whole and end >= 0
         end = len(self.text) if end < 0 else end
@@ -226,7 +226,7 @@ class _ShellScanner:
         word.add(self.text[self.position + 1 : end])
         self.position = end + 1
 
-    def _quoted(self, word: _WordBuilder, *, end: str) -> None:
+    def _read_double_quoted(self, word: _WordBuilder, *, end: str) -> None:
         """Read up to a closing double quote; without one, to the end of the text."""
         word.quoted = True
         while self.position < len(self.text):
@@ -239,41 +239,41 @@ class _ShellScanner:
                 word.add("" if escaped == "\n" else escaped)
                 self.position += 2
             elif character in "$`":
-                self._expansion(word, quoted=True)
+                self._read_expansion(word, quoted=True)
             else:
                 word.add(character)
                 self.position += 1
         self.whole = self.whole and not end
 
-    def _expansion(self, word: _WordBuilder, *, quoted: bool) -> None:
+    def _read_expansion(self, word: _WordBuilder, *, quoted: bool) -> None:
         start, rest = self.position, self.text[self.position + 1 : self.position + 2]
         if self.text[start] == "`":
-            self._backticks(word)
+            self._read_backticks(word)
         elif rest == "(":
             self.position += 2
-            self._substitution(word, start)
+            self._read_substitution(word, start)
         elif rest == "{":
             self.position += 2
-            self._parameter(word, start, quoted=quoted)
+            self._read_parameter(word, start, quoted=quoted)
         elif rest == "'" and not quoted:
-            self._ansi(word)
+            self._read_ansi_quoted(word)
         elif rest == '"' and not quoted:
             self.position += 2
-            self._quoted(word, end='"')
+            self._read_double_quoted(word, end='"')
         elif rest and (rest in _SPECIAL or rest == "[" or _NAME.match(rest)):
             named = _NAME.match(self.text, start + 1)
             self.position = named.end() if named else start + 2
             self.whole = self.whole and rest != "["  # arithmetic in the old notation
-            self._uncertain(word, start)
+            self._add_uncertain(word, start)
         else:
             word.add("$")
             self.position += 1
 
-    def _uncertain(self, word: _WordBuilder, start: int) -> None:
+    def _add_uncertain(self, word: _WordBuilder, start: int) -> None:
         word.mark_uncertain()
         word.add(self.text[start : self.position])
 
-    def _substitution(self, word: _WordBuilder, start: int) -> None:
+    def _read_substitution(self, word: _WordBuilder, start: int) -> None:
         if self._depth >= MAX_DEPTH:
             self.whole, self.position = False, len(self.text)
         else:
@@ -285,9 +285,9 @@ class _ShellScanner:
             self.whole = whole and closed and self.whole
             self._here = outer
             self._depth -= 1
-        self._uncertain(word, start)
+        self._add_uncertain(word, start)
 
-    def _backticks(self, word: _WordBuilder) -> None:
+    def _read_backticks(self, word: _WordBuilder) -> None:
         start = self.position
         found = re.compile(r"`((?:[^`\\]|\\[\s\S])*)`").match(self.text, start)
         inside = self.text[start + 1 :] if found is None else found[1]
@@ -296,9 +296,9 @@ class _ShellScanner:
             inner.read(until_paren=False)
         self.whole = self.whole and inner.whole and found is not None
         self.position = len(self.text) if found is None else found.end()
-        self._uncertain(word, start)
+        self._add_uncertain(word, start)
 
-    def _parameter(self, word: _WordBuilder, start: int, *, quoted: bool) -> None:
+    def _read_parameter(self, word: _WordBuilder, start: int, *, quoted: bool) -> None:
         """Skip `${...}`, but look into the commands in it."""
         inside = _WordBuilder()
         self._depth += 1
@@ -312,20 +312,20 @@ class _ShellScanner:
                 self.whole = (
                     self.whole and not quoted
                 )  # inside double quotes, whether it quotes depends on the operator
-                self._single(inside)
+                self._read_single_quoted(inside)
             elif character == '"':
                 self.position += 1
-                self._quoted(inside, end='"')
+                self._read_double_quoted(inside, end='"')
             elif character in "$`":
-                self._expansion(inside, quoted=True)
+                self._read_expansion(inside, quoted=True)
             else:
                 self.position += 1
         self._depth -= 1
         self.whole = self.whole and self.position < len(self.text)
         self.position += 1
-        self._uncertain(word, start)
+        self._add_uncertain(word, start)
 
-    def _ansi(self, word: _WordBuilder) -> None:
+    def _read_ansi_quoted(self, word: _WordBuilder) -> None:
         found = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'").match(self.text, self.position)
         word.quoted = True
         if found is None:
@@ -333,17 +333,17 @@ class _ShellScanner:
             word.add(self.text[self.position :])
             self.position = len(self.text)
             return
-        word.add(_ESCAPE.sub(_unescaped, found[1]))
+        word.add(_ESCAPE.sub(_decode_escape, found[1]))
         self.position = found.end()
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    said = found[1]
-    if said[0] in "xuU" and len(said) > 1:
-        number = int(said[1:], 16)
+def _decode_escape(found: re.Match[str]) -> str:
+    escape = found[1]
+    if escape[0] in "xuU" and len(escape) > 1:
+        number = int(escape[1:], 16)
         return chr(number) if number <= 0x10FFFF else "?"
-    if said[0] in "01234567":
-        return chr(int(said, 8) & 0xFF)
-    if said[0] == "c" and len(said) > 1:
-        return chr(ord(said[1]) & 0x1F)
-    return _LETTERS.get(said, said if said in "\\'\"?" else f"\\{said}")
+    if escape[0] in "01234567":
+        return chr(int(escape, 8) & 0xFF)
+    if escape[0] == "c" and len(escape) > 1:
+        return chr(ord(escape[1]) & 0x1F)
+    return _LETTERS.get(escape, escape if escape in "\\'\"?" else f"\\{escape}")

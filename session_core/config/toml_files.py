@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from session_core.config.positions import Lines, find_key_lines
 from session_core.config.problems import ConfigProblem
+from session_core.config.toml_key_lines import Lines, find_key_lines
 
 CONFIG_FILE: Final = "config.toml"
 PROJECT_FOLDER: Final = ".session-core"

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from session_core.config.globs import match_gaps
-from session_core.config.kinds import format_value
 from session_core.config.problems import ConfigProblem
+from session_core.config.setting_kinds import format_value
 from session_core.config.settings import RULES
 from session_core.config.values import Config, SettingSource
 from session_core.providers.catalogue import find_nearest_name

@@ -9,7 +9,7 @@ import attrs
 from session_core.config.problems import ConfigProblem
 from session_core.config.rules import PermissionRule
 from session_core.providers.catalogue import ModelInfo, ProviderSettings
-from session_core.storage.settings import Retention
+from session_core.storage.retention_settings import Retention
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Thinking, TurnLimits
 
 LayerName = Literal["default", "user", "project", "environment", "flag"]

@@ -11,8 +11,8 @@ from typing import Final, Self
 import attrs
 import trio
 
-from session_core.config.origins import describe_settings
 from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.setting_report import describe_settings
 from session_core.config.settings import MODELS, PROVIDERS, RULES, SETTINGS
 from session_core.config.values import Config
 
@@ -71,12 +71,12 @@ class ConfigWatcher:
         Cancellation: nothing is lost; the next call returns the change.
         """
         while True:
-            change = await self.look()
+            change = await self.poll()
             if change is not None:
                 return change
             await trio.sleep(self._every_s)
 
-    async def look(self) -> ConfigChange | None:
+    async def poll(self) -> ConfigChange | None:
         """Poll once and return the change, if any.
 
         Cancellation: nothing is lost; the next call returns the change.
@@ -89,7 +89,7 @@ class ConfigWatcher:
             config = await trio.to_thread.run_sync(self._load)
         except ConfigInvalid as invalid:
             self._seen = marks
-            return self._refused(invalid.problems)
+            return self._report_problems(invalid.problems)
         self._seen = marks
         recovered, self._problems = bool(self._problems), ()
         changed = changed_settings(self.current, config)
@@ -101,7 +101,7 @@ class ConfigWatcher:
             config=config, warnings=warned, changed=changed, needs_restart=settings_needing_restart(changed)
         )
 
-    def _refused(self, problems: tuple[ConfigProblem, ...]) -> ConfigChange | None:
+    def _report_problems(self, problems: tuple[ConfigProblem, ...]) -> ConfigChange | None:
         if problems == self._problems:
             return None
         self._problems = problems

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from session_core.error_capture import ErrorCapture
 from session_core.errors import InvalidInput, NotFound
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.mcp.config import ServerConfig
@@ -25,7 +26,6 @@ from session_core.mcp.results import cut, render_content, render_resource
 from session_core.mcp.sdk_calls import fetch_all_pages
 from session_core.mcp.tools import ListResources, McpTool, ReadResource, build_tools
 from session_core.mcp.transport import McpFailed
-from session_core.own_errors import ErrorCapture
 from session_core.tools.base import Tool
 
 if TYPE_CHECKING:

@@ -176,7 +176,7 @@ class _McpConfigReader:
                 raise McpConfigFieldError(field, f"there are more than {MAX_SERVERS} servers; this one is left out")
             if not isinstance(entry, dict):
                 raise McpConfigFieldError(field, 'must be an object with a "command" or a "url"')
-            self.servers[name] = _server(
+            self.servers[name] = _read_server(
                 McpConfigFields(entry, field, self._environment, self._released),
                 name,
                 origin,
@@ -187,8 +187,8 @@ class _McpConfigReader:
             self.problem(file, error.field, error.message)
 
 
-def _server(fields: McpConfigFields, name: str, origin: Origin, folder: str, start_in: str) -> ServerConfig:
-    kind = _kind(fields)
+def _read_server(fields: McpConfigFields, name: str, origin: Origin, folder: str, start_in: str) -> ServerConfig:
+    kind = _read_kind(fields)
     fields.refuse_unknown((*_COMMON, *(_STDIO if kind == "stdio" else _HTTP)), elsewhere=(*_STDIO, *_HTTP))
     rules: dict[str, Any] = {
         "name": name,
@@ -196,7 +196,7 @@ def _server(fields: McpConfigFields, name: str, origin: Origin, folder: str, sta
         "allow": fields.texts("allow") if "allow" in fields else None,
         "deny": fields.texts("deny"),
         "disabled": fields.boolean("disabled"),
-        "timeout_ms": fields.number("timeout_ms", default=DEFAULT_TIMEOUT_MS, least=1, most=MAX_TIMEOUT_MS),
+        "timeout_ms": fields.number("timeout_ms", default=DEFAULT_TIMEOUT_MS, minimum=1, maximum=MAX_TIMEOUT_MS),
     }
     if kind == "stdio":
         cwd = fields.text("cwd", default=start_in)
@@ -211,7 +211,7 @@ def _server(fields: McpConfigFields, name: str, origin: Origin, folder: str, sta
     return HttpServer(**rules, url=checked_url(fields, secrets=bool(headers)), headers=headers)
 
 
-def _kind(fields: McpConfigFields) -> Literal["stdio", "http"]:
+def _read_kind(fields: McpConfigFields) -> Literal["stdio", "http"]:
     if "command" in fields and "url" in fields:
         raise McpConfigFieldError(
             fields.field, 'has both a "command" and a "url"; a server is either started or reached'

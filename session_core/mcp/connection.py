@@ -110,9 +110,9 @@ class Connection:
         """Retry a failed server without waiting any longer."""
         self._reconnect_requested.set()
 
-    async def wait_for_status(self, wanted: Callable[[ServerStatus], bool]) -> ServerStatus:
-        """Wait until the status is as wanted."""
-        while not wanted(self.status):
+    async def wait_for_status(self, condition: Callable[[ServerStatus], bool]) -> ServerStatus:
+        """Wait until the status meets the condition."""
+        while not condition(self.status):
             await self._changed.wait()
         return self.status
 
@@ -174,7 +174,9 @@ class Connection:
                         await self._list(session)
                     was_ready = True
                     self._session = session
-                    self._set(state="ready", reason="", attempts=0, pid=link.pid, instructions=_instructions(session))
+                    self._set(
+                        state="ready", reason="", attempts=0, pid=link.pid, instructions=_read_instructions(session)
+                    )
                     await self._serve_until_lost(session)
         except* trio.TooSlowError:
             failure = f"it did not become ready within {self._pace.connecting:g} seconds"
@@ -259,5 +261,5 @@ class Connection:
         self._on_change(self.status)
 
 
-def _instructions(session: "ClientSession") -> str:
+def _read_instructions(session: "ClientSession") -> str:
     return cut(session.instructions or "", MAX_DESCRIPTION_CHARS)

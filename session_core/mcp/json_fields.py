@@ -71,17 +71,17 @@ class McpConfigFields:
             )
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text that is not empty."""
+        """Return a non-empty string."""
         value = self._entry.get(key, default)
         if not isinstance(value, str) or not value:
-            raise McpConfigFieldError(self.full_name(key), "must be a text that is not empty")
+            raise McpConfigFieldError(self.full_name(key), "must be a non-empty string")
         return self._clean(key, value, MAX_PATH_CHARS)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts; empty if it is missing."""
+        """Return a list of strings; empty if it is missing."""
         value = self._entry.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise McpConfigFieldError(self.full_name(key), "must be a list of texts")
+            raise McpConfigFieldError(self.full_name(key), "must be a list of strings")
         if len(value) > MAX_LIST:
             raise McpConfigFieldError(self.full_name(key), f"has more than {MAX_LIST} items")
         return tuple(self._clean(key, item, MAX_TEXT_CHARS) for item in value)
@@ -93,11 +93,11 @@ class McpConfigFields:
             raise McpConfigFieldError(self.full_name(key), "must be true or false")
         return value
 
-    def number(self, key: str, *, default: int, least: int, most: int) -> int:
+    def number(self, key: str, *, default: int, minimum: int, maximum: int) -> int:
         """Return a whole number."""
         value = self._entry.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise McpConfigFieldError(self.full_name(key), f"must be a whole number from {least} to {most:,}")
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+            raise McpConfigFieldError(self.full_name(key), f"must be a whole number from {minimum} to {maximum:,}")
         return value
 
     def object(self, key: str) -> dict[str, Any]:
@@ -108,21 +108,21 @@ class McpConfigFields:
         return value
 
     def read_expanded(self, key: str) -> dict[str, str]:
-        """Return an object of texts with all variables expanded."""
+        """Return an object of strings with all variables expanded."""
         found = {}
         for name, value in self.object(key).items():
             where = f"{self.full_name(key)}.{name[:100]}"
             if not isinstance(value, str):
-                raise McpConfigFieldError(where, "must be a text")
+                raise McpConfigFieldError(where, "must be a string")
             try:
                 found[name] = self._clean(key, expand(value, self._environment, self._released), MAX_TEXT_CHARS)
             except CannotExpand as error:
                 raise McpConfigFieldError(where, str(error)) from error
         return found
 
-    def _clean(self, key: str, value: str, most: int) -> str:
-        if len(value) > most:
-            raise McpConfigFieldError(self.full_name(key), f"is longer than {most:,} characters")
+    def _clean(self, key: str, value: str, limit: int) -> str:
+        if len(value) > limit:
+            raise McpConfigFieldError(self.full_name(key), f"is longer than {limit:,} characters")
         if "\0" in value:
             raise McpConfigFieldError(
                 self.full_name(key), "contains a NUL character, which cannot be passed to a program"
@@ -157,11 +157,13 @@ def checked_url(fields: McpConfigFields, *, secrets: bool) -> str:
     if "${" in url:
         raise McpConfigFieldError(where, "variables are replaced in env and headers only; put the secret into a header")
     if parts.username is not None or parts.password is not None:
-        raise McpConfigFieldError(where, 'must not hold a name or password; put them into "headers"')
+        raise McpConfigFieldError(where, 'must not contain a name or password; put them into "headers"')
     if parts.fragment:
         raise McpConfigFieldError(where, "must not have a part after '#'")
     if secrets and parts.scheme == "http" and not is_loopback(host):
-        raise McpConfigFieldError(where, "must start with https, or its headers could be read on the way")
+        raise McpConfigFieldError(
+            where, "must start with https: otherwise anyone on the network path could read its headers"
+        )
     return url
 
 

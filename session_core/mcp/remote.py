@@ -180,7 +180,7 @@ class _HttpTransport:
 
         if self._session:
             try:
-                async with self._client.stream("DELETE", self._url, headers=self._headers({})):
+                async with self._client.stream("DELETE", self._url, headers=self._build_headers({})):
                     pass
             except httpx2.HTTPError as error:
                 self._diagnostics.note(f"it could not be told that we leave: {error}")
@@ -194,7 +194,7 @@ class _HttpTransport:
         try:
             with scope:
                 async with self._client.stream(
-                    "POST", self._url, content=as_json(message), headers=self._headers(headers)
+                    "POST", self._url, content=as_json(message), headers=self._build_headers(headers)
                 ) as response:
                     self._session = response.headers.get(_SESSION, self._session)
                     if response.is_success and response.status_code != 202:
@@ -222,7 +222,7 @@ class _HttpTransport:
                 # If the answer was among the events, its request has ended and ignores this.
                 await self._fail(number, CONNECTION_CLOSED, "it ended its answer too early")
         else:
-            raise UnusableHttpAnswer(f"it answered with {kind[:100] or 'something of no kind'} instead of JSON")
+            raise UnusableHttpAnswer(f"it answered with {kind[:100] or 'no content type'} instead of JSON")
 
     async def _take_refusal(self, response: "httpx2.Response", number: "RequestId") -> None:
         from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCError
@@ -246,7 +246,9 @@ class _HttpTransport:
         from mcp_types import JSONRPCNotification
 
         try:
-            async with self._client.stream("POST", self._url, content=as_json(message), headers=self._headers(headers)):
+            async with self._client.stream(
+                "POST", self._url, content=as_json(message), headers=self._build_headers(headers)
+            ):
                 pass  # its response is not read
         except httpx2.HTTPError as error:
             self._diagnostics.note(f"a message could not be sent: {error}")
@@ -265,7 +267,7 @@ class _HttpTransport:
                 async with self._client.stream(
                     "GET",
                     self._url,
-                    headers=self._headers({"accept": "text/event-stream"}),
+                    headers=self._build_headers({"accept": "text/event-stream"}),
                     timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
                 ) as response:
                     kind = response.headers.get("content-type", "").lower()
@@ -297,7 +299,7 @@ class _HttpTransport:
 
         message = parse_message(data)
         if message is None:
-            raise UnusableHttpAnswer("it answered with something that is no message")
+            raise UnusableHttpAnswer("it answered with an invalid message")
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
             self._open.pop(message.id, None)
         await self._incoming.send(SessionMessage(message))
@@ -313,7 +315,7 @@ class _HttpTransport:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._diagnostics.note(text)
 
-    def _headers(self, more: dict[str, str]) -> dict[str, str]:
+    def _build_headers(self, more: dict[str, str]) -> dict[str, str]:
         headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         if self._session:
             headers[_SESSION] = self._session

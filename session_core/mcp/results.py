@@ -48,7 +48,7 @@ def remote_tools(config: ServerConfig, listed: Sequence["types.Tool"]) -> tuple[
             name=tool.name,
             description=cut(tool.description or tool.title or tool.name, MAX_DESCRIPTION_CHARS),
             parameters=JsonObject({"properties": {}, **tool.input_schema, "type": "object"}),
-            effects=_effects(config, tool.annotations),
+            effects=_infer_effects(config, tool.annotations),
         )
     return list(found.values()), notes[:MAX_NOTES]
 
@@ -68,7 +68,7 @@ def _why_not(tool: "types.Tool") -> str:
     return ""
 
 
-def _effects(config: ServerConfig, hints: "types.ToolAnnotations | None") -> frozenset[Effect]:
+def _infer_effects(config: ServerConfig, hints: "types.ToolAnnotations | None") -> frozenset[Effect]:
     """Return a tool's effects: the user's own servers may declare it read-only, other hints only add effects.
 
     A project's server might claim so to avoid approvals, so none of its hints makes a tool harmless.
@@ -173,18 +173,18 @@ def _omission_note(what: str, media_type: str, data: str) -> str:
     return f"[{what[:1_000]} left out: {media_type[:100]}, about {len(data) * 3 // 4:,} bytes]"
 
 
-def cut(text: str, most: int) -> str:
-    """Return a text, with its middle left out if it is too long."""
-    if len(text) <= most:
+def cut(text: str, limit: int) -> str:
+    """Return the text, with its middle left out if it is too long."""
+    if len(text) <= limit:
         return text
-    remark = f"\n[... {len(text) - most:,} characters left out ...]\n"
-    half = max(0, most - len(remark)) // 2
+    remark = f"\n[... {len(text) - limit:,} characters left out ...]\n"
+    half = max(0, limit - len(remark)) // 2
     return f"{text[:half]}{remark}{text[len(text) - half :]}"
 
 
-def _is_modest(item: object, most: int) -> bool:
+def _is_modest(item: object, limit: int) -> bool:
     """Return whether JSON is small, flat and plain enough for every provider and frontend."""
-    room, waiting = most, [(item, 1)]
+    room, waiting = limit, [(item, 1)]
     while waiting:
         each, depth = waiting.pop()
         room -= 1

@@ -90,7 +90,7 @@ def _refuse_half_characters(arguments: dict[str, Any]) -> None:
     try:
         json.dumps(arguments, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ToolFailed("the arguments hold half a character, which no text may") from error
+        raise ToolFailed("the arguments contain an unpaired surrogate, which cannot be encoded") from error
 
 
 class _Progress:
@@ -141,7 +141,7 @@ class ListResources:
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """List them; on cancellation the servers are told to stop."""
         _refuse_unknown(arguments, ("server",))
-        server = _text(arguments, "server") if "server" in arguments else None
+        server = _text_argument(arguments, "server") if "server" in arguments else None
         try:
             found = await self._resources.list_resources(server)
         except (McpFailed, NotFound) as error:
@@ -176,7 +176,7 @@ class ReadResource:
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read it; on cancellation the server is told to stop."""
         _refuse_unknown(arguments, ("server", "uri"))
-        server, uri = _text(arguments, "server"), _text(arguments, "uri")
+        server, uri = _text_argument(arguments, "server"), _text_argument(arguments, "uri")
         try:
             found = await self._resources.read_resource(server, uri)
         except (McpFailed, NotFound) as error:
@@ -190,9 +190,9 @@ def _refuse_unknown(arguments: JsonObject, known: tuple[str, ...]) -> None:
             raise ToolFailed(f"there is no argument {name[:100]!r}; there is {', '.join(known)}")
 
 
-def _text(arguments: JsonObject, name: str) -> str:
+def _text_argument(arguments: JsonObject, name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH_CHARS or "\0" in value:
-        raise ToolFailed(f"the argument {name!r} must be a text of 1 to {MAX_PATH_CHARS:,} characters")
+        raise ToolFailed(f"the argument {name!r} must be text of 1 to {MAX_PATH_CHARS:,} characters")
     _refuse_half_characters({name: value})
     return value

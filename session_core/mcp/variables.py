@@ -42,10 +42,10 @@ def expand(text: str, environment: Mapping[str, str], released: Collection[str])
     """
     if "${" in _REFERENCE.sub("", text):
         raise CannotExpand("a '${' has no matching '}'")
-    return _REFERENCE.sub(lambda match: _value(match[1], environment, released), text)
+    return _REFERENCE.sub(lambda match: _find_value(match[1], environment, released), text)
 
 
-def _value(reference: str, environment: Mapping[str, str], released: Collection[str]) -> str:
+def _find_value(reference: str, environment: Mapping[str, str], released: Collection[str]) -> str:
     name, has_default, default = reference.partition(":-")
     if not VARIABLE_NAME.fullmatch(name):
         raise CannotExpand(f"'${{{reference}}}' does not name a variable")

@@ -24,7 +24,7 @@ from session_core.vocabulary.tools import ToolSpec
 
 @attrs.frozen(kw_only=True)
 class TurnAdditions:
-    """The additions of a turn extension to its turn: a text for the model besides its instructions."""
+    """The additions of a turn extension to its turn: text for the model besides its instructions."""
 
     instructions: str = ""
 

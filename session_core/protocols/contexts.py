@@ -111,7 +111,7 @@ class DirectRequest:
 
     @classmethod
     def from_text(cls, text: str, *, system: str = "", model: str | None = None) -> "DirectRequest":
-        """Build a question from one text, as if the user asked; the same text is the same question."""
+        """Build a question from text, as if the user asked; the same text is the same question."""
         message = Message(
             message_id=MessageId("msg_direct"), parent_id=None, role="user", parts=(TextPart(text=text),), created_at=0
         )

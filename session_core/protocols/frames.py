@@ -62,7 +62,7 @@ def first_frame(session_id: SessionId, now: int) -> Frame:
 
 
 def is_label(given: object) -> bool:
-    """Return whether this can be a key, or a reason: a short text that can be encoded."""
+    """Return whether this can be a key, or a reason: a short string that can be encoded."""
     return (
         isinstance(given, str) and 0 < len(given.strip()) <= len(given) <= limits.MAX_NAME_CHARS and is_encodable(given)
     )

@@ -296,8 +296,8 @@ class SessionProtocol:
         if not is_before_call(decided):
             raise self._mark_broken(
                 "before_model_call",
-                f"it returned {type(decided).__name__}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or "
-                "RefuseTurn with fields of the right types",
+                f"it returned {type(decided).__name__}, but must return None, or a ReplaceRequest, SwitchTo, FinishNow "
+                "or RefuseTurn with fields of the right types",
             )
         return decided
 

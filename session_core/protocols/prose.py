@@ -31,7 +31,7 @@ class ProseProjector(Protocol):
 
 
 def project_text(projector: ProseProjector, text: str) -> tuple[Span, ...]:
-    """Divide a complete text by the same rule."""
+    """Divide complete text by the same rule."""
     stream = projector.open()
     spans: list[Span] = []
     for kind, piece in (*stream.feed(text), *stream.close()):

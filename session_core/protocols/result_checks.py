@@ -67,11 +67,11 @@ def _problem_of_executor(executor: object) -> str | None:
         return f"its executor is {_describe_value(executor)}, which is not a CodeExecutor"
     for name in ("engine", "language"):
         if not is_label(getattr(executor, name, None)):
-            return f"its executor does not name its {name}: that is {getattr(executor, name, None)!r:.100}, and no text"
+            return f"its executor's {name} must be a short string, not {getattr(executor, name, None)!r:.100}"
     dirty: object = executor.dirty
     if not isinstance(dirty, bool):
         hint = "; make it a property" if callable(dirty) else ""
-        return f"its executor's dirty is {_describe_value(dirty)}, and neither True nor False{hint}"
+        return f"its executor's dirty must be True or False, not {_describe_value(dirty)}{hint}"
     return _problem_of_methods("executor", executor, _EXECUTOR_METHODS)
 
 
@@ -79,7 +79,7 @@ def _problem_of_methods(part: str, given: object, names: Iterable[str]) -> str |
     for name in names:
         method = getattr(given, name, None)
         if not callable(method):
-            return f"its {part}'s {name} is {_describe_value(method)}, and cannot be called"
+            return f"its {part}'s {name} must be an async method, not {_describe_value(method)}"
         if isroutine(method) and not _is_async(method):
             return f"its {part}'s {name} is a plain function and must be async: write `async def {name}`"
     return None
@@ -93,22 +93,22 @@ def _problem_of_prose(prose: object) -> str | None:
     if prose is None:
         return None
     if isinstance(prose, type):
-        return f"its prose is the class {prose.__name__}, and no projector: write {prose.__name__}()"
+        return f"its prose must be a projector, not the class {prose.__name__}: write {prose.__name__}()"
     return (
         None
         if callable(getattr(prose, "open", None))
-        else f"its prose is no projector: {_describe_value(prose)} has no open"
+        else f"its prose must be a projector: {_describe_value(prose)} has no method open"
     )
 
 
 def _problem_of_tools(tools: object) -> str | None:
     if not isinstance(tools, tuple):
-        return f"its tools are none: they are {_describe_value(tools)}, and not a tuple of tools"
+        return f"its tools must be a tuple of tools, not {_describe_value(tools)}"
     for tool in tools:
         if not _is_a(getattr(tool, "spec", None), ToolSpec):
-            return f"its tools are none: {_describe_value(tool)} has no spec, which is a ToolSpec"
+            return f"each of its tools must have a spec that is a ToolSpec, but {_describe_value(tool)} has none"
         if not _is_a(getattr(tool, "effects", None), AbstractSet):
-            return f"its tool {tool.spec.name!r:.100} has no effects, which are a set of names"
+            return f"its tool {tool.spec.name!r:.100} has no effects: they must be a set of names"
         if not callable(getattr(tool, "run", None)):
             return f"its tool {tool.spec.name!r:.100} cannot be run: it has no method run"
     names = [tool.spec.name for tool in tools]
@@ -120,14 +120,12 @@ def _problem_of_rest(bundle: ProtocolBundle) -> str | None:
     instructions: object = bundle.instructions
     if instructions is not None and not callable(instructions):
         kind = _describe_value(instructions)
-        return f"its instructions are {kind}, and no function that makes them of the session's tools"
+        return f"its instructions must be a function of the session's tools, not {kind}"
     if _is_async(instructions):
-        return "its instructions are an async function; they are made by a plain one"
+        return "its instructions must be a plain function, not an async one"
     native: object = bundle.native_tools
     return (
-        None
-        if isinstance(native, bool)
-        else f"its native_tools is {_describe_value(native)}, and neither True nor False"
+        None if isinstance(native, bool) else f"its native_tools must be True or False, not {_describe_value(native)}"
     )
 
 
@@ -145,12 +143,12 @@ def _is_a(given: object, kind: type) -> bool:
 
 
 def find_text_problem(text: object) -> str | None:
-    """Describe what is wrong with a text for a model."""
+    """Describe what is wrong with text for a model."""
     if not isinstance(text, str):
         return "they are not text"
     if len(text) > limits.MAX_TEXT_CHARS:
         return f"they have {len(text):,} characters, and {limits.MAX_TEXT_CHARS:,} are allowed"
-    return None if is_encodable(text) else "they contain half of a surrogate pair"
+    return None if is_encodable(text) else "they contain an unpaired surrogate"
 
 
 def find_result_problem(result: object) -> str | None:

@@ -10,7 +10,7 @@
 - `endpoint`, `timeouts`, `http`: the address, key, limits and timeouts of a provider, and one call to it as a stream
 - `sse`: server-sent events from bytes, without I/O
 - `failures`: turns statuses, headers, bodies and errors into a `ModelFailed`; `secrets`: keys that never print
-- `catalogue`: the models, their abilities and prices; `choose`: the provider of a chosen model
+- `catalogue`: the models, their abilities and prices; `model_choice`: the provider of a chosen model
 
 Input: the messages so far, the available tools, and the name of a model. Output: chunks of thinking, text and tool
 calls, then exactly one `ModelFinished` or `ModelFailed`. A failure of a model is an event like any other; the only

@@ -129,13 +129,13 @@ def _build_thinking(
         return {"type": "adaptive", "display": "summarized"}
     if options.thinking == "adaptive":
         return {"type": "disabled"}
-    if effort == "off" or not _may_think_now(steps):
+    if effort == "off" or not _can_think_now(steps):
         return None
     budget = min(_BUDGETS[effort], longest // 2)
     return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
 
 
-def _may_think_now(steps: tuple[ConversationStep, ...]) -> bool:
+def _can_think_now(steps: tuple[ConversationStep, ...]) -> bool:
     """Return whether thinking is allowed: with a budget, an answer continued after tool results must begin with it."""
     last = steps[-1]
     return not isinstance(last, ModelStep) or _build_thinking_block(last.parts[0]) is not None

@@ -17,7 +17,7 @@ from session_core.providers.base import (
     ToolCallChunk,
     ToolCallOpened,
 )
-from session_core.providers.failures import build_failure, clean_text, failure_from_event
+from session_core.providers.failures import build_failure, failure_from_event, repair_surrogates
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent
 from session_core.vocabulary.messages import Usage
@@ -78,7 +78,7 @@ class AnthropicDecoder:
         self._called = False
         self._ended = False
 
-    def take(self, event: SseEvent) -> list[ProviderEvent]:
+    def decode(self, event: SseEvent) -> list[ProviderEvent]:
         """Decode an event; events after the end of the answer are ignored."""
         if self._ended:
             return []
@@ -117,18 +117,21 @@ class AnthropicDecoder:
             raise _MalformedEvent("an event is not a JSON object")
         match data.get("type") or event.event:
             case "message_start":
-                self._count(_object(data.get("message")).get("usage"))
+                self._count(_as_object(data.get("message")).get("usage"))
             case "content_block_start":
-                return [*self._close_block(), *self._open_block(_index(data), _object(data.get("content_block")))]
+                return [
+                    *self._close_block(),
+                    *self._open_block(_read_index(data), _as_object(data.get("content_block"))),
+                ]
             case "content_block_delta":
-                return self._grow_block(_index(data), _object(data.get("delta")))
+                return self._grow_block(_read_index(data), _as_object(data.get("delta")))
             case "content_block_stop":
                 # Some servers open the next block before they close this one; it was then closed already.
                 known = self._block is not None and (data.get("index") is None or data["index"] == self._block.index)
                 return self._close_block() if known else []
             case "message_delta":
                 self._count(data.get("usage"))
-                self._note_stop(_object(data.get("delta")).get("stop_reason"))
+                self._note_stop(_as_object(data.get("delta")).get("stop_reason"))
             case "message_stop":
                 return [*self._close_block(), self._finished()]
             case "error":
@@ -144,19 +147,19 @@ class AnthropicDecoder:
         match content.get("type"):
             case "text":
                 self._block = _Block(index, "text")
-                return _text_chunk(_text(content, "text"))
+                return _text_chunk(_read_text(content, "text"))
             case "thinking":
-                self._block = _Block(index, "thinking", signature=_text(content, "signature"))
-                return _thinking_chunk(_text(content, "thinking"))
+                self._block = _Block(index, "thinking", signature=_read_text(content, "signature"))
+                return _thinking_chunk(_read_text(content, "thinking"))
             case "redacted_thinking":
-                self._block = _Block(index, "redacted_thinking", redacted=_text(content, "data"))
+                self._block = _Block(index, "redacted_thinking", redacted=_read_text(content, "data"))
                 return []
             case "tool_use":
-                name = _text(content, "name")
+                name = _read_text(content, "name")
                 if not name:
                     raise _MalformedEvent("a tool call has no name")
                 self._called = True
-                self._block = _Block(index, "tool_use", whole_input=json.dumps(_object(content.get("input"))))
+                self._block = _Block(index, "tool_use", whole_input=json.dumps(_as_object(content.get("input"))))
                 return [ToolCallOpened(name=self._names.get(name, name))]
             case _:
                 self._block = _Block(index, "other")
@@ -173,7 +176,7 @@ class AnthropicDecoder:
             raise _MalformedEvent("a delta does not fit its block")
         if field == "partial_json" and isinstance(delta.get(field), dict):
             delta = {field: json.dumps(delta[field])}
-        text = _text(delta, field)
+        text = _read_text(delta, field)
         if field == "signature":
             block.signature = text
             return []
@@ -203,7 +206,7 @@ class AnthropicDecoder:
     def _count(self, usage: object) -> None:
         """Keep the highest figures: each is a running total, and some servers end with zeros."""
         for theirs, ours in _USAGE_FIELDS.items():
-            count = _object(usage).get(theirs)
+            count = _as_object(usage).get(theirs)
             if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= limits.MAX_INTEGER:
                 self._usage[ours] = max(count, self._usage.get(ours, 0))
 
@@ -220,20 +223,20 @@ def _thinking_chunk(text: str) -> list[ProviderEvent]:
     return [ThinkingChunk(text=text)] if text else []
 
 
-def _object(item: object) -> Mapping[str, Any]:
+def _as_object(item: object) -> Mapping[str, Any]:
     return item if isinstance(item, dict) else {}
 
 
-def _text(item: Mapping[str, Any], field: str) -> str:
+def _read_text(item: Mapping[str, Any], field: str) -> str:
     text = item.get(field)
     if text is None:
         return ""
     if not isinstance(text, str):
         raise _MalformedEvent(f"{field} is not text")
-    return clean_text(text)
+    return repair_surrogates(text)
 
 
-def _index(data: Mapping[str, Any]) -> int:
+def _read_index(data: Mapping[str, Any]) -> int:
     index = data.get("index")
     if not isinstance(index, int):
         raise _MalformedEvent("a block of the answer has no index")

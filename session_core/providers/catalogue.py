@@ -195,13 +195,15 @@ def model_from(table: Mapping[str, Any]) -> ModelInfo:
     facts["api_id"] = facts.pop("id", api_id)
     facts["aliases"] = tuple(facts.get("aliases", ()))
     if "prices" in facts:
-        facts["prices"] = _prices(facts["prices"])
+        facts["prices"] = _read_prices(facts["prices"])
     if "long_prompt" in facts:
-        facts["long_prompt"] = LongPrompt(above=facts["long_prompt"]["above"], prices=_prices(facts["long_prompt"]))
+        facts["long_prompt"] = LongPrompt(
+            above=facts["long_prompt"]["above"], prices=_read_prices(facts["long_prompt"])
+        )
     return ModelInfo(provider=provider, **facts)
 
 
-def _prices(table: Mapping[str, int | Decimal]) -> Prices:
+def _read_prices(table: Mapping[str, int | Decimal]) -> Prices:
     fresh = micros(table["input"])
     return Prices(
         input=fresh,

@@ -78,7 +78,7 @@ class UserStep:
 
 @attrs.frozen(kw_only=True)
 class ModelStep:
-    """A step of the model: at least one text or call; `results` answer the calls among the parts, one by one."""
+    """A step of the model: at least one text part or call; `results` answer the calls among the parts, one by one."""
 
     parts: tuple[ModelContent, ...]
     results: tuple[ToolResultPart, ...] = ()
@@ -156,7 +156,7 @@ class _Conversation:
             parts.pop()
         if not parts:
             return
-        if self._posted_last and message.source is None and self._ends_with_answer():
+        if self._posted_last and message.source is None and self._has_answer_at_end():
             self._tell(_GO_ON)  # the original request had this too
         self._posted_last = message.source is not None
         step = self._step(by_model=True)
@@ -197,14 +197,14 @@ class _Conversation:
             self._steps.append(_OpenStep(by_model=by_model))
         return self._steps[-1]
 
-    def _ends_with_answer(self) -> bool:
+    def _has_answer_at_end(self) -> bool:
         return bool(self._steps) and self._steps[-1].by_model and not self._steps[-1].answers
 
     def steps(self) -> tuple[ConversationStep, ...]:
         """Return the finished conversation; open steps are closed."""
         if self._steps and self._steps[0].by_model:
             self._steps.insert(0, _OpenStep(by_model=False, parts=[TextPart(text=_BEGINS_WITH_ANSWER)]))
-        if not self._steps or self._ends_with_answer():
+        if not self._steps or self._has_answer_at_end():
             self._tell(_GO_ON)
         return tuple(map(_close_step, self._steps))
 

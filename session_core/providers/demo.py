@@ -172,7 +172,7 @@ def _answer(request: ModelRequest) -> list[_DemoAnswerPart]:
         return [_DemoAnswerPart(thinking="Let me see what came back.", text=reply_text)]
     asked = _text_of(_unanswered_messages(request))
     parts = [_without_missing_tool(part, request) for part in _matches(asked)] or [_small_talk(asked)]
-    if _was_interrupted(request):
+    if _is_interrupted(request):
         parts.insert(0, _DemoAnswerPart(text="I was interrupted before, so I pick up from there."))
     return parts
 
@@ -257,17 +257,17 @@ def _results(request: ModelRequest) -> list[ToolResultPart]:
     return [part for message in messages for part in message.parts if isinstance(part, ToolResultPart)]
 
 
-def _was_interrupted(request: ModelRequest) -> bool:
+def _is_interrupted(request: ModelRequest) -> bool:
     """Return whether the last answer, or a tool it called, was cut short."""
     for message in reversed(request.messages):
-        if message.role == "tool" and any(_was_cut_short(part) for part in message.parts):
+        if message.role == "tool" and any(_is_cut_short(part) for part in message.parts):
             return True
         if message.role == "assistant":
             return message.is_interrupted
     return False
 
 
-def _was_cut_short(part: Part) -> bool:
+def _is_cut_short(part: Part) -> bool:
     return isinstance(part, ToolResultPart) and part.status in {"cancelled", "interrupted"}
 
 

@@ -44,24 +44,24 @@ class _Connections:
 def _check_base_url(_: object, _field: "attrs.Attribute[str]", base_url: str) -> None:
     split = _split(base_url)
     if not base_url.isascii() or not base_url.isprintable() or set(base_url) & set(' \\"<>^`{|}'):
-        raise InvalidInput(
-            "The address of the provider holds characters that an address cannot have.", field="base_url"
-        )
+        raise InvalidInput("The address of the provider contains invalid characters.", field="base_url")
     if split is None or split.scheme not in {"http", "https"} or not split.hostname:
         raise InvalidInput("The address of the provider must begin with https:// and name a host.", field="base_url")
     if "@" in split.netloc or split.query or split.fragment or "?" in base_url or "#" in base_url:
-        raise InvalidInput("The address of the provider must hold no user, password, '?' or '#'.", field="base_url")
+        raise InvalidInput(
+            "The address of the provider must not contain a user, a password, '?' or '#'.", field="base_url"
+        )
     if split.scheme == "http" and not is_loopback(split.hostname):
         raise InvalidInput(
             "The address of the provider must begin with https://; http:// is for this machine only, as anyone on the "
-            "way could read the key.",
+            "network path could read the key.",
             field="base_url",
         )
 
 
 def _check_key(_: object, _field: "attrs.Attribute[Secret | None]", key: Secret | None) -> None:
-    if key is not None and not _fits_header(key.reveal()):
-        raise InvalidInput("The key is empty or holds spaces, line ends or other odd characters.", field="key")
+    if key is not None and not _is_valid_header_value(key.reveal()):
+        raise InvalidInput("The key is empty or contains spaces, line breaks or other invalid characters.", field="key")
 
 
 def _check_headers(_: object, _field: "attrs.Attribute[Any]", headers: Mapping[str, str | Secret]) -> None:
@@ -72,10 +72,10 @@ def _check_headers(_: object, _field: "attrs.Attribute[Any]", headers: Mapping[s
         if name.lower() in _OURS:
             raise InvalidInput(f"The header {name} cannot be set; the call determines it.", field="headers")
         if text.strip() != text or not text.isascii() or not text.isprintable():
-            raise InvalidInput(f"The header {name} holds characters that a header cannot have.", field="headers")
+            raise InvalidInput(f"The header {name} contains characters that are invalid in a header.", field="headers")
 
 
-def _fits_header(key: str) -> bool:
+def _is_valid_header_value(key: str) -> bool:
     return key.isascii() and key.isprintable() and " " not in key and bool(key)
 
 

@@ -114,7 +114,7 @@ def failure_from_status(
     `now` is the time in seconds since 1970; by default the present. `key_hint` says what to do about a refused key.
     """
     names, said = _read_error(body)
-    kind = _kind(status, names, said)
+    kind = _classify_status(status, names, said)
     wait = None
     if kind in {"rate_limited", "overloaded"}:
         wait = retry_after_ms(headers, time.time() if now is None else now)
@@ -131,7 +131,7 @@ def failure_from_event(error: object, *, secrets: Iterable[Secret] = ()) -> Mode
     return build_failure(kind, detail=said, secrets=secrets)
 
 
-def classify_error(names: Sequence[str], said: str) -> FailureKind | None:
+def classify_error(names: Sequence[str], text: str) -> FailureKind | None:
     """Return the kind of an error by its type and code, then by its words; None if they are unknown."""
     kinds: list[FailureKind] = [_KIND_OF_TYPE[name] for name in names if name in _KIND_OF_TYPE]
     # `insufficient_quota` comes with a type that would make us retry.
@@ -139,7 +139,7 @@ def classify_error(names: Sequence[str], said: str) -> FailureKind | None:
         return "refused"
     if "context_too_long" in kinds:
         return "context_too_long"
-    if _TOO_LONG.search(said) and not set(kinds) & {"rate_limited", "auth"}:
+    if _TOO_LONG.search(text) and not set(kinds) & {"rate_limited", "auth"}:
         return "context_too_long"
     if kinds:
         return kinds[0]
@@ -147,18 +147,18 @@ def classify_error(names: Sequence[str], said: str) -> FailureKind | None:
 
 
 def excerpt(text: str, secrets: Iterable[Secret] = ()) -> str:
-    """Return the beginning of a foreign text as one masked line; a web page is only named as such."""
+    """Return the beginning of foreign text as one masked line; a web page is only named as such."""
     if re.match(r"\s*<(?:!doctype|html|head|body|\?xml)", text, re.IGNORECASE):
         return "(a web page)"
     visible = "".join(
-        each if each.isprintable() else " " for each in redact(clean_text(text[:_MAX_READ_CHARS]), secrets)
+        each if each.isprintable() else " " for each in redact(repair_surrogates(text[:_MAX_READ_CHARS]), secrets)
     )
     line = " ".join(visible.split())
     return line if len(line) <= MAX_EXCERPT_CHARS else f"{line[: MAX_EXCERPT_CHARS - 3]}..."
 
 
-def clean_text(text: str) -> str:
-    """Replace lone surrogates, which JSON accepts but no file or socket does."""
+def repair_surrogates(text: str) -> str:
+    """Join surrogate pairs and replace lone surrogates, which JSON accepts but no file or socket does."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -229,10 +229,10 @@ def _bounded(milliseconds: float) -> int:
     return math.ceil(min(max(milliseconds, 0), MAX_RETRY_AFTER_MS))
 
 
-def _kind(status: int, names: list[str], said: str) -> FailureKind:
+def _classify_status(status: int, names: list[str], text: str) -> FailureKind:
     if status in {401, 403, 407}:
         return "auth"
-    if by_words := classify_error(names, said):
+    if by_words := classify_error(names, text):
         return by_words
     if status in _KIND_OF_STATUS:
         return _KIND_OF_STATUS[status]

@@ -15,7 +15,7 @@ import trio
 
 from session_core._version import __version__
 from session_core.errors import InvalidInput
-from session_core.http_body import hold_body
+from session_core.httpx2_workaround import hold_body
 from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent
 from session_core.providers.endpoint import Endpoint as Endpoint
 from session_core.providers.endpoint import is_loopback
@@ -152,7 +152,7 @@ class Decoder(Protocol):
         """The usage of the answer, as far as the server has reported it."""
         ...
 
-    def take(self, event: SseEvent) -> list[ProviderEvent]:
+    def decode(self, event: SseEvent) -> list[ProviderEvent]:
         """Decode an event; a `ModelFinished` or `ModelFailed` is the last item."""
         ...
 
@@ -188,7 +188,7 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: Decoder) -> AsyncGe
         if isinstance(item, ModelFailed):
             yield attrs.evolve(item, usage=decoder.usage)
             return
-        for event in decoder.take(item):
+        for event in decoder.decode(item):
             if isinstance(event, ModelFinished):
                 await drain(opened)
             yield event

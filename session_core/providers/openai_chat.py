@@ -112,7 +112,7 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> Asy
         if isinstance(item, ModelFailed) and not decoder.complete:
             yield attrs.evolve(item, usage=decoder.usage)
             return
-        for event in decoder.take(item) if isinstance(item, SseEvent) else decoder.finish():
+        for event in decoder.decode(item) if isinstance(item, SseEvent) else decoder.finish():
             if isinstance(event, ModelFinished):
                 await drain(opened)
             yield event

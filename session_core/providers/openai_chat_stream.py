@@ -64,7 +64,7 @@ class ChatDecoder:
         """Whether the model has reported why it stopped; the usage may still follow."""
         return bool(self._reason)
 
-    def take(self, event: SseEvent) -> list[ProviderEvent]:
+    def decode(self, event: SseEvent) -> list[ProviderEvent]:
         """Decode the next event."""
         if self.ended or not event.data.strip():
             return []
@@ -90,7 +90,7 @@ class ChatDecoder:
         choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), {})
         for reported_usage in (chunk.get("usage"), choice.get("usage"), value_at(chunk, "x_groq", "usage")):
             # Each report is a running total, and some servers end with an empty one.
-            if isinstance(reported_usage, dict) and (found := _usage(reported_usage)).tokens >= self.usage.tokens:
+            if isinstance(reported_usage, dict) and (found := _read_usage(reported_usage)).tokens >= self.usage.tokens:
                 self.usage = found
         if choice.get("error"):
             return self._fail(failure_from_error(choice, self._secrets))
@@ -181,7 +181,7 @@ def _is_object(text: str) -> bool:
     return SseEvent(data=text).json_object() is not None
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
+def _read_usage(usage: dict[str, Any]) -> Usage:
     prompt, output = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
     thought = count_at(usage, "completion_tokens_details", "reasoning_tokens")
     if thought and count_at(usage, "total_tokens") == prompt + output + thought:

@@ -210,7 +210,7 @@ class ResponsesDecoder:
         """The usage of the answer, as far as the server has reported it."""
         self.ended = False
 
-    def take(self, event: SseEvent) -> list[ProviderEvent]:
+    def decode(self, event: SseEvent) -> list[ProviderEvent]:
         """Decode the next event."""
         if self.ended or not event.data.strip() or event.data.strip() == "[DONE]":
             return []
@@ -229,7 +229,7 @@ class ResponsesDecoder:
     def _take(self, kind: str, body: dict[str, Any]) -> list[ProviderEvent]:
         place = count_at(body, "output_index")
         if isinstance(used := value_at(body, "response", "usage"), dict):
-            self.usage = _usage(used)
+            self.usage = _read_usage(used)
         match kind:
             case "response.output_text.delta":
                 return self._take_text(place, text_at(body, "delta"))
@@ -320,7 +320,7 @@ class ResponsesDecoder:
         return [attrs.evolve(failure, usage=self.usage)]
 
 
-def _usage(usage: object) -> Usage:
+def _read_usage(usage: object) -> Usage:
     return build_usage(
         prompt=count_at(usage, "input_tokens"),
         cached=count_at(usage, "input_tokens_details", "cached_tokens"),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 MASK: Final = "***"
 
 _SHORTEST_KNOWN: Final = 4
-"""A shorter value is not a secret, and masking it would hide half of every text."""
+"""A shorter value is not a secret, and masking it would hide half of everything."""
 
 _SHAPES: Final = (
     re.compile(r"\bsk-[\w*.…-]{6,}"),

@@ -25,7 +25,7 @@ _STEPS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}  # change of depth
 
 
 @attrs.frozen(kw_only=True)
-class Glimpse:
+class MessagePeek:
     """The id and kind found in the beginning of a line.
 
     Attributes:
@@ -37,13 +37,13 @@ class Glimpse:
     kind: LineKind = "unknown"
 
 
-def glimpse(head: bytes) -> Glimpse:
+def peek_message(head: bytes) -> MessagePeek:
     """Find the id and the kind among the outermost keys of an object, whose end, or more, may be missing.
 
     Without an id the kind is useless and is not looked for.
     """
     if _ID not in head:
-        return Glimpse()
+        return MessagePeek()
     found: Any = None
     kind: LineKind = "unknown"
     for key, value in _outer_pairs(head):
@@ -51,7 +51,7 @@ def glimpse(head: bytes) -> Glimpse:
             found = _scalar(value)
         elif kind == "unknown":
             kind = _KINDS.get(key, "unknown")
-    return Glimpse(id=found, kind=kind)
+    return MessagePeek(id=found, kind=kind)
 
 
 def _outer_pairs(head: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.own_errors import ErrorCapture
+from session_core.error_capture import ErrorCapture
 from session_core.rpc.byte_streams import STREAM_ERRORS, Sink, Source, make_sink, make_source, nonblocking_descriptors
 from session_core.rpc.deadlines import Deadlines, ExtendableTimeout
 from session_core.rpc.failures import ClosedKind, CloseReason, RpcClosed, RpcFailed, RpcTimedOut
@@ -196,7 +196,7 @@ class RpcConnection:
         self._sink = sink
         self._handle_notification = handle_notification
         self._handle_unusable = handle_unusable
-        self._peer: RpcPeer[Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._hear_unusable)
+        self._peer: RpcPeer[Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._handle_unusable_line)
         self._read_loop = ReadLoop(source, self._peer, self._handle_incoming)
         self._outbox = Outbox()
         self._deadlines = Deadlines()
@@ -393,7 +393,7 @@ class RpcConnection:
         except Exception:
             log.exception("%s: handling the notification %s failed", self.name, notification.method[:100])
 
-    def _hear_unusable(self, line: bytes, reason: str) -> None:
+    def _handle_unusable_line(self, line: bytes, reason: str) -> None:
         try:
             self._handle_unusable(line, reason)
         except Exception:

@@ -14,7 +14,7 @@ import attrs
 
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
-from session_core.rpc.broken_lines import LineKind, glimpse
+from session_core.rpc.broken_lines import LineKind, peek_message
 from session_core.rpc.fast_json import UNDECIDED_ERRORS, read_json, read_quickly, write_json, write_quickly
 from session_core.vocabulary.frozen import JsonObject
 
@@ -107,7 +107,7 @@ def parse(line: bytes) -> RpcMessage:
 
 
 def _describe_broken_line(line: bytes, reason: str) -> UnusableLine:
-    seen = glimpse(line[: limits.RPC_HEAD_BYTES])
+    seen = peek_message(line[: limits.RPC_HEAD_BYTES])
     return UnusableLine(reason=reason, id=as_id(seen.id), kind=seen.kind)
 
 
@@ -124,7 +124,7 @@ def _parse_request(plain: dict[str, Any]) -> RpcMessage:
         params = {}
     number = as_id(plain.get("id"))
     if number is None and "id" in plain:
-        return UnusableLine(reason="the id must be a whole number or a short text", kind="request")
+        return UnusableLine(reason="the id must be a whole number or a short string", kind="request")
     if type(method) is not str:
         return UnusableLine(reason="the method must be text", id=number, kind="request")
     if type(params) is not dict:
@@ -144,7 +144,7 @@ def _parse_reply(plain: dict[str, Any]) -> RpcMessage:
     if plain.get("result") is not None:
         return UnusableLine(reason="a reply holds a result or an error, not both", id=number, kind="reply")
     if number is None and plain.get("id", 0) is not None:
-        return UnusableLine(reason="the id must be a whole number or a short text", kind="reply")
+        return UnusableLine(reason="the id must be a whole number or a short string", kind="reply")
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
         return UnusableLine(reason="an error needs a code, which is a number, and a message", id=number, kind="reply")
     return FailureReply(id=number, code=error["code"], message=error["message"], data=error.get("data"))

@@ -19,7 +19,7 @@ import attrs
 
 from session_core import limits
 from session_core.rpc import messages
-from session_core.rpc.broken_lines import LineKind, glimpse
+from session_core.rpc.broken_lines import LineKind, peek_message
 from session_core.rpc.failures import INTERNAL_ERROR, INVALID_REQUEST
 from session_core.rpc.line_frames import LineSplitter, OversizedLine
 from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply, UnusableLine, as_id
@@ -203,7 +203,7 @@ class RpcPeer(Generic[W]):
     def _handle_oversized(self, line: OversizedLine) -> SettledRequest[W] | RefusedRequest | None:
         self._oversized += 1
         self._skipped += line.size
-        seen = glimpse(line.head)
+        seen = peek_message(line.head)
         reason = f"the message is too large: {line.size:,} bytes"
         self._handle_unusable(line.head, reason)
         return self._settle_unusable(as_id(seen.id), seen.kind, reason)

@@ -13,7 +13,7 @@
 - `seccomp`: the system calls that programs may not use
 - `trust`: `TrustStore`: files of a project are data until a person trusts exactly these
 
-The kernel decides, never a comparison of texts: paths are opened beneath descriptors, programs run in namespaces.
+The kernel decides, never a comparison of strings: paths are opened beneath descriptors, programs run in namespaces.
 Input: paths and commands of a model, which are assumed to be hostile. Output: files, or a refusal in plain words. All
 of it blocks: call it in a worker thread.
 """

@@ -87,13 +87,13 @@ class Location:
     display_path: str
 
 
-def to_file_status(found: os.stat_result) -> FileStatus:
+def to_file_status(status: os.stat_result) -> FileStatus:
     """Convert a stat result."""
     return FileStatus(
-        kind=_kind_of(found.st_mode),
-        size=found.st_size,
-        mode=stat.S_IMODE(found.st_mode),
-        mtime_ns=found.st_mtime_ns,
+        kind=_kind_of(status.st_mode),
+        size=status.st_size,
+        mode=stat.S_IMODE(status.st_mode),
+        mtime_ns=status.st_mtime_ns,
     )
 
 
@@ -116,10 +116,10 @@ def write_all(descriptor: int, data: bytes) -> None:
 def list_folder(descriptor: int) -> list[FolderEntry]:
     """List an open folder, sorted by name; links are listed, not followed."""
     with os.scandir(descriptor) as found:
-        return sorted(_entries(found), key=lambda entry: entry.name)
+        return sorted(_yield_entries(found), key=lambda entry: entry.name)
 
 
-def _entries(found: Iterator["os.DirEntry[str]"]) -> Iterator[FolderEntry]:
+def _yield_entries(found: Iterator["os.DirEntry[str]"]) -> Iterator[FolderEntry]:
     for entry in islice(found, MAX_LISTED):
         try:
             status = entry.stat(follow_symlinks=False)

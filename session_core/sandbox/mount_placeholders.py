@@ -101,7 +101,7 @@ def _hold_stand_in(path: str, *, folder: bool) -> int:
                 _held[path] += 1
             return descriptor
         os.close(descriptor)  # the locked one was removed while we waited for the lock
-    raise CannotConfine(f"{path!r} is protected and was made just now; try again")
+    raise CannotConfine(f"{path!r} is protected and has just been created; try again")
 
 
 def _create_stand_in(path: str, *, folder: bool) -> None:

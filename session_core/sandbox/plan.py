@@ -37,7 +37,7 @@ def open_sockets() -> tuple[str, ...]:
     except FileNotFoundError:  # a kernel without such sockets
         return ()
     except OSError as error:
-        raise SocketsUnknown(error.errno, "the system does not tell which sockets are open") from error
+        raise SocketsUnknown(error.errno, "the system does not list the open sockets") from error
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.startswith("/") and _is_socket(path)))
 
 

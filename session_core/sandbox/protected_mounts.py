@@ -98,7 +98,7 @@ class ProtectedMounts:
                 return
             if stat.S_ISLNK(found.st_mode):
                 if not links:
-                    raise CannotConfine(f"{place!r} is protected but a link, which a program could replace")
+                    raise CannotConfine(f"{place!r} is protected, but it is a link, which a program could replace")
                 self._frozen.add(around)
                 self.present.add(around)
                 return

@@ -289,7 +289,7 @@ class Workspace:
             self._check_protected(location, folder, name)
             if place is not None and _real_path_of(folder, name) != place:
                 raise FileChanged(
-                    f"{location.display_path!r} leads elsewhere by now, so nothing was written; read it again"
+                    f"{location.display_path!r} now resolves to a different file, so nothing was written; read it again"
                 )
             replace_file(folder, name, data, expected, location.display_path)
 
@@ -476,7 +476,7 @@ def _translate_errors(display_path: str) -> Generator[None]:
     except OSError as error:
         if error.errno in {errno.EXDEV, errno.ELOOP}:
             raise OutsideWorkspace(
-                f"{display_path!r} leads out of the folders that tools may use, through a link"
+                f"{display_path!r} leads outside of the folders that tools may use, through a link"
             ) from None
         error.filename = display_path
         raise

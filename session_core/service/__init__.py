@@ -5,7 +5,7 @@
 - `mailbox`: the bounded queue of commands, and the actor that drains it
 - `preparation`: the steps before a command is sent: asking extensions, reading its folder
 - `session_queues`: keeps the commands of one session in order while one of them is being prepared
-- `validation`: checks the texts and files that commands carry
+- `validation`: checks the text and files that commands carry
 - `handlers`: one synchronous function per command, in a table
 - `core`: the state that handlers share: sessions, starting and ending turns
 - `stop`: the stop contract, beside the mailbox
@@ -13,7 +13,7 @@
 - `feed`: a snapshot, events, and a new snapshot after a lag, for readers in this process
 - `loaded_sessions`: which sessions are in memory, and how they are unloaded and reloaded
 - `session_tree`: which sessions work for which
-- `child_sessions`: services of a turn for its tools: files saved for an undo, child sessions
+- `turn_host`: services of a turn for its tools: files saved for an undo, child sessions
 - `side_tasks`: work beside turns: extension commands, logins, reloads
 - `compact_and_restore`: compaction and undo, which are not turns
 - `protocols`: which protocol a session uses, and its options

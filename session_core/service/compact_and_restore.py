@@ -29,7 +29,7 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
     error: str | None = None
     try:
         with work.scope:
-            summary = await core.agent.summarising.summarise(core.desk(session, work), automatic=False)
+            summary = await core.agent.summarising.summarise(core.make_turn_handle(session, work), automatic=False)
     except SummaryFailed as failure:
         error = clean_error(f"the summary could not be made: {failure}")
     except FOREIGN_FAULTS as failure:

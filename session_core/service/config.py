@@ -21,13 +21,13 @@ from session_core.protocols.options import PluginOptions
 from session_core.protocols.registry import find_factory_problem
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
-from session_core.providers.choose import ModelChoice
 from session_core.providers.demo import DemoProvider
+from session_core.providers.model_choice import ModelChoice
 from session_core.service.extension_api import Extensions
 from session_core.storage.base import SessionStore
-from session_core.storage.settings import Retention
+from session_core.storage.retention_settings import Retention
 from session_core.storage.sqlite import SqliteStore
-from session_core.tools.background import BackgroundJobs
+from session_core.tools.background_jobs import BackgroundJobs
 from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
 from session_core.vocabulary.frozen import JsonObject
@@ -38,7 +38,7 @@ from session_core.vocabulary.tools import ToolSpec
 if TYPE_CHECKING:
     from session_core.service.service import SessionService
 
-Companion = Callable[["SessionService"], Awaitable[None]]
+BackgroundTask = Callable[["SessionService"], Awaitable[None]]
 """A task that runs beside a service, such as a periodic check of its configuration."""
 
 SYSTEM_PROMPT = "You are a careful assistant that works in the user's project. Use the tools you are given."
@@ -97,7 +97,7 @@ class ServiceConfig:
         stop_patience_ms: How long a stop waits for the stopped work to end before it replies.
         retention: What is archived and deleted automatically; nothing by default.
         session_stay_ms: How long an unused session stays in memory.
-        companions: Tasks that run beside the service while it is open; if one ends or fails, nothing else ends.
+        background_tasks: Tasks that run beside the service while it is open; if one ends or fails, nothing else ends.
         wakeups: Whether wake-ups fire; a program that opens a home only to change something leaves them to the next.
         now: The wall clock in milliseconds.
     """
@@ -136,7 +136,7 @@ class ServiceConfig:
     stop_patience_ms: int = limits.STOP_PATIENCE_MS
     retention: Retention = attrs.field(factory=Retention)
     session_stay_ms: int = limits.REMEMBERED_SESSIONS_MS
-    companions: tuple["Companion", ...] = ()
+    background_tasks: tuple["BackgroundTask", ...] = ()
     wakeups: bool = True
     now: Callable[[], int] = now_ms
 

@@ -17,7 +17,7 @@ import trio
 from session_core import limits
 from session_core.agent.compaction_policy import CompactionPolicy
 from session_core.agent.model_call import Models, clean_error
-from session_core.agent.tool_runner import ToolSetting
+from session_core.agent.tool_runner import ToolConfig
 from session_core.agent.turn import Agent
 from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointFailed
@@ -26,7 +26,6 @@ from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.registry import ProtocolRegistry
-from session_core.service.child_sessions import TurnHost, checkpoint_turn_id
 from session_core.service.config import ServiceConfig
 from session_core.service.extension_api import extension_of
 from session_core.service.file_finder import FileFinder
@@ -36,6 +35,7 @@ from session_core.service.protocols import SessionProtocols
 from session_core.service.session_queues import begin_work
 from session_core.service.session_tree import SessionTree
 from session_core.service.side_tasks import SideTasks
+from session_core.service.turn_host import TurnHost, checkpoint_turn_id
 from session_core.service.validation import queue_item, text_parts, user_message
 from session_core.session.recorder import EventRecorder
 from session_core.session.restore import close_after_crash, needs_memory
@@ -143,7 +143,7 @@ class ServiceCore:
             sources=config.tool_sources,
             system_prompt=config.system_prompt,
             hooks=config.hooks,
-            setting=ToolSetting(
+            tool_config=ToolConfig(
                 rules=config.rules,
                 folders=config.folders,
                 hooks=config.hooks,
@@ -246,7 +246,7 @@ class ServiceCore:
         """Take a snapshot for a follower of a session, even while it is being deleted."""
         return (self.sessions.get(session_id) or self.session(session_id)).snapshot()
 
-    def session_at_rest(self, session_id: SessionId, what: str) -> Session:
+    def require_idle_session(self, session_id: SessionId, what: str) -> Session:
         """Look up a session; refuse if something runs in it."""
         session = self.session(session_id)
         if session.work is not None:
@@ -285,16 +285,16 @@ class ServiceCore:
         except CheckpointFailed as failure:
             log.warning("%s", failure.message)
 
-    def _make_host(self, desk: TurnHandle, call_id: CallId) -> TurnHost:
-        session = self.sessions[desk.state.session_id]
-        foremost = self.tree.foremost(session)
-        turn = foremost.work or desk.work
+    def _make_host(self, handle: TurnHandle, call_id: CallId) -> TurnHost:
+        session = self.sessions[handle.state.session_id]
+        root = self.tree.find_root_session(session)
+        turn = root.work or handle.work
         return TurnHost(
             core=self,
             session=session,
-            work=desk.work,
+            work=handle.work,
             call_id=call_id,
-            undo_turn=(foremost.state.session_id, checkpoint_turn_id(turn.turn_id, session.state.settings.cwd)),
+            undo_turn=(root.state.session_id, checkpoint_turn_id(turn.turn_id, session.state.settings.cwd)),
         )
 
     # --- work ---------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class ServiceCore:
         for item in session.state.queue:
             session.record(message_from_queue(session.state, item, turn_id, session.now()), item.client_id)
 
-    def deliver_quiet(self, session: Session) -> None:
+    def deliver_quiet_messages(self, session: Session) -> None:
         """Add queued messages that need no turn to the conversation of a session at rest."""
         for item in session.state.queue:
             if item.quiet:
@@ -367,7 +367,7 @@ class ServiceCore:
         error: str | None = None
         try:
             with work.scope:
-                await self.agent.run_turn(self.desk(session, work), protocol)
+                await self.agent.run_turn(self.make_turn_handle(session, work), protocol)
         except StorageFailed:
             log.warning("turn %s was interrupted: nothing can be saved any more", work.turn_id)
         except StoreDamaged as damage:
@@ -382,7 +382,7 @@ class ServiceCore:
                 session.close_work(self.status_after(work, error), error=error)
             self.after_work(session, work)
 
-    def desk(self, session: Session, work: Work) -> TurnHandle:
+    def make_turn_handle(self, session: Session, work: Work) -> TurnHandle:
         """Return a piece of work's view of the session."""
         return TurnHandle(
             session,
@@ -402,7 +402,7 @@ class ServiceCore:
         if work.restart and self.protocols.can_start_turn(session):
             self.start_turn(session, None)
         else:
-            self.deliver_quiet(session)
+            self.deliver_quiet_messages(session)
 
     @staticmethod
     def status_after(work: Work, error: str | None) -> TurnStatus:

@@ -12,7 +12,7 @@ from session_core.vocabulary.extensions import Completion, ExtensionInfo
 _PREFIX: Final = "extension:"
 
 
-class ExtensionKeeper(Protocol):
+class ExtensionManager(Protocol):
     """Starts and ends extensions; raises the same errors as `Extensions`."""
 
     async def reload(self, name: str) -> None:
@@ -43,8 +43,8 @@ class Extensions(Protocol):
         """Return the extensions that take part in sessions of a folder, in the order in which they are asked."""
         ...
 
-    def find_keeper(self, name: str, folder: str | None) -> "ExtensionKeeper":
-        """Return the keeper that reloads, enables and disables the extension of this name.
+    def find_manager(self, name: str, folder: str | None) -> "ExtensionManager":
+        """Return the manager that reloads, enables and disables the extension of this name.
 
         With `folder`, it is the extension that serves only the sessions of that folder. Without, it is the one that
         serves all sessions, or the only one of that name.

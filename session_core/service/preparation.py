@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import attrs
 
 from session_core.agent.folder_settings import FolderUnusable
-from session_core.agent.hooks import Blocked, Hooks, is_wanted, may_change_tree, may_run_user_command, on_input
+from session_core.agent.hooks import (
+    Blocked,
+    Hooks,
+    ask_before_tree_change,
+    ask_before_user_command,
+    is_wanted,
+    run_input_hook,
+)
 from session_core.errors import Forbidden
 from session_core.ids import SessionId
 from session_core.service.validation import checked_path
@@ -57,18 +64,18 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
     given: c.Command[Any] = command
     match given:
         case ForkSession(session_id=session_id, at_message_id=target):
-            _refuse(await may_change_tree(hooks, session_id, "ForkSession", target or ""))
+            _refuse(await ask_before_tree_change(hooks, session_id, "ForkSession", target or ""))
         case c.EditMessage() | c.SwitchBranch() | c.RestoreToMessage():
             what = type(given).__name__
-            _refuse(await may_change_tree(hooks, given.session_id, what, given.message_id or ""))
+            _refuse(await ask_before_tree_change(hooks, given.session_id, what, given.message_id or ""))
         case c.TakeBackUndo():
-            _refuse(await may_change_tree(hooks, given.session_id, "TakeBackUndo", ""))
+            _refuse(await ask_before_tree_change(hooks, given.session_id, "TakeBackUndo", ""))
         case c.RunShellLine(session_id=session_id, line=line):
-            _refuse(await may_run_user_command(hooks, session_id, line))
+            _refuse(await ask_before_user_command(hooks, session_id, line))
         case _:
             pass
     if isinstance(given, _SAYS) and given.text:
-        text = await on_input(hooks, given.session_id, given.text)
+        text = await run_input_hook(hooks, given.session_id, given.text)
         if isinstance(text, Blocked):
             _refuse(text)
         elif text != given.text:

@@ -24,7 +24,7 @@ import trio
 from session_core.errors import Overloaded, ReadOnly, ServiceClosed, SessionCoreError, StorageFailed
 from session_core.ids import ClientId, SessionId
 from session_core.session.restore import needs_memory
-from session_core.storage.settings import Retention
+from session_core.storage.retention_settings import Retention
 from session_core.vocabulary.commands import ArchiveSession, Command, DeleteSession, LoadService
 from session_core.vocabulary.snapshots import SessionSummary
 

@@ -10,6 +10,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.hooks import NO_HOOKS
+from session_core.error_capture import ErrorCapture
 from session_core.errors import (
     Conflict,
     Forbidden,
@@ -22,9 +23,8 @@ from session_core.errors import (
 )
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
-from session_core.own_errors import ErrorCapture
 from session_core.service import retention
-from session_core.service.config import Companion, ServiceConfig
+from session_core.service.config import BackgroundTask, ServiceConfig
 from session_core.service.core import Caller, PendingReply, ServiceCore
 from session_core.service.extension_api import extension_of
 from session_core.service.feed import Feed
@@ -244,16 +244,16 @@ class SessionService(SessionMethods):
         ):
             await nursery.start(part)
         nursery.start_soon(retention.run, self, core.config.retention, core.config.now)
-        for companion in core.config.companions:
-            nursery.start_soon(self._accompany, companion)
+        for task in core.config.background_tasks:
+            nursery.start_soon(self._run_background_task, task)
 
-    async def _accompany(self, companion: Companion) -> None:
+    async def _run_background_task(self, task: BackgroundTask) -> None:
         try:
-            await companion(self)
+            await task(self)
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):
                 raise
-            log.exception("a companion task failed; the service continues without it")
+            log.exception("a background task failed; the service continues without it")
 
     @staticmethod
     async def _wait(later: PendingReply, command: Command[Any]) -> object:

@@ -45,7 +45,7 @@ class SessionTree:
             line.append(above)
         return line
 
-    def foremost(self, session: Session) -> Session:
+    def find_root_session(self, session: Session) -> Session:
         """Return the topmost session that waits for this one: the user watches, answers and undoes there."""
         return self.lineage(session)[-1]
 
@@ -60,12 +60,10 @@ class SessionTree:
 
     def find_forwarded_approvals(self, session: Session) -> Iterator[tuple[Session, Approval]]:
         """Return the open approvals of a session that are shown in another session, with that session."""
-        foremost = self.foremost(session)
-        if foremost is not session:
+        root = self.find_root_session(session)
+        if root is not session:
             yield from (
-                (foremost, approval)
-                for approval in foremost.state.approvals
-                if approval.session_id == session.state.session_id
+                (root, approval) for approval in root.state.approvals if approval.session_id == session.state.session_id
             )
 
     def _ancestors(self, session_id: SessionId) -> Iterator[SessionId]:

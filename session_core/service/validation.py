@@ -20,7 +20,7 @@ from session_core.wire.strict_json import find_fault
 
 
 def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TEXT_CHARS) -> str:
-    """Return a text that is not blank, not too long and can be encoded."""
+    """Return a string that is not blank, not too long and can be encoded."""
     if not text.strip():
         msg = f"{field} must not be empty"
         raise InvalidInput(msg, field=field)
@@ -33,11 +33,11 @@ def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TE
 
 
 def check_encodable(text: str, field: str) -> None:
-    """Refuse a text that cannot be encoded, and so cannot be sent."""
+    """Refuse a string that cannot be encoded, and so cannot be sent."""
     try:
         text.encode()
     except UnicodeEncodeError as problem:
-        msg = f"{field} contains half of a surrogate pair at position {problem.start}, which is not valid text"
+        msg = f"{field} contains an unpaired surrogate at position {problem.start}, which is not valid text"
         raise InvalidInput(msg, field=field) from None
 
 
@@ -117,7 +117,7 @@ def _checked_files(files: Sequence[FilePart]) -> None:
 
 
 def user_parts(text: str, images: Sequence[ImagePart], files: Sequence[FilePart] = ()) -> tuple[UserPart, ...]:
-    """Return the parts of a user message: a text, images and files, or some of them."""
+    """Return the parts of a user message: text, images and files, or some of them."""
     _checked_files(files)
     if len(images) >= limits.MAX_PARTS_PER_MESSAGE:
         msg = f"images: at most {limits.MAX_PARTS_PER_MESSAGE - 1} per message"
@@ -135,7 +135,7 @@ def user_parts(text: str, images: Sequence[ImagePart], files: Sequence[FilePart]
 
 
 def text_parts(text: str) -> tuple[UserPart, ...]:
-    """Return a text as the only part of a message."""
+    """Return text as the only part of a message."""
     return (TextPart(text=text),)
 
 

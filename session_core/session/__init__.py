@@ -13,7 +13,7 @@
 - `restore`: restores a state from a store, and closes what a crash left running
 - `recorder`: the step that records an event; `deferred`: a value that arrives later
 - `session`: `Session.record`, the one writer; the running turn; approvals and dialogs that wait
-- `turn_handle`: the narrow view of a session that a turn gets
+- `turn_handle`: the narrow view of a session that a turn gets; it also asks for approvals of tool calls
 
 Input: events through `record`. Output: state, journal entries and stream events. Models and tools are out of scope.
 """

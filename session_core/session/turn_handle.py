@@ -1,4 +1,8 @@
-"""The narrow view of one session that a turn gets: it can read, record, ask and end, and sees no other session."""
+"""The narrow view of one session that a turn gets: it can read, record, ask for approvals and end.
+
+It sees no other session. `TurnHandle.ask_approval` is where a tool call waits for a person: `agent/tool_runner` calls
+it when the rules and the mode (`agent/permissions`) require an approval.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 

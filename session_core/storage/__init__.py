@@ -2,15 +2,16 @@
 
 - `base`: `SessionStore` and `StoreReader`, the interfaces that the service needs
 - `memory`: `MemoryStore`, which lives as long as the process
-- `sqlite`: `SqliteStore`, the default: group commit into one file per home; `sqlite_reader` reads it, even concurrently
-- `writer`, `reader`, `session_list`: batches into SQL, SQL into values; in worker threads
+- `sqlite`: `SqliteStore`, the default, with the group commit into one file per home; `sqlite_reader` reads that file,
+  even concurrently
+- `writer`, `reader`, `session_list`: one batch into SQL, SQL into values; in worker threads
 - `executor_state`: the large parts of executor states; `search`: full text; `rows`: inserting many rows
 - `kv`: small values stored by extensions
 - `schema`: tables and migrations
-- `records`: events as the journal holds them: checksums, and long texts stored separately
+- `records`: events as the journal holds them: checksums, and long strings stored separately
 - `partial_text`: the text of unfinished answers, saved periodically
 - `files`, `home`, `home_lock`: the files of a store, their modes, and the lock that ensures a single writer
-- `settings`: how long sessions are kept
+- `retention_settings`: how long sessions are kept
 - `maintenance`: verify, rebuild, compact, back up, export, import
 
 Input: recorded events, synchronously. Output: the state from which a session resumes, its messages, and search.

@@ -54,7 +54,7 @@ def validate_key(owner: str, key: str) -> tuple[str, str]:
     if len(key) > limits.MAX_KV_KEY_CHARS:
         raise InvalidInput(f"the key is longer than {limits.MAX_KV_KEY_CHARS} characters", field="key")
     if not _is_storable_text(key):
-        raise InvalidInput("the key holds a NUL character or half a character", field="key")
+        raise InvalidInput("the key contains a NUL character or an unpaired surrogate", field="key")
     return owner, key
 
 

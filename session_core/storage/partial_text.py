@@ -56,7 +56,7 @@ class PartialText:
         self.take(session_id)
 
     def take_due(self) -> list[UnfinishedText]:
-        """Take the texts to save now, if the save is due."""
+        """Take the text to save now, if the save is due."""
         if trio.current_time() < self.due_at:
             return []
         self.due_at = math.inf
@@ -64,7 +64,7 @@ class PartialText:
         return [text for key in held for text in _merge_events(key, held[key])]
 
     def take(self, session_id: SessionId) -> list[UnfinishedText]:
-        """Take the buffered texts of one session, merged."""
+        """Take the buffered text of one session, merged."""
         keys = [key for key in self._held if key[0] == session_id]
         return [text for key in keys for text in _merge_events(key, self._held.pop(key))]
 

@@ -73,7 +73,7 @@ class ConnectionReader:
         return kv.read_keys(self._db, owner, prefix)
 
     def unindexed_texts(self) -> list[IndexedText]:
-        """Read the texts of messages that are not in the search index yet, oldest first.
+        """Read the text of messages that are not in the search index yet, oldest first.
 
         Those of a damaged session are left out: it must be repaired first, which repairs its index too.
         """

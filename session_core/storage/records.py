@@ -1,9 +1,9 @@
-"""Events as the journal stores them: JSON with a checksum; long texts are stored separately, each once. Pure.
+"""Events as the journal stores them: JSON with a checksum; long strings are stored separately, each once. Pure.
 
-A record is the event in its wire form. Texts of `BLOB_CHARS` and more (images, long tool outputs) are taken out and
-replaced by an empty text; `links` says where they belong, as a list of `[path, digest]`. So the same image in ten
-sessions is stored once, and reading a journal does not load long texts that nobody needs. A record that is still long,
-such as the list of an executor's whole state, is compressed.
+A record is the event in its wire form. Strings of `BLOB_CHARS` and more (images, long tool outputs) are taken out and
+replaced by an empty string; `links` says where they belong, as a list of `[path, digest]`. So the same image in ten
+sessions is stored once, and reading a journal does not load long strings that nobody needs. A record that is still
+long, such as the list of an executor's whole state, is compressed.
 """
 
 import zlib
@@ -33,7 +33,7 @@ FOLD = 4
 """Incremented when the same events fold to a different state: states saved by an earlier fold are not used."""
 
 COMPRESSED_BYTES: Final = 24_576
-"""Shorter records stay readable for people: without their long texts, most are far shorter."""
+"""Shorter records stay readable for people: without their long strings, most are far shorter."""
 _COMPRESSED: Final = b"\x78"
 """The first byte of compressed records, with which no JSON document begins."""
 _FAST: Final = 1
@@ -63,7 +63,7 @@ class DamagedRecord(Exception):
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """One event, ready to be written; `blobs` are the texts that were taken out, by digest."""
+    """One event, ready to be written; `blobs` are the strings that were taken out, by digest."""
 
     payload: bytes
     links: bytes | None = None
@@ -71,7 +71,7 @@ class Record:
 
 
 def to_record(raw: bytes) -> Record:
-    """Take the long texts out of an encoded event."""
+    """Take the long strings out of an encoded event."""
     if len(raw) < BLOB_CHARS:
         return Record(payload=raw)
     plain = _decode(raw)
@@ -141,7 +141,7 @@ def from_record(
     """Read an event back; `fetch` returns a blob by its digest, `written_as` is the format of the record.
 
     Raises:
-        DamagedRecord: It cannot be read, or one of its texts is missing or changed.
+        DamagedRecord: It cannot be read, or one of its blobs is missing or changed.
     """
     payload = decompress_payload(payload)
     try:

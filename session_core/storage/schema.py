@@ -1,7 +1,7 @@
 """The tables of the SQLite store, and the migrations of older files.
 
 `event` is the source of truth: one row per event, numbered without gaps per session and checksummed. `passing` holds
-the text of answers that are being written right now. `blob` and `blob_use` hold each long text once, and its users.
+the text of answers that are being written right now. `blob` and `blob_use` hold each long string once, and its users.
 `reply` makes a retried command safe across a crash. `kv` holds the values of extensions, and `leaf` the large parts of
 executor states: both are as much a source of truth as `event`. The rest is derived: `session` (the list), `state` (the
 newest state of a session without its messages), `message` (which event holds which message) and `message_text` (the

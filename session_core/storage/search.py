@@ -95,7 +95,7 @@ def last_indexed_row(db: sqlite3.Connection) -> int:
 def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[IndexedText]) -> tuple[SearchHit, ...]:
     """Return messages with all words of `text`, or words that start with them: unindexed ones first, then the best.
 
-    Words of scripts without spaces match anywhere in a text, newest messages first.
+    Words of scripts without spaces match anywhere in the text, newest messages first.
     """
     words = text.encode("utf-8", "replace").decode().replace("\0", " ").split()
     if not words:

@@ -334,7 +334,7 @@ class SqliteStore(SqliteReader):
             if since >= limits.STATE_EVERY_EVENTS and (state := live.state_of(session_id)) is not None:
                 self._since_state[session_id] = 0
                 batch.states[session_id] = state
-                batch.partial_texts += self._partial.take(session_id)  # so no text spans the saved state
+                batch.partial_texts += self._partial.take(session_id)  # so no text crosses the saved state
         for step in batch.steps:
             if isinstance(step, SessionRemoval):
                 self._since_state.pop(step.session_id, None)

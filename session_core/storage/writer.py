@@ -1,4 +1,6 @@
-"""Write a batch into the SQLite store: one transaction, including everything derived from its events.
+"""Write one batch into the SQLite store: one transaction, including everything derived from its events.
+
+The group commit, which decides what forms a batch and when it is written, is in `sqlite`.
 
 Runs in a worker thread, one batch at a time. Its memory between batches (row numbers, counts, results of tool calls
 that wait for their message) is only valid as long as every batch succeeds; after a failure nothing is written.

@@ -16,11 +16,11 @@ _TEXT_OF: dict[type, Callable[[Any], str]] = {
     PartDelta: attrgetter("message_id"),
     ToolOutputDelta: attrgetter("call_id"),
 }
-"""Events that only append to a text, with the key of that text."""
+"""Events that only append text, with the key of what they append to."""
 
 
 def coalesce(batch: list[SessionEvent]) -> list[SessionEvent]:
-    """Return the same events with runs of deltas to one text merged; folding either gives the same state."""
+    """Return the same events with runs of deltas to the same text merged; folding either gives the same state."""
     merged: list[SessionEvent] = []
     run: list[SessionEvent] = []
     run_key: object = None

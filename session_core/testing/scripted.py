@@ -141,7 +141,7 @@ ToolRun = Callable[[JsonObject, ToolContext], Awaitable[ToolOutput | str]]
 
 
 class ScriptedTool:
-    """A tool that runs an async function, returns a fixed text, or raises a fixed exception; it records its calls."""
+    """A tool that runs an async function, returns a fixed string, or raises a fixed exception; it records its calls."""
 
     def __init__(
         self,

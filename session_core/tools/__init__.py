@@ -3,10 +3,11 @@
 - `base`: the `Tool` protocol, the preview of a call (`CallPreview`), the input of a running tool (`ToolContext`)
   and its result (`ToolOutput`, `ToolFailed`); `arguments`: checks and reads the arguments of a call
 - files: `read`, `write`, `edit`, `list_files`, `search` (with `search_worker`, `search_results`, `path_patterns`), and
-  beneath them `text_files`, `confined`, `text_match`, `nearest`, `diffs`, `withheld`; `files` has the read-only tools
+  beneath them `text_files`, `command_confinement`, `text_match`, `similar_lines`, `diffs`, `excluded_files`; `files`
+  has the read-only tools
 - path completion: `paths_beneath` (lists the candidates), `fuzzy` (ranks them by the letters typed)
-- programs: `shell` runs a command in the sandbox, `background` and `job_tools` run commands in the background,
-  `process` runs a program and leaves no process behind when it is stopped, `namespace` isolates it
+- programs: `shell` runs a command in the sandbox, `background_jobs` and `job_tools` run commands in the background,
+  `process` runs a program and leaves no process behind when it is stopped, `sandbox_processes` isolates it
 - the web: `web_fetch`, with `web_address`, `html_tokens` and `html_text`
 - `plan`, `task` (child sessions), `skills`
 

@@ -39,7 +39,7 @@ def check_arguments(spec: ToolSpec, arguments: JsonObject) -> str | None:
         errors = validator.iter_errors(thaw_json(arguments))
         sentences = [_describe_fault(spec, error) for error, _ in zip(errors, range(_SHOWN_FAULTS), strict=False)]
     except UnicodeEncodeError:
-        return f"an argument of {spec.name} holds half a character, which no text may"
+        return f"an argument of {spec.name} contains an unpaired surrogate, which cannot be encoded"
     except ValueError as error:
         return f"the arguments of {spec.name} cannot be checked: {shorten_text(str(error))}"
     return "; ".join(sentences) or None
@@ -80,7 +80,7 @@ def _describe_fault(spec: ToolSpec, error: "jsonschema_rs.ValidationError") -> s
 def _describe_unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
     unknown = ", ".join(repr(shorten_text(name)) for name in names[:_SHOWN_FAULTS])
     if place:
-        return f"the argument {place!r} has no part {unknown}"
+        return f"unknown field {unknown} in {place!r}"
     known = spec.parameters.get("properties")
     takes = f"; it takes {', '.join(known)}" if isinstance(known, JsonObject) and known else "; it takes none"
     return f"{spec.name} has no argument {unknown}{takes}"
@@ -132,12 +132,12 @@ def path_argument(arguments: JsonObject, name: str = "path", *, default: str | N
     if len(path) > MAX_PATH_CHARS:
         raise ToolFailed(f"the argument {name!r} is longer than {MAX_PATH_CHARS} characters")
     if "\0" in path:
-        raise ToolFailed(f"the argument {name!r} cannot be a path: it holds a null character")
+        raise ToolFailed(f"the argument {name!r} cannot be a path: it contains a null character")
     return _require_whole_characters(path, name)
 
 
 def text_argument(arguments: JsonObject, name: str, *, default: str | None = None) -> str:
-    """Read a text of up to `MAX_TEXT_CHARS` characters; it may be empty."""
+    """Read text of up to `MAX_TEXT_CHARS` characters; it may be empty."""
     text = arguments.get(name)
     if text is None:
         text = default
@@ -150,15 +150,15 @@ def text_argument(arguments: JsonObject, name: str, *, default: str | None = Non
     return _require_whole_characters(text, name)
 
 
-def count_argument(arguments: JsonObject, name: str, *, least: int = 1) -> int | None:
+def count_argument(arguments: JsonObject, name: str, *, minimum: int = 1) -> int | None:
     """Read a whole number; None if it was left out."""
     number = arguments.get(name)
     if number is None:
         return None
     if isinstance(number, float) and number.is_integer():
         number = int(number)  # JSON has one kind of number, and 3.0 is whole
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ToolFailed(f"the argument {name!r} must be a whole number from {least} upwards")
+    if not isinstance(number, int) or isinstance(number, bool) or number < minimum:
+        raise ToolFailed(f"the argument {name!r} must be a whole number of at least {minimum}")
     return number
 
 
@@ -172,15 +172,15 @@ def flag_argument(arguments: JsonObject, name: str, *, default: bool = False) ->
     return flag
 
 
-def objects_argument(arguments: JsonObject, name: str, *, most: int) -> tuple[JsonObject, ...]:
+def objects_argument(arguments: JsonObject, name: str, *, limit: int) -> tuple[JsonObject, ...]:
     """Read a non-empty list of objects."""
     items: JsonValue = arguments.get(name)
     if items is None:
         raise ToolFailed(f"the argument {name!r} is missing")
     if not isinstance(items, tuple) or not items:
-        raise ToolFailed(f"the argument {name!r} must be a list of objects, one at least")
-    if len(items) > most:
-        raise ToolFailed(f"the argument {name!r} has {len(items)} entries, and {most} are the most")
+        raise ToolFailed(f"the argument {name!r} must be a non-empty list of objects")
+    if len(items) > limit:
+        raise ToolFailed(f"the argument {name!r} has {len(items)} entries; the maximum is {limit}")
     objects = tuple(item for item in items if isinstance(item, JsonObject))
     if len(objects) != len(items):
         raise ToolFailed(f"the argument {name!r} must be a list of objects")
@@ -191,5 +191,5 @@ def _require_whole_characters(text: str, name: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ToolFailed(f"the argument {name!r} holds half a character, which no text may") from error
+        raise ToolFailed(f"the argument {name!r} contains an unpaired surrogate, which cannot be encoded") from error
     return text

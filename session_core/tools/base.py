@@ -120,14 +120,14 @@ class NoHost:
         raise ToolFailed("child sessions are not available here")
 
 
-WithholdReason = Literal["deny", "ask"]
+ExclusionReason = Literal["deny", "ask"]
 """Why a call skips a file that it comes across: a rule denies it, or asks for approval of each call that names it."""
-WithholdRule = Callable[[tuple[str, ...]], WithholdReason | None]
-"""Returns whether rules withhold a file, given by all its names: as written, and with links resolved."""
+PathFilter = Callable[[tuple[str, ...]], ExclusionReason | None]
+"""Returns why rules exclude a file, if they do, given all its names: as written, and with links resolved."""
 
 
-def withhold_nothing(_paths: tuple[str, ...]) -> WithholdReason | None:
-    """Withhold no file: the default without rules about paths."""
+def exclude_nothing(_paths: tuple[str, ...]) -> ExclusionReason | None:
+    """Exclude no file: the default without rules about paths."""
     return None
 
 
@@ -149,7 +149,7 @@ class ToolContext:
     the call in the same way; omitted fields keep their values. `outputs` is a folder for output that is too long for a
     result; tools may read it too. `hidden` places, such as the service's own home, are closed to all tools. `approved`
     means that a person has approved this call, although it always needs approval. `approved_state` is the `state` of
-    the approved preview: in any other state, the tool must change nothing. `withheld` says which files a tool skips
+    the approved preview: in any other state, the tool must change nothing. `path_filter` says which files a tool skips
     when it goes through many; files that the call names were checked before.
     """
 
@@ -163,7 +163,7 @@ class ToolContext:
     hidden: tuple[str, ...] = ()
     approved: bool = False
     approved_state: str | None = None
-    withheld: WithholdRule = withhold_nothing
+    path_filter: PathFilter = exclude_nothing
     progress: Callable[[ToolProgress], None] = ignore_progress
     host: ToolHost = NO_HOST
 

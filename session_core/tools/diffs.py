@@ -1,6 +1,6 @@
 """Text differences: a unified diff for people, and how many lines were added and removed.
 
-Comparing two texts line by line can be very slow if lines repeat. So the common beginning and end are set aside first,
+Comparing two files line by line can be very slow if lines repeat. So the common beginning and end are set aside first,
 and a middle that would be expensive counts as replaced as a whole: the diff is longer, but correct.
 """
 
@@ -27,7 +27,7 @@ Span = tuple[int, int, int, int]
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """How one text differs from another; `text` is a unified diff, cut if it is very long."""
+    """How two versions of a file differ; `text` is a unified diff, cut if it is very long."""
 
     text: str
     added: int

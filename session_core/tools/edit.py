@@ -43,10 +43,10 @@ _EDIT_ARGUMENTS: Final = {
     "old_text": {
         "type": "string",
         "minLength": 1,
-        "description": "The text to replace, with its indentation and without line numbers; it must be there once.",
+        "description": "The text to replace, with its indentation and without line numbers; it must occur once.",
     },
     "new_text": {"type": "string", "description": "What to put in its place; empty to remove it."},
-    "replace_all": {"type": "boolean", "description": "Replace every place where old_text is; false if left out."},
+    "replace_all": {"type": "boolean", "description": "Replace every occurrence of old_text; false if left out."},
 }
 
 
@@ -91,13 +91,13 @@ class _EditingTool:
 
 
 class EditTool(_EditingTool):
-    """Replace a text in a file by another one."""
+    """Replace text in a file."""
 
     spec = ToolSpec(
         name="edit",
         description=(
-            "Replace a text in a file. old_text must be in the file exactly once, so take in enough lines around the "
-            "change, or set replace_all. Line ends of the file are kept."
+            "Replace text in a file. old_text must occur in the file exactly once, so include enough surrounding "
+            "lines, or set replace_all. The file's line endings are kept."
         ),
         parameters=JsonObject(
             {
@@ -120,7 +120,7 @@ class MultiEditTool(_EditingTool):
     spec = ToolSpec(
         name="multi_edit",
         description=(
-            "Make several edits of one file, one after the other, each in the text the one before has left. "
+            "Make several edits of one file, one after the other, each in the text that the previous one left. "
             "If one of them cannot be made, none is."
         ),
         parameters=JsonObject(
@@ -149,14 +149,14 @@ class MultiEditTool(_EditingTool):
     def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments)
-        edits = objects_argument(arguments, "edits", most=MAX_EDITS)
+        edits = objects_argument(arguments, "edits", limit=MAX_EDITS)
         return path, tuple(_numbered_edit(edit, number) for number, edit in enumerate(edits))
 
 
 def _numbered_edit(arguments: JsonObject, number: int) -> TextEdit:
     unknown = next((name for name in arguments if name not in _EDIT_ARGUMENTS), None)
     if unknown is not None:
-        raise ToolFailed(f"edits[{number}] has no part {unknown[:100]!r}; it takes {', '.join(_EDIT_ARGUMENTS)}")
+        raise ToolFailed(f"unknown field {unknown[:100]!r} in 'edits[{number}]'; it takes {', '.join(_EDIT_ARGUMENTS)}")
     try:
         return TextEdit.read(arguments)
     except ToolFailed as failure:
@@ -179,7 +179,9 @@ def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileCha
             raise ToolFailed(f"cannot edit {name}{none}: {which}{failure}"[:MAX_ERROR_CHARS]) from failure
         text, places = replaced.text, places + replaced.places
         if replaced.overlooked is not None:
-            remarks.append(f"{which}old_text was not there exactly; it matched one place but for {replaced.overlooked}")
+            remarks.append(
+                f"{which}old_text does not occur exactly; it matched one place, ignoring {replaced.overlooked}"
+            )
     data = file.encode(text)
     if len(data) > MAX_FILE_BYTES:
         raise ToolFailed(f"{name} would become too large: more than {MAX_FILE_BYTES} bytes")

@@ -9,9 +9,10 @@ from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown
-from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput, WithholdRule
+from session_core.tools.base import CallPreview, PathFilter, Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import split_lines
 from session_core.tools.edit import EditTool, MultiEditTool
+from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.list_files import GlobTool, ListTool, append_remarks
 from session_core.tools.read import ReadTool
 from session_core.tools.search import GrepTool
@@ -25,7 +26,6 @@ from session_core.tools.text_files import (
     read_text,
     run_in_thread,
 )
-from session_core.tools.withheld import WithheldFilter
 from session_core.tools.write import WriteTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
@@ -73,8 +73,8 @@ class ListFiles:
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments, default=".")
         hidden = flag_argument(arguments, "hidden")
-        workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await run_in_thread(lambda: _list_names(workspace, path, withheld, hidden=hidden)))
+        workspace, path_filter = context.workspace, context.path_filter
+        return ToolOutput(text=await run_in_thread(lambda: _list_names(workspace, path, path_filter, hidden=hidden)))
 
 
 class ReadFile:
@@ -147,12 +147,12 @@ class CountWords:
         )
 
 
-def _list_names(workspace: Workspace, path: str, withheld: WithholdRule, *, hidden: bool) -> str:
+def _list_names(workspace: Workspace, path: str, path_filter: PathFilter, *, hidden: bool) -> str:
     with explain_errors(path, "list"):
         entries = list(workspace.scan(path, limit=_MAX_SCANNED))
-    left_out = WithheldFilter.for_folder(workspace, path, withheld)
+    left_out = FolderFilter.for_folder(workspace, path, path_filter)
     visible = (entry for entry in entries if hidden or not entry.name.startswith("."))
-    names = [_format_entry(entry) for entry in visible if not left_out.is_withheld(entry.name, entry)]
+    names = [_format_entry(entry) for entry in visible if not left_out.is_excluded(entry.name, entry)]
     if not names:
         return append_remarks("(no files here)", left_out.remarks("name"))
     rest = [f"[{len(names) - MAX_ENTRIES} more names are not shown]"] if len(names) > MAX_ENTRIES else []

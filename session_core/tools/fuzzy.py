@@ -105,7 +105,7 @@ def _find_word_starts(path: str, text: str, query: str, start: int) -> list[int]
     position, places = start - 1, list[int]()
     for letter in query:
         position = text.find(letter, position + 1)
-        while position > 0 and not _begins_word(path, position):
+        while position > 0 and not _is_word_start(path, position):
             position = text.find(letter, position + 1)
         if position < 0:
             return None
@@ -113,7 +113,7 @@ def _find_word_starts(path: str, text: str, query: str, start: int) -> list[int]
     return places
 
 
-def _begins_word(path: str, position: int) -> bool:
+def _is_word_start(path: str, position: int) -> bool:
     return (
         position == 0
         or path[position - 1] in _STARTS_WORD
@@ -145,7 +145,7 @@ def _rate_positions(path: str, name_at: int, places: Sequence[int]) -> int:
             rating += _ADJOINING
         elif before >= 0:
             rating -= min(position - before, 6)
-        if _begins_word(path, position):
+        if _is_word_start(path, position):
             rating += _WORD_START
         before = position
     return rating

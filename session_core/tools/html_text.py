@@ -99,7 +99,7 @@ class _Writer:
             self._left_out, self._left_out_depth = name, 1
             return
         if name in _PARAGRAPHS or name in _LINES:
-            self._end_line(blank=self._stands_apart(name))
+            self._end_line(blank=self._needs_blank_line(name))
         if action := _OPEN_HANDLERS.get(name):
             action(self, tag)
         elif name in _HEADINGS:
@@ -114,11 +114,11 @@ class _Writer:
         if action := _CLOSE_HANDLERS.get(name):
             action(self)
         if name in _PARAGRAPHS or name in _LINES:
-            self._end_line(blank=self._stands_apart(name))
+            self._end_line(blank=self._needs_blank_line(name))
             if name in _HEADINGS or name == "li":
                 self._mark = ""
 
-    def _stands_apart(self, name: str) -> bool:
+    def _needs_blank_line(self, name: str) -> bool:
         return name in _PARAGRAPHS and not (name in {"ul", "ol"} and self._lists)
 
     def finish(self) -> str:
@@ -139,13 +139,13 @@ class _Writer:
         text = " ".join("".join(self._inline).split())
         self._inline.clear()
         if text:
-            self._put(text)
+            self._write_line(text)
         elif link is not None:  # its text is in the block that begins here
             self._link = 0, link[1]
         if blank and self._lines and self._lines[-1]:
             self._lines.append("")
 
-    def _put(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         inside = min(len(self._lists), MAX_INDENT)
         indent = "  " * (inside - 1 if self._mark and inside else inside)
         line = "> " * min(self._quotes, MAX_INDENT) + indent + self._mark + text
@@ -153,9 +153,9 @@ class _Writer:
         self._lines.append(line)
         self.size += len(line) - len(text) + 1
 
-    def open_link(self, tag: Tag) -> None:
+    def start_link(self, tag: Tag) -> None:
         self.end_link()
-        address = self._address(tag.attribute("href"))
+        address = self._resolve_address(tag.attribute("href"))
         if address:
             self._link = len(self._inline), address
 
@@ -172,7 +172,7 @@ class _Writer:
             self._inline[start:] = [f"{before}[{text}]({address}){after}"]
             self.size += len(address) + 4
 
-    def _address(self, reference: str) -> str:
+    def _resolve_address(self, reference: str) -> str:
         """Return the whole address, or an empty text if it leads to this page or nowhere."""
         reference = reference.strip()
         if not reference or reference.startswith("#") or len(reference) > MAX_LINK_CHARS:
@@ -187,14 +187,14 @@ class _Writer:
         return address.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
 
     def set_base(self, tag: Tag) -> None:
-        self._base = self._address(tag.attribute("href")) or self._base
+        self._base = self._resolve_address(tag.attribute("href")) or self._base
 
-    def picture(self, tag: Tag) -> None:
+    def write_image(self, tag: Tag) -> None:
         words = " ".join(tag.attribute("alt").split())
         if words:
             self.write(f"[picture: {words}]")
 
-    def open_list(self, first: int | None) -> None:
+    def start_list(self, first: int | None) -> None:
         self._lists.append(first)
 
     def end_list(self) -> None:
@@ -202,24 +202,24 @@ class _Writer:
         if self._lists:
             self._lists.pop()
 
-    def item(self, tag: Tag) -> None:
+    def start_item(self, tag: Tag) -> None:
         number = self._lists[-1] if self._lists else None
         self._mark = "- " if number is None else f"{number}. "
         if number is not None:
             self._lists[-1] = number + 1
 
-    def quote(self, tag: Tag) -> None:
+    def start_quote(self, tag: Tag) -> None:
         self._quotes += 1
 
     def end_quote(self) -> None:
         self._end_line(blank=False)
         self._quotes = max(0, self._quotes - 1)
 
-    def code(self) -> None:
+    def write_backtick(self) -> None:
         if not self._preformatted:
             self._inline.append("`")
 
-    def open_preformatted(self, tag: Tag) -> None:
+    def start_preformatted(self, tag: Tag) -> None:
         self._preformatted = self._row is None
 
     def end_preformatted(self) -> None:
@@ -233,25 +233,25 @@ class _Writer:
             fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
             self._lines += [fence, *text.split("\n"), fence]
 
-    def line_break(self, tag: Tag) -> None:
+    def write_line_break(self, tag: Tag) -> None:
         if self._preformatted:
             self._inline.append("\n")
 
-    def rule(self, tag: Tag) -> None:
+    def write_rule(self, tag: Tag) -> None:
         if self._row is None:
             self._lines.append("---")
 
-    def open_table(self, tag: Tag) -> None:
+    def start_table(self, tag: Tag) -> None:
         self.end_row()  # a table in a table cell: the outer table is only layout
         self._rows = 0
 
-    def open_row(self, tag: Tag) -> None:
+    def start_row(self, tag: Tag) -> None:
         self.end_row()
         if not self._preformatted:
             self._end_line(blank=False)
             self._row = []
 
-    def cell(self, tag: Tag) -> None:
+    def start_cell(self, tag: Tag) -> None:
         if self._row is not None:
             self._end_cell()
 
@@ -272,11 +272,11 @@ class _Writer:
         while row and not row[-1]:
             row.pop()
         if len(row) > 1:
-            self._put(f"| {' | '.join(row)} |")
+            self._write_line(f"| {' | '.join(row)} |")
             if self._rows == 0:
-                self._put("|" + " --- |" * len(row))
+                self._write_line("|" + " --- |" * len(row))
         elif row:
-            self._put(row[0].replace("\\|", "|"))
+            self._write_line(row[0].replace("\\|", "|"))
         self._rows += bool(row)
 
     def start_title(self, tag: Tag) -> None:
@@ -287,21 +287,21 @@ class _Writer:
 
 
 _OPEN_HANDLERS: Final[dict[str, Callable[[_Writer, Tag], None]]] = {
-    "a": _Writer.open_link,
+    "a": _Writer.start_link,
     "base": _Writer.set_base,
-    "img": _Writer.picture,
-    "ul": lambda writer, _: writer.open_list(None),
-    "ol": lambda writer, _: writer.open_list(1),
-    "li": _Writer.item,
-    "blockquote": _Writer.quote,
-    "code": lambda writer, _: writer.code(),
-    "pre": _Writer.open_preformatted,
-    "br": _Writer.line_break,
-    "hr": _Writer.rule,
-    "table": _Writer.open_table,
-    "tr": _Writer.open_row,
-    "td": _Writer.cell,
-    "th": _Writer.cell,
+    "img": _Writer.write_image,
+    "ul": lambda writer, _: writer.start_list(None),
+    "ol": lambda writer, _: writer.start_list(1),
+    "li": _Writer.start_item,
+    "blockquote": _Writer.start_quote,
+    "code": lambda writer, _: writer.write_backtick(),
+    "pre": _Writer.start_preformatted,
+    "br": _Writer.write_line_break,
+    "hr": _Writer.write_rule,
+    "table": _Writer.start_table,
+    "tr": _Writer.start_row,
+    "td": _Writer.start_cell,
+    "th": _Writer.start_cell,
     "title": _Writer.start_title,
 }
 _CLOSE_HANDLERS: Final[dict[str, Callable[[_Writer], None]]] = {
@@ -309,7 +309,7 @@ _CLOSE_HANDLERS: Final[dict[str, Callable[[_Writer], None]]] = {
     "ul": _Writer.end_list,
     "ol": _Writer.end_list,
     "blockquote": _Writer.end_quote,
-    "code": _Writer.code,
+    "code": _Writer.write_backtick,
     "pre": _Writer.end_preformatted,
     "tr": _Writer.end_row,
     "table": _Writer.end_row,

@@ -4,9 +4,9 @@ from typing import Final
 
 from session_core.limits import MAX_NAME_CHARS
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
-from session_core.tools.background import BackgroundJobs, JobInfo, JobOutput
+from session_core.tools.background_jobs import BackgroundJobs, JobInfo, JobOutput
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import ShellSetup
+from session_core.tools.command_confinement import ShellSetup
 from session_core.tools.shell import RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
@@ -55,7 +55,7 @@ class ReadJob:
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read, and wait if necessary; on cancel the output stays unread."""
         refuse_unknown(arguments, self.spec)
-        wait_ms = count_argument(arguments, "wait_ms", least=0) or 0
+        wait_ms = count_argument(arguments, "wait_ms", minimum=0) or 0
         if wait_ms > MAX_WAIT_MS:
             raise ToolFailed(f"the argument 'wait_ms' must be at most {MAX_WAIT_MS}")
         return _format_output(
@@ -94,7 +94,7 @@ class ListJobs:
 
     spec = ToolSpec(
         name="job_list",
-        description="List the background jobs of this session and how they stand.",
+        description="List the background jobs of this session with their status.",
         parameters=JsonObject({"type": "object", "properties": {}, "additionalProperties": False}),
     )
     effects = _EFFECTS

@@ -12,7 +12,8 @@ from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput, WithholdRule
+from session_core.tools.base import CallPreview, PathFilter, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.text_files import (
     READS,
@@ -23,7 +24,6 @@ from session_core.tools.text_files import (
     preview_reading,
     run_in_thread,
 )
-from session_core.tools.withheld import WithheldFilter
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -83,8 +83,8 @@ class ListTool:
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments, default=".")
         depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
-        workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await run_in_thread(lambda: _render_tree(workspace, path, depth, withheld)))
+        workspace, path_filter = context.workspace, context.path_filter
+        return ToolOutput(text=await run_in_thread(lambda: _render_tree(workspace, path, depth, path_filter)))
 
 
 class GlobTool:
@@ -123,17 +123,17 @@ class GlobTool:
         refuse_unknown(arguments, self.spec)
         pattern = PathPattern(text_argument(arguments, "pattern"))
         path = path_argument(arguments, default=".")
-        workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await run_in_thread(lambda: _find_newest(workspace, path, pattern, withheld)))
+        workspace, path_filter = context.workspace, context.path_filter
+        return ToolOutput(text=await run_in_thread(lambda: _find_newest(workspace, path, pattern, path_filter)))
 
 
 # The tree.
 
 
-def _render_tree(workspace: Workspace, path: str, depth: int, withheld: WithholdRule) -> str:
+def _render_tree(workspace: Workspace, path: str, depth: int, path_filter: PathFilter) -> str:
     with explain_errors(path, "list"):
         location = workspace.locate(path)
-    left_out = WithheldFilter.for_folder(workspace, path, withheld)
+    left_out = FolderFilter.for_folder(workspace, path, path_filter)
     tree = _Tree(workspace=workspace, root=location.root, start=location.relative, left_out=left_out)
     lines: list[str] = []
     for line in tree.lines(location.relative, depth, tree.rules_above(location.relative)):
@@ -156,7 +156,7 @@ class _Tree:
     workspace: Workspace
     root: str
     start: str
-    left_out: WithheldFilter
+    left_out: FolderFilter
 
     def rules_above(self, path: str) -> IgnoreRules:
         rules = IgnoreRules.load(self.workspace)
@@ -172,7 +172,7 @@ class _Tree:
         if any(entry.name in IGNORE_FILES for entry in entries):
             rules = self._with_rules_in(path, rules)
         inside = path.removeprefix(self.start).lstrip("/")
-        entries = [entry for entry in entries if not self.left_out.is_withheld(_join(inside, entry.name), entry)]
+        entries = [entry for entry in entries if not self.left_out.is_excluded(_join(inside, entry.name), entry)]
         for entry in entries[:MAX_LISTED_PER_FOLDER]:
             yield _format_entry(entry)
             if entry.kind == "folder" and depth > 1:
@@ -239,12 +239,12 @@ def end_if_cancelled() -> None:
         trio.from_thread.check_cancelled()
 
 
-def _find_newest(workspace: Workspace, path: str, pattern: PathPattern, withheld: WithholdRule) -> str:
-    left_out = WithheldFilter.for_folder(workspace, path, withheld)
+def _find_newest(workspace: Workspace, path: str, pattern: PathPattern, path_filter: PathFilter) -> str:
+    left_out = FolderFilter.for_folder(workspace, path, path_filter)
     found: list[tuple[int, str]] = []
     total = 0
     for display_path, inside, entry in files_beneath(workspace, path):
-        if not pattern.matches(inside) or left_out.is_withheld(inside, entry):
+        if not pattern.matches(inside) or left_out.is_excluded(inside, entry):
             continue
         with explain_errors(display_path):
             status = workspace.stat(display_path)

@@ -66,7 +66,7 @@ async def paths_beneath(
 
 
 def _prepare_listing(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple["ClosedPlaces", str | None]:  # noqa: FBT001 - for a thread
-    if not os.path.isdir(folder):  # noqa: PTH112 - a text that came from a session
+    if not os.path.isdir(folder):  # noqa: PTH112 - a string that came from a session
         raise NotADirectoryError(folder)
     program = shutil.which("rg") if ripgrep else None
     # A program inside the folder is as untrusted as its files.
@@ -96,7 +96,7 @@ class ClosedPlaces:
         beneath = [place.removeprefix(inside) for place in places if place.startswith(inside)]
         return cls((*PROTECTED, *beneath))
 
-    def holds(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Return whether a relative path is one of these places, or lies in one."""
         head = path.partition("/")[0].casefold()
         if head not in self._heads:
@@ -120,7 +120,7 @@ class _PathCollector:
         return bool(self._files)
 
     def add(self, path: str) -> None:
-        if self.full or self._closed.holds(path) or not _can_be_sent(path):
+        if self.full or self._closed.contains(path) or not _can_be_sent(path):
             return
         self._chars += len(path)
         self.full = len(self._files) >= MAX_FOUND_PATHS or self._chars > MAX_FOUND_CHARS

@@ -68,7 +68,7 @@ class PlanTool:
         if arguments.get("items") == ():
             context.host.set_plan(())
             return ToolOutput(text="the plan is empty now")
-        items = objects_argument(arguments, "items", most=MAX_PLAN_ITEMS)
+        items = objects_argument(arguments, "items", limit=MAX_PLAN_ITEMS)
         plan = tuple(_read_item(number, item) for number, item in enumerate(items))
         context.host.set_plan(plan)
         counts = {status: sum(item.status == status for item in plan) for status in _STATUSES}
@@ -80,7 +80,7 @@ def _read_item(number: int, item: JsonObject) -> PlanItem:
     place = f"items[{number}]"
     for name in item:
         if name not in {"text", "status"}:
-            raise ToolFailed(f"the argument {place!r} has no part {name[:MAX_PLAN_ITEM_CHARS]!r}")
+            raise ToolFailed(f"unknown field {name[:MAX_PLAN_ITEM_CHARS]!r} in {place!r}")
     text, status = item.get("text"), item.get("status", "pending")
     if not isinstance(text, str) or not text.strip():
         raise ToolFailed(f"the argument '{place}.text' must be a short sentence")
@@ -89,7 +89,9 @@ def _read_item(number: int, item: JsonObject) -> PlanItem:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ToolFailed(f"the argument '{place}.text' holds half a character, which no text may") from error
+        raise ToolFailed(
+            f"the argument '{place}.text' contains an unpaired surrogate, which cannot be encoded"
+        ) from error
     if status not in _STATUSES:
         raise ToolFailed(f"the argument '{place}.status' must be one of {', '.join(_STATUSES)}")
     return PlanItem(text=" ".join(text.split()), status=cast(PlanStatus, status))

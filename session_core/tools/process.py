@@ -26,7 +26,7 @@ import trio
 
 from session_core.limits import KILL_GRACE_MS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.base import ToolFailed
-from session_core.tools.namespace import Namespace, descendants
+from session_core.tools.sandbox_processes import Namespace, descendants
 
 _GRACE: Final = KILL_GRACE_MS / 1000
 """How long a group may take to end after SIGTERM."""

@@ -20,13 +20,13 @@ import trio
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import ConfinedReading, confine_reading
+from session_core.tools.command_confinement import ConfinedReading, confine_reading
+from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.list_files import FOLDER_ARGUMENT, files_beneath
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.process import run_in_group
 from session_core.tools.search_results import SearchResults, Show, format_results
 from session_core.tools.text_files import MAX_FILE_BYTES, READS, explain_errors, preview_reading, run_in_thread
-from session_core.tools.withheld import WithheldFilter
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -124,7 +124,7 @@ class GrepTool:
         include = PathPattern(text_argument(arguments, "include"), "include") if arguments.get("include") else None
         workspace = context.workspace
         with trio.move_on_after(SEARCH_SECONDS) as patience:
-            left_out = await run_in_thread(lambda: WithheldFilter.for_folder(workspace, path, context.withheld))
+            left_out = await run_in_thread(lambda: FolderFilter.for_folder(workspace, path, context.path_filter))
             files, more = await run_in_thread(lambda: _files_to_search(workspace, path, include, left_out))
             program = await run_in_thread(lambda: self._program(workspace.root))
             # A folder may become a link between the walk and the search; its target must not be read.
@@ -159,14 +159,14 @@ def _read_query(arguments: JsonObject) -> Query:
         pattern=pattern,
         literal=flag_argument(arguments, "literal"),
         ignore_case=flag_argument(arguments, "ignore_case"),
-        context=min(count_argument(arguments, "context", least=0) or 0, MAX_CONTEXT) if show == "lines" else 0,
+        context=min(count_argument(arguments, "context", minimum=0) or 0, MAX_CONTEXT) if show == "lines" else 0,
         show=cast(Show, show),
         limit=min(count_argument(arguments, "limit") or MAX_MATCHES, MOST_MATCHES),
     )
 
 
 def _files_to_search(
-    workspace: Workspace, path: str, include: PathPattern | None, left_out: WithheldFilter
+    workspace: Workspace, path: str, include: PathPattern | None, left_out: FolderFilter
 ) -> tuple[list[str], bool]:
     """Return the files to search, and whether there are more than the limit."""
     with explain_errors(path):
@@ -175,7 +175,7 @@ def _files_to_search(
         found: list[str] = []
         for display_path, inside, entry in files_beneath(workspace, path):
             if entry.kind == "file" and 0 < entry.size <= MAX_FILE_BYTES and (not include or include.matches(inside)):
-                if left_out.is_withheld(inside, entry):
+                if left_out.is_excluded(inside, entry):
                     continue
                 if len(found) == MAX_SEARCHED_FILES:
                     return found, True
@@ -214,7 +214,7 @@ class _Search:
 
     async def _search_with(self, command: Sequence[str], files: Sequence[str]) -> bool:
         """Search with this command; return false if it does not support the pattern."""
-        self.results = SearchResults(self.query.show, most=self.query.limit, when_full=self._full.cancel)
+        self.results = SearchResults(self.query.show, limit=self.query.limit, when_full=self._full.cancel)
         for batch in _split_into_batches(files):
             self.results.next_program()
             await run_in_group(

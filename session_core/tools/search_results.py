@@ -42,14 +42,14 @@ class SearchResults:
     It calls `when_full` as soon as there is more than that.
     """
 
-    def __init__(self, show: Show, *, most: int, when_full: Callable[[], None]) -> None:
+    def __init__(self, show: Show, *, limit: int, when_full: Callable[[], None]) -> None:
         self.files: list[FoundFile] = []
         self.is_full = False
         self.is_complete = False
         self.error: str | None = None
         self.too_long = 0
         self._show = show
-        self._most = most
+        self._limit = limit
         self._when_full = when_full
         self._open: FoundFile | None = None
         self._count = 0
@@ -99,7 +99,7 @@ class SearchResults:
         path = _decode_text(data["path"]).removeprefix("./")
         if self._open is None or self._open.path != path:
             self._open = FoundFile(path)
-        if matches and self._current_count(self._open) >= self._most:
+        if matches and self._current_count(self._open) >= self._limit:
             self._fill()
             return
         self._open.matches += matches

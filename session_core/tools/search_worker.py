@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 def search(path: str, lines: list[str], pattern: "re.Pattern[str]", options: dict[str, Any]) -> bool:
     """Report every matching line and its context; return whether there was one."""
     context: int = options["context"]
-    most: int = options["max_per_file"]
+    max_per_file: int = options["max_per_file"]
     last_reported, found = 0, 0
     for number, line in enumerate(lines, 1):
         if not pattern.search(line):
@@ -44,7 +44,7 @@ def search(path: str, lines: list[str], pattern: "re.Pattern[str]", options: dic
             report_line("context", path, before, lines[before - 1])
         report_line("match", path, number, line)
         last_reported = number
-        if found >= most:
+        if found >= max_per_file:
             break
         # Lines after a match are context only up to the next match.
         for after in range(number + 1, min(number + context, len(lines)) + 1):

@@ -11,9 +11,9 @@ import trio
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.background import BackgroundJobs
+from session_core.tools.background_jobs import BackgroundJobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import (
+from session_core.tools.command_confinement import (
     QUIET,
     UNCONFINED,
     Confinement,

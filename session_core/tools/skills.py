@@ -130,7 +130,7 @@ def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
         raise ToolFailed(f"{file!r} is outside of the folder of the skill {skill.name!r}")
     data = workspace.read(skill.path(file), max_bytes=MAX_TOOL_OUTPUT_CHARS * 4).data
     if b"\0" in data:
-        raise ToolFailed(f"{file!r} of the skill {skill.name!r} is not a text")
+        raise ToolFailed(f"{file!r} of the skill {skill.name!r} is not a text file")
     return data.decode("utf-8", "replace")
 
 

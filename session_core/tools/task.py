@@ -18,9 +18,9 @@ class TaskTool:
     spec = ToolSpec(
         name="task",
         description=(
-            "Give a piece of work to a subagent that has the same tools and a fresh mind, and get back its last "
-            "answer. The subagent knows nothing of this conversation: put all it needs into the prompt. Several calls "
-            "in one answer run side by side. Good for searches through many files and for work that stands alone."
+            "Give a piece of work to a subagent with the same tools, and get back its last answer. The subagent knows "
+            "nothing of this conversation: put everything it needs into the prompt. Several calls in one answer run in "
+            "parallel. Good for searches through many files and for work that stands alone."
         ),
         parameters=JsonObject(
             {

@@ -66,7 +66,7 @@ class TextFile:
     content: FileContent
 
     def encode(self, text: str) -> bytes:
-        """Encode a new text for this file, with the byte order mark if there was one."""
+        """Encode new text for this file, with the byte order mark if there was one."""
         return ((BOM if self.bom else "") + text).encode()
 
 

@@ -1,4 +1,4 @@
-"""Find the place in a text that an edit means.
+"""Find the place in a file that an edit means.
 
 The first search is exact. Models often get invisible things wrong, so if nothing is found, the search becomes more
 lenient step by step: typographic characters, blanks at line ends, indentation. A lenient match counts only if it is
@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from session_core.tools.diffs import changed_spans, split_lines
-from session_core.tools.nearest import nearest_lines
+from session_core.tools.similar_lines import describe_similar_lines
 
 _LOOK_ALIKES: Final = str.maketrans(
     {
@@ -28,7 +28,7 @@ _LOOK_ALIKES: Final = str.maketrans(
 _MOST_CANDIDATES: Final = 200
 """How many places with the right words and any indentation are examined; beyond that, hardly any match is unique."""
 _MOST_CHARS: Final = 10_000_000
-"""Bounds the result: replacing many places with a long text, several times over, could grow without limit."""
+"""Bounds the result: replacing many places with long text, several times over, could grow without limit."""
 _TAB_WIDTHS: Final = (4, 2, 8, 3)
 _SHOWN_PLACES: Final = 8
 
@@ -39,7 +39,7 @@ class NoSinglePlace(Exception):
 
 @attrs.frozen(kw_only=True)
 class TextReplacement:
-    """A text after an edit; `overlooked` names the differences that the search ignored to find the place."""
+    """The text of a file after an edit; `overlooked` names the differences that the search ignored to find it."""
 
     text: str
     places: int = 1
@@ -77,11 +77,11 @@ def _replace(text: str, old: str, new: str, *, replace_all: bool) -> TextReplace
         count = text.count(old)
         if len(text) + count * (len(new) - len(old)) > _MOST_CHARS:
             raise NoSinglePlace(
-                f"old_text is there {count} times, and with so many new texts the file would be too large"
+                f"old_text occurs {count} times, and replacing all of them would make the file too large"
             )
         return TextReplacement(text=text.replace(old, new), places=count)
     if len(places) > 1:
-        raise NoSinglePlace(_describe_ambiguity(text, places, "old_text is there"))
+        raise NoSinglePlace(_describe_ambiguity(text, places, "old_text occurs"))
     if places:
         return TextReplacement(text=_put_text(text, places[0], places[0] + len(old), new))
     return _replace_leniently(text, old, new)
@@ -98,7 +98,7 @@ def _find_places(text: str, old: str) -> list[int]:
 
 
 def _put_text(text: str, start: int, stop: int, new: str) -> str:
-    """Replace a part by a new text, with line ends like those around it."""
+    """Replace a part with new text, with line ends like those around it."""
     if text[start - 1 : start + 1] == "\r\n" and start > 0:
         start -= 1  # never cut within a CR LF
     return text[:start] + _with_ends(new, _line_end_near(text, start)) + text[stop:]
@@ -121,7 +121,7 @@ def _describe_ambiguity(text: str, places: Sequence[int], what: str) -> str:
     count = "many" if more else str(len(numbers))
     return (
         f"{what} {count} times, beginning in lines {line_numbers}{more}; "
-        "take in some lines around the one that is meant, or set replace_all"
+        "include some lines around the one you mean, or set replace_all"
     )
 
 
@@ -130,12 +130,10 @@ def _describe_ambiguity(text: str, places: Sequence[int], what: str) -> str:
 
 def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
     if not old.strip():
-        raise NoSinglePlace("old_text holds only blanks, and they are not in the file like this")
+        raise NoSinglePlace("old_text contains only whitespace, which does not occur in the file exactly like this")
     typographic = _find_places(text.translate(_LOOK_ALIKES), old.translate(_LOOK_ALIKES))
     if len(typographic) > 1:
-        raise NoSinglePlace(
-            _describe_ambiguity(text, typographic, "old_text is there, but for typographic characters,")
-        )
+        raise NoSinglePlace(_describe_ambiguity(text, typographic, "ignoring typographic characters, old_text occurs"))
     if typographic:
         start = typographic[0]
         replacement = _keep_ends(text[start : start + len(old)], old, new)
@@ -151,12 +149,12 @@ def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
         if len(matches) > 1:
             raise NoSinglePlace(
                 _describe_ambiguity(
-                    text, [page.starts[match.line] for match in matches], f"but for {overlooked}, old_text is there"
+                    text, [page.starts[match.line] for match in matches], f"ignoring {overlooked}, old_text occurs"
                 )
             )
         if matches:
             return TextReplacement(text=page.put(given, matches[0]), overlooked=overlooked)
-    raise NoSinglePlace(nearest_lines(page.lines, given.old))
+    raise NoSinglePlace(describe_similar_lines(page.lines, given.old))
 
 
 def _keep_ends(found: str, old: str, new: str) -> str:
@@ -214,7 +212,7 @@ class _Shift:
             return indentation.removeprefix(self.removed) if indentation.startswith(self.removed) else ""
         return self.added + indentation
 
-    def fits(self, given: str, found: str) -> bool:
+    def matches(self, given: str, found: str) -> bool:
         return given.startswith(self.removed) and self.apply(given) == found
 
     def move(self, line: str) -> str:
@@ -233,7 +231,7 @@ class _Match:
 
 
 class _TextLines:
-    """A text by its lines."""
+    """The lines of a file."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -294,7 +292,7 @@ def _end_of(line: str) -> str:
 def _shift_between(given: Sequence[str], found: Sequence[str]) -> _Shift | None:
     pairs = [(_indentation(a), _indentation(b)) for a, b in zip(given, found, strict=True) if a.strip()]
     for shift in _possible_shifts(*pairs[0]):
-        if all(shift.fits(a, b) for a, b in pairs):
+        if all(shift.matches(a, b) for a, b in pairs):
             return shift
     return None
 

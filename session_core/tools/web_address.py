@@ -29,7 +29,7 @@ async def public_addresses(host: str, port: int, *, allow_loopback: bool = False
         raise ToolFailed(f"there is no host {host!r}, or its address cannot be found now") from error
     texts = list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
     for text in texts:
-        if not _may_reach(text, allow_loopback=allow_loopback):
+        if not _can_reach(text, allow_loopback=allow_loopback):
             raise ToolFailed(
                 f"{host!r} is at {text}, which is on this machine or in a private network; only public addresses may "
                 "be fetched"
@@ -39,7 +39,7 @@ async def public_addresses(host: str, port: int, *, allow_loopback: bool = False
     return texts[:_MOST_TRIED]
 
 
-def _may_reach(text: str, *, allow_loopback: bool) -> bool:
+def _can_reach(text: str, *, allow_loopback: bool) -> bool:
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 import trio
 
-from session_core.http_body import hold_body
+from session_core.httpx2_workaround import hold_body
 from session_core.limits import MAX_IMAGE_BYTES, MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -131,7 +131,7 @@ class _RedirectError(Exception):
 
 
 class WebFetch:
-    """Get a page, a text or a picture from the web.
+    """Get a page, a text file or a picture from the web.
 
     `allow_loopback` lets it reach this machine; for tests. `ssl_context` replaces the usual list of authorities.
     """
@@ -207,8 +207,8 @@ class WebFetch:
                     )
                 if url.scheme == "https" and elsewhere.url.scheme == "http":
                     raise ToolFailed(
-                        f"{url} redirects to {elsewhere.url}, which is not encrypted: anyone on the way could read or "
-                        "change the page, so the redirect was not followed"
+                        f"{url} redirects to {elsewhere.url}, which is not encrypted: anyone on the network path "
+                        "could read or change the page, so the redirect was not followed"
                     ) from elsewhere
                 url = elsewhere.url
         raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times")
@@ -296,7 +296,7 @@ async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> Fetc
         try:
             target = str(url.join(location[: 2 * MAX_PATH_CHARS]))
         except Exception as error:
-            raise ToolFailed(f"{_host(url)} redirects to something that is no address") from error
+            raise ToolFailed(f"{_host(url)} redirects to an invalid URL") from error
         raise _RedirectError(_check_redirect(url, target))
     if response.status_code >= 400:
         raise ToolFailed(f"{url} answered {response.status_code} {response.reason_phrase[:100]}")

@@ -117,20 +117,20 @@ async def apply_change(change: FileChange, context: ToolContext) -> ToolOutput:
 
 
 class WriteTool:
-    """Make a file or replace it as a whole."""
+    """Create a file or overwrite it."""
 
     spec = ToolSpec(
         name="write",
         description=(
             "Create a file with this content, or replace the whole content of an existing one. "
-            "Missing folders are made. To change a part of a file use edit."
+            "Missing folders are created. To change part of a file, use edit."
         ),
         parameters=JsonObject(
             {
                 "type": "object",
                 "properties": {
                     "path": FILE_ARGUMENT,
-                    "content": {"type": "string", "description": "The whole content, exactly as it shall be."},
+                    "content": {"type": "string", "description": "The whole content, exactly as it should be."},
                 },
                 "required": ["path", "content"],
                 "additionalProperties": False,

@@ -10,7 +10,7 @@
 - `protocols`: which protocol a session uses, its frames and what its executor keeps
 - `client_protocol`: what a client and a server exchange besides commands and events
 - `extensions`: extensions, what they provide and what they display
-- `prompt_input`: what a person means by a text: a command, a shell line, or a message
+- `prompt_input`: what a person means by what they typed: a command, a shell line, or a message
 - `tools`: how a tool is described to a model
 - `frozen`: `Vector`, `Rope` and `JsonObject`, containers that stay frozen all the way down
 - `argument_checks`: type checks on values from callers

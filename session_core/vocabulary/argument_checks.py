@@ -73,7 +73,7 @@ def _build_class_check(cls: type) -> Check:
 
 
 def is_base64(data: str) -> bool:
-    """Return whether a text is base64."""
+    """Return whether a string is base64."""
     try:
         a2b_base64(data, strict_mode=True)
     except ValueError:

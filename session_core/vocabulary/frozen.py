@@ -87,7 +87,7 @@ class Rope:
         self._text: str | None = text
 
     def append(self, fragment: str) -> "Rope":
-        """Return a longer text; this one stays as it is."""
+        """Return a longer rope; this one stays as it is."""
         grown = object.__new__(Rope)
         grown._fragments = self._fragments.append(fragment)
         grown._text = None

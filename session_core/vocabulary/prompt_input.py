@@ -34,7 +34,7 @@ TypedInput = TypedCommand | TypedShellLine | TypedMessage
 
 
 def parse_typed_input(text: str, commands: Sequence[ExtensionCommand]) -> TypedInput:
-    """Return what a person means by a text, given the existing commands in order: the first of a name counts.
+    """Return what a person means by what they typed, given the existing commands in order: the first of a name counts.
 
     A slash that no command name follows, such as in a path, is a message. To send a message that looks like a command
     or a shell line, type the first character twice; one of the two is then dropped.

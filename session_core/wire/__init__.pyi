@@ -1,5 +1,5 @@
-from session_core.own_errors import ErrorCapture as ErrorCapture
-from session_core.rpc.broken_lines import glimpse as glimpse
+from session_core.error_capture import ErrorCapture as ErrorCapture
+from session_core.rpc.broken_lines import peek_message as peek_message
 from session_core.rpc.connection import RpcConnection as RpcConnection
 from session_core.rpc.connection import open_connection as open_connection
 from session_core.rpc.failures import (

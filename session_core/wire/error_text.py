@@ -1,7 +1,7 @@
 """Texts about faults on the wire: JSON paths, and descriptions of JSON values for people.
 
 These texts go back to the client as JSON and end up on a screen. So quotes from bad input are truncated and
-escaped, and the texts can always be encoded.
+escaped, and the result can always be encoded.
 """
 
 import json

@@ -52,5 +52,5 @@ def _compile_schema_text(schema: str) -> tuple[str | None, "jsonschema_rs.Valida
 
 
 def shorten_text(text: str) -> str:
-    """Truncate a text that quotes foreign values."""
+    """Truncate text that quotes foreign values."""
     return text if len(text) <= MAX_FAULT_CHARS else f"{text[:MAX_FAULT_CHARS]}..."

@@ -23,7 +23,7 @@ _MOST_DIGITS = len(str(limits.MAX_INTEGER)) + 1  # one for the sign
 TOO_DEEP = "the JSON is nested too deeply"
 NO_NUMBER = "NaN and infinite numbers are not JSON"
 TOO_LARGE = f"whole numbers must lie within ±{limits.MAX_INTEGER}"
-HALF_CHARACTER = "the text holds half a character (a lone surrogate)"
+HALF_CHARACTER = "the text contains an unpaired surrogate"
 
 
 class JsonFault(NamedTuple):
@@ -105,7 +105,7 @@ def _fault_in_object(plain: Mapping[Any, Any], levels: int) -> JsonFault | None:
         if not isinstance(key, str):
             return JsonFault("", mismatch("text as a key", key))
         if not is_encodable(key):
-            return JsonFault("", f"the key {quote_text(key)} holds half a character (a lone surrogate)")
+            return JsonFault("", f"the key {quote_text(key)} contains an unpaired surrogate")
         if fault := find_fault(each, levels):
             return JsonFault(child_path("", key) + fault.path, fault.reason)
     return None

@@ -16,7 +16,17 @@ TESTING = "testing"
 # From low to high. A part may import any part of a lower layer.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
-        {"errors", "foreign_faults", "own_errors", "ids", "limits", "http_body", "_version", "_door", "vocabulary"}
+        {
+            "errors",
+            "foreign_faults",
+            "error_capture",
+            "ids",
+            "limits",
+            "httpx2_workaround",
+            "_version",
+            "_door",
+            "vocabulary",
+        }
     ),
     frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "sandbox"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),

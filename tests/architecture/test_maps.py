@@ -57,6 +57,7 @@ def test_modules_are_nouns() -> None:
         "ring": "a noun",
         "rendering": "a noun of the field",
         "finding": "a noun: the result of a check",
+        "joined_mapping": "a mapping is a noun",
     }
     files = python_files("session_core", "frontends")
     named = {name for path in files for name in (path.stem, path.parent.name) if GERUNDS.search(name)}

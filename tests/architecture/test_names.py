@@ -10,7 +10,7 @@ EMPTY_WORDS = {"of", "at", "left", "shown", "told", "kept", "coming"}
 TWICE = {"ToolError": "extension authors raise one, the model's code another; both are names that others write"}
 CONTRACT = {  # fields of values that travel or are stored: their names are part of the format
     "session_core/vocabulary",
-    "frontends/server/http/token_list.py",
+    "frontends/server/http/scoped_tokens.py",
 }
 
 

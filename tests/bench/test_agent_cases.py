@@ -78,7 +78,7 @@ async def test_the_runner_leaves_what_is_recorded_without_it(tmp_path: Path) -> 
     async with dispatch.open_bench(str(tmp_path)) as bench:
         await dispatch._runner(bench, dispatch.NoOp())(bench.called("read", 2))
         bench.record_only(bench.called("read", 2))
-        through, alone = (message for message in bench.desk.state.messages if message.role == "tool")
+        through, alone = (message for message in bench.handle.state.messages if message.role == "tool")
 
     assert [(part.status, part.text) for part in results_in(through)] == [("success", "done")] * 2
     assert [(part.status, part.text) for part in results_in(alone)] == [("success", "done")] * 2

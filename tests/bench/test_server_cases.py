@@ -30,7 +30,7 @@ def check_measured(result: Result) -> None:
 
 @pytest.mark.slow
 def test_idle_clients_are_weighed() -> None:
-    """The case, in small, weighs the clients of both doors and of hypercorn alone."""
+    """The case, in small, weighs the clients of both listeners and of hypercorn alone."""
     result = server_load._idle_clients(30, 0.2)
 
     used = {name: result.details[name] for name in result.details if name.endswith("% of a CPU")}
@@ -41,7 +41,7 @@ def test_idle_clients_are_weighed() -> None:
 
 @pytest.mark.slow
 def test_fan_out_is_measured() -> None:
-    """The case, in small, measures both doors and plain apps, which all send one message for a burst."""
+    """The case, in small, measures both listeners and plain apps, which all send one message for a burst."""
     result = server_load._fan_out(3, 2, 1)
 
     check_measured(result)
@@ -51,7 +51,7 @@ def test_fan_out_is_measured() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", server_load.KINDS)
 def test_a_burst_reaches_everybody_whole(kind: str) -> None:
-    """Every client of either door gets every event of a burst, and nothing else is counted."""
+    """Every client of either listener gets every event of a burst, and nothing else is counted."""
     with server_load.serving() as server:
         for connect in (server_clients.websockets, server_clients.unix_clients):
             with server_load._our_way(server, kind, connect, 2) as way:

@@ -24,7 +24,7 @@ class Watcher:
     What it has folded and its cursor stay when a program is killed; the next one goes on from there.
     """
 
-    door: Path
+    proxied: Path
     session_id: sc.SessionId | None
     random: Random
     longest_life_s: float = 6.0
@@ -46,7 +46,7 @@ class Watcher:
     async def _live(self, *, restless: bool) -> None:
         self.programs += 1
         async with open_client(
-            address=self.door, kind="script", role="observer", wait_s=_PATIENCE_S, pause_before=_quickly
+            address=self.proxied, kind="script", role="observer", wait_s=_PATIENCE_S, pause_before=_quickly
         ) as client:
             before = self.cursor
             async with client.follow(self.session_id, after=before) as feed:
@@ -87,7 +87,7 @@ class Watcher:
 class Writer:
     """Sends messages to a session as long as it may, and remembers which ones were acknowledged."""
 
-    door: Path
+    proxied: Path
     session_id: sc.SessionId
     acknowledged: list[str] = attrs.field(factory=list)
     calm: trio.Event = attrs.field(factory=trio.Event)
@@ -95,7 +95,7 @@ class Writer:
     async def run(self) -> None:
         """Send one message after the other; each is tried until there is an answer."""
         async with open_client(
-            address=self.door, kind="script", wait_s=_PATIENCE_S, patience_s=_PATIENCE_S, pause_before=_quickly
+            address=self.proxied, kind="script", wait_s=_PATIENCE_S, patience_s=_PATIENCE_S, pause_before=_quickly
         ) as client:
             number = 0
             while not self.calm.is_set():

@@ -1,4 +1,4 @@
-"""A server that is killed: a service on a real home behind its unix door, with a model that never tires.
+"""A server that is killed: a service on a real home behind its unix listener, with a model that never tires.
 
     python -m tests.chaos._chaos_server HOME
 
@@ -14,7 +14,7 @@ import trio
 
 import session_core as sc
 from frontends.server.server import Server, ServerSettings
-from frontends.server.unix_door import serve_unix
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import socket_path_of_home
 from session_core import limits
 from session_core.providers.base import ModelFinished, ModelRequest, ProviderEvent, TextChunk

@@ -113,17 +113,19 @@ def lacking(victim: _Victim, proxy: FaultyProxy, writers: list[Writer], watchers
 
 
 async def _chaos(folder: Path, seed: int, *, seconds: float, watchers_count: int, longest_life_s: float) -> None:
-    random, home, door = Random(seed), folder / "home", folder / "door"
+    random, home, proxied = Random(seed), folder / "home", folder / "proxied"
     victim = _Victim(home, await _start(home), longest_life_s)
     proxy = FaultyProxy(socket_path_of_home(home), Random(random.random()))
     try:
         async with open_client(home=home, wait_s=60, patience_s=_PATIENCE_S) as direct, trio.open_nursery() as nursery:
-            await nursery.start(proxy.serve, door)
+            await nursery.start(proxy.serve, proxied)
             sessions = [(await direct.create_session(name=f"session {n}")).session_id for n in range(SESSIONS)]
-            writers = [Writer(door, session_id) for session_id in sessions]
+            writers = [Writer(proxied, session_id) for session_id in sessions]
             chosen: list[sc.SessionId | None] = [None, *sessions]
             watchers = [
-                Watcher(door, chosen[n % len(chosen)], Random(random.random()), longest_life_s if n % 8 < 4 else 60.0)
+                Watcher(
+                    proxied, chosen[n % len(chosen)], Random(random.random()), longest_life_s if n % 8 < 4 else 60.0
+                )
                 for n in range(watchers_count)
             ]
             async with trio.open_nursery() as writing:

@@ -45,7 +45,7 @@ def rows(heading: str) -> list[list[str]]:
 def test_every_hook_and_event_is_there() -> None:
     """The guide lists every hook, with those that fail closed, and every event, once each and no other."""
     hooks = {cells[0].strip("`"): cells[-1] for cells in rows("Hooks")}
-    assert {hook: "counts as a no" if hook in FAIL_CLOSED else "goes on" for hook in HOOKS} == hooks
+    assert {hook: "counts as a refusal" if hook in FAIL_CLOSED else "goes on" for hook in HOOKS} == hooks
     events = [name for cells in rows("Events") for name in re.findall(r"`([^`]+)`", cells[0])]
     assert sorted(KNOWN_EVENTS) == sorted(events)
 

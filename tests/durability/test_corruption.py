@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import attrs
 import pytest
@@ -23,17 +22,13 @@ from session_core.storage.files import MARK_FILE, STORE_FILE
 from session_core.storage.maintenance.findings import LEAVES_MISSING
 from session_core.storage.maintenance.rebuild import LOST_WITH_LOG, RebuildReport, rebuild_store
 from session_core.storage.maintenance.verify import VerifyReport, verify_store
+from tests._mostly_slow import mostly_slow
 from tests.session_core.storage.maintenance._stores import Contents, contents_of, make_interrupted_store, make_store
 
 SMALL_PAGE = 512
 HEADER_BITS = 800
 RANDOM_BITS = 60
 RANDOM_SEEDS = 6
-
-
-def mostly_slow(count: int, *, quick: int) -> list[Any]:
-    """Numbers for a test, of which only the first few belong to the quick run."""
-    return [pytest.param(number, marks=pytest.mark.slow if number >= quick else ()) for number in range(count)]
 
 
 WAL_BITS = 40
@@ -204,7 +199,7 @@ def test_every_bit_of_the_header(original: Original) -> None:
     assert verdicts.keys() == {"harmless", "noticed", "repaired"}
 
 
-@pytest.mark.parametrize("seed", mostly_slow(RANDOM_SEEDS, quick=1))
+@pytest.mark.parametrize("seed", mostly_slow(range(RANDOM_SEEDS), quick=1))
 def test_a_flipped_bit_is_noticed_and_harms_only_what_it_hits(original: Original, seed: int) -> None:
     """A bit that flips anywhere in the file is noticed or harmless, and costs at most the record it hits."""
     bits = Random(seed).sample(range(len(original.image) * 8), RANDOM_BITS)
@@ -228,7 +223,7 @@ def test_every_byte(original_of_small_pages: Original, part: int) -> None:
     assert verdicts.keys() == {"harmless", "repaired", "lost a record"}
 
 
-@pytest.mark.parametrize("seed", mostly_slow(2, quick=1))
+@pytest.mark.parametrize("seed", mostly_slow(range(2), quick=1))
 def test_a_flipped_bit_in_the_log(interrupted: Original, seed: int) -> None:
     """A bit that flips in the log of a crashed service is noticed or harmless, and costs at most the record it hits."""
     bits = Random(seed).sample(range(len(interrupted.log) * 8), WAL_BITS)
@@ -239,7 +234,7 @@ def test_a_flipped_bit_in_the_log(interrupted: Original, seed: int) -> None:
     assert verdicts["harmless"] < WAL_BITS // 2
 
 
-@pytest.mark.parametrize("part", mostly_slow(4, quick=1))
+@pytest.mark.parametrize("part", mostly_slow(range(4), quick=1))
 def test_a_file_that_was_cut_off(original: Original, part: int) -> None:
     """A file that was cut off anywhere is noticed, and what is left of each session is a beginning of it."""
     for length in _cuts(original, every=512)[part::4]:

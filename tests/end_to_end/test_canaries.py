@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from session_core.config.load import load_config
-from session_core.config.origins import describe_settings
+from session_core.config.setting_report import describe_settings
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.wire.codec import encode, encode_event
 from tests._needs import NO_SANDBOX

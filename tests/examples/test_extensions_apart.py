@@ -163,6 +163,7 @@ async def test_replay_begins_where_the_conversation_is(tmp_path: Path) -> None:
     assert ["two  ", "words\n"] == [each["content"] for each in second.deltas]
 
 
+@pytest.mark.slow
 async def test_all_keep_to_the_protocol() -> None:
     """The conformance runner finds no fault in any of them, nor anything it would warn about."""
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -12,6 +12,7 @@ import trio
 import session_core as sc
 from frontends import entry
 from frontends.arguments import parser
+from tests._mostly_slow import mostly_slow
 from tests.frontends._kept import keep
 from tests.frontends._program import PROGRAM, ROOT, Ended, environment, interrupted_at, program
 
@@ -61,32 +62,38 @@ async def test_the_prompt_from_stdin() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        ((), "this needs a terminal; to work without one: session-core run"),
-        (("terminal", "--session", "x", "--model", "m"), "--model and --permissions are for new sessions"),
-        (("walk",), "argument command: invalid choice: 'walk'"),
-        (("run",), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
-        (("run", "--bogus", "hi"), "unrecognized arguments: --bogus (see: session-core run --help)"),
-        (("token", "list", "--bogus"), "unrecognized arguments: --bogus (see: session-core token list --help)"),
-        (("run", "hello", "world"), "unrecognized arguments: world; put the prompt in quotes"),
-        (("--home", "x", "sessions"), "--home goes after the command, as in: session-core sessions --home DIR"),
-        (("run", ""), "the prompt is empty"),
-        (("run", " \n"), "the prompt is empty"),
-        (("run", "-"), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
-        (("sessions", "--home", ""), "--home is empty"),
-        (("run", "--cwd", "/no/such/place", "hi"), "--cwd: there is no '/no/such/place'"),
-        (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
-        (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
-        (("run", "--yes", "--approve", "never", "hi"), "argument --approve: not allowed with argument --yes"),
-        (
-            ("run", "--approve", "rules", "--permissions", "full", "hi"),
-            "--approve rules lets only rules allow a change",
-        ),
-        (("run", "--approve", "maybe", "hi"), "argument --approve: invalid choice: 'maybe'"),
-        (("run", "--permissions", "all", "hi"), "argument --permissions: invalid choice: 'all'"),
-        (("run", "--continue", "--file", "x"), "--file and --output-schema need a prompt"),
-        (("run", "--file", "no-such-file", "hi"), "--file: 'no-such-file' cannot be read: No such file or directory"),
-    ],
+    mostly_slow(
+        [
+            ((), "this needs a terminal; to work without one: session-core run"),
+            (("terminal", "--session", "x", "--model", "m"), "--model and --permissions are for new sessions"),
+            (("walk",), "argument command: invalid choice: 'walk'"),
+            (("run",), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
+            (("run", "--bogus", "hi"), "unrecognized arguments: --bogus (see: session-core run --help)"),
+            (("token", "list", "--bogus"), "unrecognized arguments: --bogus (see: session-core token list --help)"),
+            (("run", "hello", "world"), "unrecognized arguments: world; put the prompt in quotes"),
+            (("--home", "x", "sessions"), "--home goes after the command, as in: session-core sessions --home DIR"),
+            (("run", ""), "the prompt is empty"),
+            (("run", " \n"), "the prompt is empty"),
+            (("run", "-"), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
+            (("sessions", "--home", ""), "--home is empty"),
+            (("run", "--cwd", "/no/such/place", "hi"), "--cwd: there is no '/no/such/place'"),
+            (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
+            (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
+            (("run", "--yes", "--approve", "never", "hi"), "argument --approve: not allowed with argument --yes"),
+            (
+                ("run", "--approve", "rules", "--permissions", "full", "hi"),
+                "--approve rules lets only rules allow a change",
+            ),
+            (("run", "--approve", "maybe", "hi"), "argument --approve: invalid choice: 'maybe'"),
+            (("run", "--permissions", "all", "hi"), "argument --permissions: invalid choice: 'all'"),
+            (("run", "--continue", "--file", "x"), "--file and --output-schema need a prompt"),
+            (
+                ("run", "--file", "no-such-file", "hi"),
+                "--file: 'no-such-file' cannot be read: No such file or directory",
+            ),
+        ],
+        quick=7,
+    ),
 )
 async def test_wrong_usage(arguments: tuple[str, ...], sentence: str) -> None:
     """Wrong usage is one clear line on stderr and exit code 2."""
@@ -229,14 +236,14 @@ def test_help_for_every_command(command: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["sessions", "--limit", "0"], "argument --limit: '0' is not a number from 1 on"),
+        (["sessions", "--limit", "0"], "argument --limit: '0' is not a whole number of at least 1"),
         (["sessions", "--search", " "], "--search: the text is empty"),
         (["fork"], "the following arguments are required: ID"),
         (["show", "x", "--last", "2", "--all"], "argument --all: not allowed with argument --last"),
         (["run", "--no-save", "--continue", "x"], "argument --continue: not allowed with argument --no-save"),
         (["run", "--thinking", "hard", "x"], "argument --thinking: invalid choice: 'hard'"),
-        (["run", "--max-steps", "0", "x"], "argument --max-steps: '0' is not a number from 1 on"),
-        (["run", "--max-cost", "nan", "x"], "argument --max-cost: 'nan' is not an amount of dollars above 0"),
+        (["run", "--max-steps", "0", "x"], "argument --max-steps: '0' is not a whole number of at least 1"),
+        (["run", "--max-cost", "nan", "x"], "argument --max-cost: 'nan' is not an amount of dollars greater than 0"),
         (["run", "--max-time", "-3", "x"], "argument --max-time: '-3' is not a number of seconds"),
         (["run", "--flag", "=2", "x"], "argument --flag: '=2' is not a flag, such as verbose or level=2"),
         (["run", "--flag", "a\nb", "x"], "argument --flag: 'a\\nb' is not a flag"),

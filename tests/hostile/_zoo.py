@@ -336,7 +336,7 @@ async def _open_service(zoo: Zoo, pace: ExtensionTimeouts) -> AsyncGenerator[Ses
         async def paced(found: DiscoveredExtension) -> HostedExtension:
             animal = zoo.animals[found.name]
             hangs = animal.when in {"start", "initialize"} and animal.how in SILENCES
-            host.setting = attrs.evolve(host.setting, pace=HANGING if hangs else pace)
+            host.config = attrs.evolve(host.config, pace=HANGING if hangs else pace)
             return await begin(found)
 
         def counted(extension: str, topic: str, payload: Mapping[str, Any]) -> None:

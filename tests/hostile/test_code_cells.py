@@ -193,10 +193,10 @@ BREAKING = (
     ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "it was ended by SIGKILL"),
     ("import ctypes\nctypes.string_at(0)", "it was ended by SIGSEGV"),
     ("import os\nos.closerange(0, 100)", "The Python process has ended"),
-    (WRITE.format("os.write(n, b'no frame\\n')"), "nobody understands"),
-    (WRITE.format("os.write(n, b'[1]\\n')"), "nobody understands"),
-    (WRITE.format("while True: os.write(n, b'x' * 60_000)"), "it has sent more than it may"),
-    (WRITE.format("if n != 5:\n            while True: os.write(n, b'{}\\n' * 9_000)"), "it has sent more than it may"),
+    (WRITE.format("os.write(n, b'no frame\\n')"), "malformed message"),
+    (WRITE.format("os.write(n, b'[1]\\n')"), "malformed message"),
+    (WRITE.format("while True: os.write(n, b'x' * 60_000)"), "it exceeded the size limit"),
+    (WRITE.format("if n != 5:\n            while True: os.write(n, b'{}\\n' * 9_000)"), "it exceeded the size limit"),
 )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from session_core.errors import ExtensionFailed
+from tests._mostly_slow import mostly_slow
 from tests.hostile._zoo import HEALTHY, SILENCES, Animal, open_zoo
 
 MOMENTS = ("start", "initialize", "command", "tool", "event", "shutdown", "hook:before_agent_start")
@@ -11,8 +12,6 @@ ENDS = ("exit", "kill", "half_a_line", "no_stdout", "no_pipes", "grandchild", "d
 NONSENSE = ("garbage", "wrong_patch", "error_of_any_kind", "unreadable", "deep", "long_line", "twice", "for_others")
 """Ways that answer with what is no answer."""
 ALL = (*ENDS, *SILENCES, *NONSENSE)
-ALIKE = frozenset({"kill", "no_pipes", "grandchild", "wrong_id", "deaf_to_signals"})
-"""Ways that differ little from another one, and take long."""
 
 
 def animals(how: str) -> list[Animal]:
@@ -21,7 +20,7 @@ def animals(how: str) -> list[Animal]:
     return [Animal(name=when.replace(":", "-"), when=when, how=how) for when in moments]
 
 
-@pytest.mark.parametrize("how", [pytest.param(how, marks=pytest.mark.slow) if how in ALIKE else how for how in ALL])
+@pytest.mark.parametrize("how", mostly_slow(ALL, quick=6))
 async def test_every_moment(how: str) -> None:
     """Whatever an extension does when it is asked something, turns come to their end and others feel nothing of it."""
     async with open_zoo(*animals(how)) as zoo:

@@ -31,7 +31,7 @@ WRONG: dict[str, Any] = {
     "unknown": {"path": "notes.txt", "sudo": True},
     "true for a number": {"path": "notes.txt", "first_line": True},
     "below one": {"path": "notes.txt", "first_line": -1},
-    "half a character": '{"path": "\\ud800"}',
+    "unpaired surrogate": '{"path": "\\ud800"}',
     "twice": '{"path": "../../other/private.txt", "path": "../../other/private.txt"}',
     "secret names": {"path": "x", "__class__": "y", "__proto__": {"approved": True}},
 }

@@ -11,6 +11,7 @@ import trio
 from session_core.config.load import find_trusted_fingerprint
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.sandbox.trust import PROJECT_FILES, TooMuchToTrust
+from tests._mostly_slow import mostly_slow
 from tests.hostile._repository import (
     INJECTED,
     SECRET,
@@ -25,7 +26,7 @@ from tests.hostile._repository import (
 from tests.hostile._repository_files import TRICKS
 from tests.hostile._repository_tricks import Trick
 
-every_trick = pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.name)
+every_trick = pytest.mark.parametrize("trick", mostly_slow(TRICKS, quick=25), ids=lambda trick: trick.name)
 BOUND_CHARS = 2_000_000
 
 

@@ -115,6 +115,7 @@ async def test_every_command_is_inert(
     assert nobody_called(listener)
 
 
+@pytest.mark.slow
 async def test_a_folder_with_a_name_that_steers(hostile: tuple[Ground, socket.socket]) -> None:
     """Called in a folder whose name is full of escape codes, the program prints none of them."""
     ground, _ = hostile

@@ -22,6 +22,7 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import NewMessage
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 from session_core.wire.codec import encode
+from tests._mostly_slow import mostly_slow
 from tests.properties._world import world_config
 from tests.session_core.service._extensions import FakeExtensions
 
@@ -234,7 +235,7 @@ async def result_of(case: Callable[[World], Command[Any]] | None) -> str:
         return await what_can_be_seen(world)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(CASES, quick=20))
 async def test_a_cancelled_command_is_done_or_not_done(name: str, autojump_clock: MockClock) -> None:
     """Cancelled at each step, a command has had all of its effect or none, and the service goes on."""
     case = CASES[name]

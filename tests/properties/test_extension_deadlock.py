@@ -20,9 +20,9 @@ from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.extension import HostedExtension
-from session_core.sep.host.host import ExtensionHost, HostSetting
+from session_core.sep.host.host import ExtensionHost, HostConfig
 from session_core.sep.protocol.manifest import Manifest, RunSpec
-from session_core.service.extension_bridge.delegate import ExtensionHooks, accompany
+from session_core.service.extension_bridge.delegate import ExtensionHooks, run_host
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
@@ -180,8 +180,8 @@ class Harness:
             "session_core.sep.host.host.HostedExtension", partial(HostedExtension, open_process=self.open_process)
         )
         monkeypatch.setattr("trio.to_thread.run_sync", _at_once)
-        setting = HostSetting(folder="/")
-        self.host = ExtensionHost(self._look, setting, prepare=no_preparation, enable=self._on.__setitem__)
+        host_config = HostConfig(folder="/")
+        self.host = ExtensionHost(self._look, host_config, prepare=no_preparation, enable=self._on.__setitem__)
         answers = [each for _ in range(3) for each in (tool_call("a.t"), tool_call("b.t"), text("done"))]
         config = attrs.evolve(
             world_config(provider=ScriptedProvider(*answers)),
@@ -189,7 +189,7 @@ class Harness:
             hooks=ExtensionHooks(self.host),
             extensions=self.host,
             tool_sources=(self.host.tools,),
-            companions=(partial(accompany, self.host),),
+            background_tasks=(partial(run_host, self.host),),
         )
         async with open_checked_service(config) as self.service:
             await self.host.settled.wait()

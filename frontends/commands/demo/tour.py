@@ -34,7 +34,7 @@ async def play(screen: TourScreen, fast: bool) -> int:  # noqa: FBT001 - passed 
     )
     await screen.say(f"{style.bold('session-core')}: a tour with the offline demo model; nothing leaves this process.")
     begun = trio.current_time()
-    with trio.move_on_after(PATIENCE_SECONDS) as patience:
+    with trio.move_on_after(PATIENCE_SECONDS) as time_limit:
         async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
             tour = Tour(service, screen, claims, nursery, fast)
             witnessed = service.subscribe()
@@ -46,7 +46,7 @@ async def play(screen: TourScreen, fast: bool) -> int:  # noqa: FBT001 - passed 
             await screen.end_panel()
             await figures(tour, trio.current_time() - begun)
             nursery.cancel_scope.cancel(reason="the tour is over")
-    if patience.cancelled_caught:
+    if time_limit.cancelled_caught:
         await claims.check(f"the tour ends within {PATIENCE_SECONDS} seconds", holds=False)
     await screen.say()
     if claims.broken:

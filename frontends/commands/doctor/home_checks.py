@@ -100,12 +100,12 @@ async def check_service(home: Path) -> list[DoctorFinding]:
     report = None
     try:
         holder = await trio.to_thread.run_sync(sc.setup.lock_holder, home)
-        with trio.move_on_after(ANSWER_S) as patience:
+        with trio.move_on_after(ANSWER_S) as time_limit:
             report = await request_report(home)
     except (sc.SessionCoreError, OSError) as error:
         said = error.message if isinstance(error, sc.SessionCoreError) else str(error)
         return [problem("service", said, format_command(home, "shutdown", "--force"))]
-    if patience.cancelled_caught:
+    if time_limit.cancelled_caught:
         hint = format_command(home, "shutdown", "--force")
         return [problem("service", f"one runs ({holder or 'it is starting'}) and does not answer", hint)]
     if report is None:

@@ -65,7 +65,9 @@ def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
     else:
         names = ", ".join(each.key_env for each in config.providers if each.key_env is not None)
         yield warning(
-            "models", "no provider has a key, so the offline demo answers", f"set one of {names}, or start Ollama"
+            "models",
+            "no API key is configured, so the offline demo model is used",
+            f"set one of {names}, or start Ollama",
         )
 
 

@@ -1,7 +1,7 @@
 """A session as a document for people: one Markdown text or one HTML page, safe to open and to pass on.
 
 - `conversation`: the messages of the conversation, read one by one from the store, and where other branches leave it
-- `clean_text`: makes foreign text harmless, masks keys, and cuts very long text
+- `document_text`: makes foreign text harmless, masks keys, and cuts very long text
 - `paragraphs`: tells prose from code blocks in a text, by our own rules
 - `facts`: the facts and sentences that both kinds of document share
 - `html`: the page; its table of elements and attributes lists everything a page may contain

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import session_core as sc
-from frontends.commands.export.clean_text import TextCleaner, known_secrets
 from frontends.commands.export.conversation import read_tree, shown_messages
+from frontends.commands.export.document_text import DocumentSanitiser, known_secrets
 from frontends.commands.export.facts import build_document_facts
 from frontends.commands.export.html import HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
@@ -50,7 +50,7 @@ async def document(stored_home: StoredHome, session_id: sc.SessionId, kind: Kind
     assert stored_home.reader is not None, "a home without a store has no sessions to find"
     snapshot = await stored_snapshot(stored_home.reader, session_id)
     tree = await read_tree(stored_home.reader, snapshot)
-    cleaning = TextCleaner(secrets=known_secrets(stored_home.home, Path(snapshot.settings.cwd)))
+    cleaning = DocumentSanitiser(secrets=known_secrets(stored_home.home, Path(snapshot.settings.cwd)))
     facts = build_document_facts(tree, stored_home.sessions, cleaning, abandoned=stored_home.abandoned)
     writer: Document = (HtmlDocument if kind == "html" else MarkdownDocument)(about=facts, cleaning=cleaning)
     for piece in writer.head():

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import attrs
 
 import session_core as sc
-from frontends.commands.export.clean_text import CutText, TextCleaner
 from frontends.commands.export.conversation import MessageTree
+from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.run.work_lines import usage_figures
 from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
 from frontends.shared.figures import dollars, format_size
@@ -52,7 +52,7 @@ class DocumentFacts:
 
 
 def build_document_facts(
-    tree: MessageTree, sessions: Sequence[sc.SessionSummary], cleaning: TextCleaner, *, abandoned: bool
+    tree: MessageTree, sessions: Sequence[sc.SessionSummary], cleaning: DocumentSanitiser, *, abandoned: bool
 ) -> DocumentFacts:
     """Collect the facts about a session."""
     snapshot = tree.snapshot
@@ -78,7 +78,7 @@ def build_document_facts(
     )
 
 
-def _facts(snapshot: sc.SessionSnapshot, cleaning: TextCleaner, *, abandoned: bool) -> list[tuple[str, str]]:
+def _facts(snapshot: sc.SessionSnapshot, cleaning: DocumentSanitiser, *, abandoned: bool) -> list[tuple[str, str]]:
     activity = "interrupted" if abandoned and not snapshot.activity.is_at_rest else snapshot.activity.name
     state = ACTIVITY_WORDS.get(activity, activity)
     facts = [
@@ -97,7 +97,7 @@ def _facts(snapshot: sc.SessionSnapshot, cleaning: TextCleaner, *, abandoned: bo
     return facts
 
 
-def _remarks(tree: MessageTree, subagents: int, cleaning: TextCleaner) -> list[str]:
+def _remarks(tree: MessageTree, subagents: int, cleaning: DocumentSanitiser) -> list[str]:
     remarks = []
     if tree.elsewhere:
         many = format_count(tree.elsewhere, "message")
@@ -130,7 +130,7 @@ def moment(time_ms: int) -> str:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def speaker(message: sc.Message, cleaning: TextCleaner) -> str:
+def speaker(message: sc.Message, cleaning: DocumentSanitiser) -> str:
     """Return the speaker of a message."""
     by = f", inserted by {cleaning.line(message.source)}" if message.source is not None else ""
     match message.role:
@@ -154,19 +154,19 @@ def cut_remark(cut: CutText) -> str:
     return f"Cut here: these are the first {len(cut.text):,} of {cut.whole:,} characters."
 
 
-def interruption_remark(part: sc.InterruptedPart, cleaning: TextCleaner) -> str:
+def interruption_remark(part: sc.InterruptedPart, cleaning: DocumentSanitiser) -> str:
     """Return a remark on why an answer ends in the middle."""
     return f"Cut short: {_REASONS.get(part.reason) or cleaning.line(part.reason)}."
 
 
-def call_line(part: sc.ToolCallPart, cleaning: TextCleaner) -> str:
+def call_line(part: sc.ToolCallPart, cleaning: DocumentSanitiser) -> str:
     """Return a tool call in one line."""
     few = list(part.arguments.items())[:_MOST_ARGUMENTS]
     said = ", ".join(f"{key}={plain_json(value, cleaning, indent=None)}" for key, value in few)
     return f"{cleaning.line(part.name)}({cleaning.line(said, _ARGUMENT_CHARS)})"
 
 
-def plain_json(value: sc.JsonValue, cleaning: TextCleaner, *, indent: int | None = 2) -> str:
+def plain_json(value: sc.JsonValue, cleaning: DocumentSanitiser, *, indent: int | None = 2) -> str:
     """Return a value as readable JSON, or a remark if it is nested too deeply.
 
     Its texts are cleaned first: in JSON, a control character in the middle of a key would become a harmless escape, and
@@ -178,7 +178,7 @@ def plain_json(value: sc.JsonValue, cleaning: TextCleaner, *, indent: int | None
         return "(nested too deeply to be shown)"
 
 
-def _clean(value: sc.JsonValue, cleaning: TextCleaner) -> object:
+def _clean(value: sc.JsonValue, cleaning: DocumentSanitiser) -> object:
     match value:
         case str():
             return cleaning.text(value)
@@ -190,7 +190,7 @@ def _clean(value: sc.JsonValue, cleaning: TextCleaner) -> object:
             return value
 
 
-def result_line(part: sc.ToolResultPart, cleaning: TextCleaner) -> str:
+def result_line(part: sc.ToolResultPart, cleaning: DocumentSanitiser) -> str:
     """Describe in one line the result of a tool call."""
     lines = part.text.count("\n") + 1 if part.text else 0
     much = format_count(lines, "line") if lines else "no text"
@@ -212,7 +212,7 @@ def find_subsession(part: sc.ToolResultPart, about_session: DocumentFacts) -> Su
     return about_session.subsessions.get(found) if isinstance(found, str) else None
 
 
-def image_line(part: sc.ImagePart, cleaning: TextCleaner) -> str:
+def image_line(part: sc.ImagePart, cleaning: DocumentSanitiser) -> str:
     """Describe an image that is not shown."""
     kind = cleaning.line(part.media_type.removeprefix("image/").upper())
     return f"({kind} image, {format_size(len(part.data) * 3 // 4)})"

@@ -16,7 +16,7 @@ import attrs
 
 import session_core as sc
 from frontends.commands.export import facts
-from frontends.commands.export.clean_text import CutText, TextCleaner
+from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import passages
 from frontends.commands.run.attachments import image_type
 
@@ -122,7 +122,7 @@ class HtmlDocument:
     """Writes a session as a page, piece by piece."""
 
     about: facts.DocumentFacts
-    cleaning: TextCleaner
+    cleaning: DocumentSanitiser
 
     def head(self) -> Iterator[str]:
         """Begin the page, and identify the session."""

@@ -15,7 +15,7 @@ import attrs
 
 import session_core as sc
 from frontends.commands.export import facts
-from frontends.commands.export.clean_text import CutText, TextCleaner
+from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import fence_for, passages
 
 _PROSE = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {each: f"\\{each}" for each in "\\[]|$~`"})
@@ -90,7 +90,7 @@ class MarkdownDocument:
     """Writes a session as Markdown, piece by piece."""
 
     about: facts.DocumentFacts
-    cleaning: TextCleaner
+    cleaning: DocumentSanitiser
 
     def head(self) -> Iterator[str]:
         """Identify the session."""

@@ -15,7 +15,7 @@ from frontends.commands.extensions.lookup import find_extensions, pick
 from frontends.commands.run.conversation import EXIT_OK, Conversation, InteractionOptions
 from frontends.commands.run.extensions import CLIENT, ui_kinds, wait_until_started
 from frontends.commands.sessions.home import format_command
-from frontends.commands.sessions.patience import PatientStore
+from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.shared.sanitise import one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.streams import StandardStreams
@@ -46,7 +46,7 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             async with (
-                sc.setup.open_setup(place, flags={"model": _NO_MODEL}, store=PatientStore(home), mode="cli") as setup,
+                sc.setup.open_setup(place, flags={"model": _NO_MODEL}, store=WaitingStore(home), mode="cli") as setup,
                 sc.open_session_service(setup.service) as service,
             ):
                 with service.attach(CLIENT, ui=ui_kinds(streams)) as client:

@@ -136,13 +136,13 @@ class _SessionlessHost:
         """Serve `kv` from memory: a check stores nothing."""
         key = params.get("prefix", "") if method == "kv/list" else params.get("key")
         if not isinstance(key, str) or len(key) > _MAX_KEY_CHARS:
-            raise sc.wire.RpcFailed(_INVALID_PARAMS, "key: must be a text that is not too long")
+            raise sc.wire.RpcFailed(_INVALID_PARAMS, "key: must be a string that is not too long")
         match method:
             case "kv/get":
                 return {"value": self._stored.get(key)}
             case "kv/set":
                 if len(self._stored) >= _MAX_KEPT or len(json.dumps(params.get("value"))) > _MAX_VALUE_CHARS:
-                    raise sc.wire.RpcFailed(_INVALID_PARAMS, "value: too much is kept")
+                    raise sc.wire.RpcFailed(_INVALID_PARAMS, "value: too much is stored")
                 self._stored[key] = params.get("value")
                 return {}
             case "kv/delete":

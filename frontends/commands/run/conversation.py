@@ -171,7 +171,7 @@ class Conversation:
                 self._view.join(first)
         for item in rest:
             await self._apply_item(item)
-        await self._attend_to([first, *rest])
+        await self._handle_items([first, *rest])
 
     async def follow_to_end(self) -> None:
         """Show the work of others until the session is idle, and how it ended."""
@@ -195,7 +195,7 @@ class Conversation:
             if self.own_turn.outcome is not None:
                 del items[number:]  # anything after our turn is for others
                 break
-        await self._attend_to(items)
+        await self._handle_items(items)
 
     async def send(self, what: Callable[[], Awaitable[None]]) -> None:
         """Send a request of ours and show what happens meanwhile: an extension may ask about it first.
@@ -250,7 +250,7 @@ class Conversation:
         """Stop our own work at the first Ctrl-C and leave at the second; leave when asked to end."""
         await self._stopping.handle_signals(signals, session_id)
 
-    async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
+    async def _handle_items(self, items: Sequence[sc.FeedItem]) -> None:
         if self.interaction.json:
             await self._streams.out.write(b"".join(_json_line(item) for item in items))
         await self._requests.answer_new_requests(self.state)

@@ -10,7 +10,7 @@ import trio
 
 import session_core as sc
 from frontends.arguments import UsageError
-from frontends.commands.sessions.patience import PatientStore
+from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style
@@ -101,7 +101,7 @@ async def open_agent(wanted: AgentRequest, *, progress: bool) -> AsyncGenerator[
     model = wanted.model or (wanted.continued.model if wanted.continued is not None else None)
     refusal = await trio.to_thread.run_sync(_refusal, wanted, model)
     place = sc.setup.current_environment(wanted.home, wanted.folder, is_persistent=wanted.is_persistent)
-    store = PatientStore(wanted.home) if wanted.is_persistent else None
+    store = WaitingStore(wanted.home) if wanted.is_persistent else None
     flags = await trio.to_thread.run_sync(_flags, wanted, model)
     async with sc.setup.open_setup(place, flags=flags, store=store, mode="cli") as setup:
         await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)

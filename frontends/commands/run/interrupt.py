@@ -89,9 +89,9 @@ class Stopping:
             await self._say(_HOLDS_ON)
 
     async def _wait_until_delivered(self) -> None:
-        with trio.move_on_after(_PATIENCE) as patience:
+        with trio.move_on_after(_PATIENCE) as time_limit:
             await self._own.wait_until_delivered()
-        if patience.cancelled_caught:
+        if time_limit.cancelled_caught:
             await self._say(_ON_ITS_WAY)
             await self._own.wait_until_delivered()
 

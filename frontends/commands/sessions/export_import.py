@@ -13,8 +13,8 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import StoredHome, format_resume_hint, list_stored_sessions, open_stored_home
-from frontends.commands.sessions.patience import PatientStore
 from frontends.commands.sessions.session_lookup import find_session, short_id
+from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.shared.figures import format_size
 from frontends.shared.output import OutputFailed
 from frontends.shared.progress import ProgressLine
@@ -154,7 +154,7 @@ async def _import(home: Path, source: BinaryIO, as_new: bool, streams: StandardS
     try:
         with ProgressLine.on_stderr() as progress:
             async with aclosing(_lines(source, progress)) as lines:
-                report = await sc.maintenance.import_session(lines, PatientStore(home), as_new=as_new)
+                report = await sc.maintenance.import_session(lines, WaitingStore(home), as_new=as_new)
     except sc.Conflict as conflict:
         raise sc.Conflict(f"{conflict.message} (--as-new)", field=conflict.field) from conflict
     short = short_id(report.session_id, await list_stored_sessions(home))

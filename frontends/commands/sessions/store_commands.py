@@ -15,8 +15,8 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import format_command, has_store, list_stored_sessions
-from frontends.commands.sessions.patience import work_patiently
 from frontends.commands.sessions.session_lookup import short_ids
+from frontends.commands.sessions.wait_for_home import retry_while_home_is_busy
 from frontends.shared.figures import format_ago, format_path, format_size, local_time
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
@@ -179,7 +179,7 @@ def statistics_lines(
         "sessions": f"{found.sessions:,} ({found.archived:,} archived, {found.running:,} running)",
         "messages": f"{found.messages:,}",
         "events": f"{found.events:,}",
-        "long texts": f"{found.blobs:,} ({format_size(found.blob_bytes)})",
+        "blobs": f"{found.blobs:,} ({format_size(found.blob_bytes)})",
         **({"code state": f"{found.leaves:,} ({format_size(found.leaf_bytes)})"} if found.leaves else {}),
         "file": f"{format_size(found.file_bytes)}, and {format_size(found.wal_bytes)} in its log",
         **_times(found, now),
@@ -206,7 +206,7 @@ def _times(found: sc.maintenance.StoreStatistics, now: int) -> dict[str, str]:
 
 def _run_with_progress(work: Callable[[ProgressLine], T]) -> T:
     with ProgressLine.on_stderr() as progress:
-        return work_patiently(lambda: work(progress))
+        return retry_while_home_is_busy(lambda: work(progress))
 
 
 def _need_a_store(home: Path) -> None:

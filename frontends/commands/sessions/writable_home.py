@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import session_core as sc
-from frontends.commands.sessions.patience import PatientStore
+from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.daemon.attached_client import connect_if_running
 
 CHECKPOINTS: Final = "checkpoints"
@@ -28,6 +28,6 @@ async def open_session_methods(home: Path, name: str, *, files: bool = False) ->
             yield client
             return
     checkpoints = sc.maintenance.CheckpointStore(home / CHECKPOINTS) if files else None
-    config = sc.ServiceConfig(store=PatientStore(home), checkpoints=checkpoints, wakeups=False)
+    config = sc.ServiceConfig(store=WaitingStore(home), checkpoints=checkpoints, wakeups=False)
     async with sc.open_session_service(config) as service:
         yield service

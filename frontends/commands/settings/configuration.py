@@ -205,7 +205,7 @@ def _about_keys(config: sc.setup.Config, environ: Mapping[str, str]) -> list[str
     ):
         return []
     variables = ", ".join(each.key_env for each in config.providers if each.key_env is not None)
-    return [f"no key is set ({variables}), so the offline demo answers, or Ollama if it runs here"]
+    return [f"no key is set ({variables}), so the offline demo model is used, or Ollama if it runs here"]
 
 
 def _unknown_watched(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:

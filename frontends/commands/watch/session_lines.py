@@ -99,7 +99,7 @@ class SessionListView:
             case sc.events.ActivityChanged(activity=activity):
                 return self._format_activity(activity)
             case sc.events.SessionCreated():
-                return "was made"
+                return "was created"
             case sc.events.SessionDeleted():
                 return self._style.yellow("was deleted")
             case sc.events.SessionArchived():

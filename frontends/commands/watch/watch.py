@@ -64,12 +64,12 @@ async def _watch(options: WatchOptions, streams: StandardStreams) -> int:
 
             async def leave() -> None:
                 await anext(signals)
-                watching.hurry()
+                watching.limit_remaining_output()
                 nursery.cancel_scope.cancel(reason="the viewer leaves")
 
             nursery.start_soon(leave)
             await watching.run(client, nursery)
-            watching.hurry()
+            watching.limit_remaining_output()
             nursery.cancel_scope.cancel(reason="there is nothing more to see")
     await watching.finish()
     return watching.code
@@ -93,7 +93,7 @@ class _Watching:
         self._give_up_at = math.inf
         self.presence = Presence(options.home)
 
-    async def mind_connection(self) -> None:
+    async def report_connection_changes(self) -> None:
         """Report when the connection is lost and restored, until the service is gone for good."""
         while True:
             await self.presence.change()
@@ -104,7 +104,7 @@ class _Watching:
                 else f"the connection is lost: {one_line(lost, _WHY_CHARS)}"
             )
 
-    async def mind_end(self) -> None:
+    async def wait_for_service_end(self) -> None:
         """End the watch when the service is gone, as there is nothing left to see."""
         await self.presence.run()
         await self._remark("the service has ended")
@@ -121,8 +121,8 @@ class _Watching:
 
     async def run(self, client: "SessionClient", nursery: trio.Nursery) -> None:
         """Show what happens until there is nothing left to see."""
-        nursery.start_soon(self.mind_connection)
-        nursery.start_soon(self.mind_end)
+        nursery.start_soon(self.report_connection_changes)
+        nursery.start_soon(self.wait_for_service_end)
         if self._options.everything:
             nursery.start_soon(self._follow_all, client)
         else:
@@ -194,7 +194,7 @@ class _Watching:
             with trio.CancelScope(shield=True, deadline=self._give_up_at) as self._printing:
                 await self._streams.out.write(said)
 
-    def hurry(self) -> None:
+    def limit_remaining_output(self) -> None:
         """Leave soon: a terminal that accepts no output must not delay the end."""
         self._give_up_at = self._printing.deadline = trio.current_time() + _LAST_WORDS_S
 

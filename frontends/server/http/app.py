@@ -1,4 +1,4 @@
-"""The HTTP door's ASGI app: every request is checked, then counted against its client's rate limit, then handled."""
+"""The HTTP listener's ASGI app: every request is checked, then counted against its client's rate limit, then handled."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator
@@ -14,13 +14,13 @@ from starlette.routing import Router
 import session_core as sc
 from frontends.server.http import command_endpoint
 from frontends.server.http.access_log import WHOLE
-from frontends.server.http.buckets import Buckets
 from frontends.server.http.hypercorn_guards import ClientGone
-from frontends.server.http.leases import Guest
 from frontends.server.http.logins import BrowserLogins
 from frontends.server.http.metrics import CONTENT_TYPE, Counts, metrics_text
+from frontends.server.http.rate_limits import RateLimits
 from frontends.server.http.request_checks import OPEN_PATHS, AdmissionRules, Refusal, RequestHead, check
 from frontends.server.http.routes import WEBSOCKET, Routes
+from frontends.server.http.served_clients import ServedClient
 from frontends.server.http.settings import HttpBounds
 from frontends.server.http.tokens import Credential
 from frontends.server.http.websocket import NOT_ALLOWED, serve_websocket
@@ -33,7 +33,7 @@ _REFUSED: Final = "refused"
 
 
 class HttpApp:
-    """The door's ASGI app."""
+    """The listener's ASGI app."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class HttpApp:
         look: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self.counts = Counts()
-        self.guests: set[Guest] = set()
+        self.served_clients: set[ServedClient] = set()
         self._server = server
         self._rules = rules
         self._connections = connections
         self._look = look
-        self._requests = Buckets(per_s=bounds.requests_per_s, at_once=bounds.requests_at_once)
+        self._requests = RateLimits(per_s=bounds.requests_per_s, at_once=bounds.requests_at_once)
         # Separate buckets, so neither a monitor's probes nor a program with an old token stop a person from logging in.
         self._strangers = {
-            what: Buckets(per_s=bounds.refusals_per_s, at_once=bounds.refusals_at_once)
+            what: RateLimits(per_s=bounds.refusals_per_s, at_once=bounds.refusals_at_once)
             for what in (_REFUSED, *OPEN_PATHS)
         }
         self.routes = Routes(
@@ -132,19 +132,19 @@ class HttpApp:
             await self._answer(scope, receive, send)
             return
         try:
-            self._server.arrive()
+            self._server.count_connection()
         except sc.SessionCoreError as refusal:
             await command_endpoint.refuse_for(refusal)(scope, receive, send)
             return
         try:
-            with self._register_guest(credential) as guest:
-                scope["state"]["guest"] = guest
+            with self._register_client(credential) as served:
+                scope["state"]["served"] = served
                 await self._answer(scope, receive, send)
-            if guest.scope.cancelled_caught and "begun" not in scope:
+            if served.scope.cancelled_caught and "begun" not in scope:
                 ended = sc.AccessDenied("the token or the login is no longer valid", field="Authorization")
                 await command_endpoint.refuse(sc.wire.error_info(ended), 401)(scope, receive, send)
         finally:
-            self._server.leave()
+            self._server.release_connection()
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         scope["app"] = self  # makes the router raise errors that it would otherwise answer itself
@@ -170,26 +170,26 @@ class HttpApp:
             return
         self.counts.websockets += 1
         try:
-            with self._register_guest(credential) as guest:
+            with self._register_client(credential) as served:
                 await serve_websocket(self._server, scope, receive, send, credential.access)
-            if guest.scope.cancelled_caught:
+            if served.scope.cancelled_caught:
                 await send({"type": "websocket.close", "code": NOT_ALLOWED})
         finally:
             self.counts.websockets -= 1
 
     @contextmanager
-    def _register_guest(self, credential: Credential) -> Generator[Guest]:
+    def _register_client(self, credential: Credential) -> Generator[ServedClient]:
         """Register a client that is being served, until its credential ends."""
         good_until = inf
         if credential.expires_at is not None:
             good_until = trio.current_time() + max(0, credential.expires_at - self._server.now()) / 1000
-        guest = Guest(credential, trio.CancelScope(deadline=good_until), good_until)
-        self.guests.add(guest)
+        served = ServedClient(credential, trio.CancelScope(deadline=good_until), good_until)
+        self.served_clients.add(served)
         try:
-            with guest.scope:
-                yield guest
+            with served.scope:
+                yield served
         finally:
-            self.guests.discard(guest)
+            self.served_clients.discard(served)
 
     @contextmanager
     def _count_stream(self) -> Generator[None]:
@@ -204,11 +204,11 @@ class HttpApp:
         text = metrics_text(self._server, self.counts, connections=connections, turned_away=turned_away)
         return Response(text, media_type=CONTENT_TYPE)
 
-    def send_away(self, is_good: Callable[[Credential], bool]) -> None:
+    def disconnect_clients(self, is_good: Callable[[Credential], bool]) -> None:
         """End all responses, feeds and WebSockets of clients whose token or login is no longer valid."""
-        for guest in self.guests:
-            if not is_good(guest.credential):
-                guest.send_away()
+        for served in self.served_clients:
+            if not is_good(served.credential):
+                served.disconnect()
 
 
 def _read_head(scope: Any) -> RequestHead:

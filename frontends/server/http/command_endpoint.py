@@ -96,7 +96,7 @@ async def body_of(request: Request, most: int, large: trio.CapacityLimiter) -> A
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > most:
-                raise TooLarge(f"a body may have {most} bytes", field="Content-Length")
+                raise TooLarge(f"a body may have at most {most} bytes", field="Content-Length")
             if size > _LARGE and not is_large:
                 await large.acquire_on_behalf_of(request)
                 is_large = True

@@ -20,7 +20,7 @@ import session_core as sc
 from frontends.server.feeds import BEHIND_BYTES
 from frontends.server.frames import format_server_sent_event
 from frontends.server.http.command_endpoint import refuse_for
-from frontends.server.http.leases import Guest
+from frontends.server.http.served_clients import ServedClient
 from frontends.server.server import Server
 
 _NUMBER: Final = 1  # of the only feed on its connection
@@ -55,18 +55,18 @@ class EventsAnswer:
             await refuse_for(refusal)(scope, receive, send)
             return
         scope["state"]["patience"].write_s = inf
-        guest: Guest = scope["state"]["guest"]
-        guest.say_goodbye_first()
+        served: ServedClient = scope["state"]["served"]
+        served.reserve_goodbye()
         async with feed, trio.open_nursery() as nursery:
             nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
             nursery.start_soon(self._until_ending)
-            nursery.start_soon(self._until_token_ends, guest)
+            nursery.start_soon(self._until_token_ends, served)
             headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self._send_all(feed, guest, send)
+            await self._send_all(feed, served, send)
             nursery.cancel_scope.cancel(reason="the feed has ended")
 
-    async def _send_all(self, feed: sc.Feed, guest: Guest, send: Any) -> None:
+    async def _send_all(self, feed: sc.Feed, served: ServedClient, send: Any) -> None:
         if feed.needed_resync is not None:
             followed = sc.wire.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needed_resync.reason)
         else:
@@ -74,7 +74,7 @@ class EventsAnswer:
         await _send(send, b"retry: %d\n" % _RETRY_MS + format_server_sent_event("followed", sc.wire.encode(followed)))
         every = self._server.settings.heartbeat_ms / 1000
         beat_at = trio.current_time() + every
-        while not (self._server.closing or guest.has_ended):
+        while not (self._server.closing or served.has_ended):
             resyncs, items = feed.resyncs, None
             self._receiving = trio.CancelScope(deadline=beat_at)
             with self._receiving:
@@ -84,26 +84,26 @@ class EventsAnswer:
                     break
             if items:
                 resync = feed.last_resync if feed.resyncs > resyncs else None
-                await self._send_batch(send, guest, feed.cursor, items, resync)
-            if trio.current_time() >= beat_at and not guest.has_ended:
+                await self._send_batch(send, served, feed.cursor, items, resync)
+            if trio.current_time() >= beat_at and not served.has_ended:
                 await self._beat(send, feed.cursor)
                 beat_at = trio.current_time() + every
         reason: sc.wire.FeedEnd = "closing" if self._server.closing else "deleted"
-        ended = sc.wire.FeedEnded(feed=_NUMBER, reason="token_ended" if guest.has_ended else reason)
+        ended = sc.wire.FeedEnded(feed=_NUMBER, reason="token_ended" if served.has_ended else reason)
         await _send(send, format_server_sent_event("ended", sc.wire.encode(ended)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_batch(
         self,
         send: Any,
-        guest: Guest,
+        served: ServedClient,
         cursor: sc.Cursor | None,
         items: Sequence[sc.FeedItem],
         resync: sc.Resync | None,
     ) -> None:
         pieces = await self._server.encodings.encode_pieces(items, self._server.epoch)
         for piece in pieces:
-            if guest.has_ended:  # may be true before the waiting task is woken
+            if served.has_ended:  # may be true before the waiting task is woken
                 return
             reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
             await _send(send, piece.event(_NUMBER, reached, resync))
@@ -114,8 +114,8 @@ class EventsAnswer:
         beat = sc.wire.Heartbeat(at=self._server.now(), feeds=places)
         await _send(send, format_server_sent_event("heartbeat", sc.wire.encode(beat), cursor))
 
-    async def _until_token_ends(self, guest: Guest) -> None:
-        await guest.wait_ended()
+    async def _until_token_ends(self, served: ServedClient) -> None:
+        await served.wait_ended()
         self._receiving.cancel(reason="the token has ended")
 
     async def _until_ending(self) -> None:

@@ -1,4 +1,4 @@
-"""Check whether the packages of the HTTP door are installed, without importing them."""
+"""Check whether the packages of the HTTP listener are installed, without importing them."""
 
 from importlib.util import find_spec
 from typing import Final

@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @attrs.define(eq=False)
 class Counts:
-    """The counts of the door itself."""
+    """The counts of the listener itself."""
 
     requests: Counter[tuple[str, int]] = attrs.field(factory=Counter)
     streams: int = 0
@@ -53,8 +53,8 @@ def metrics_text(server: Server, counts: Counts, *, connections: int, turned_awa
         _count("feeds_lagged_total", "Times that a reader fell behind and needed a new snapshot.", stream.lagged),
         _gauge("feeds", "Readers of events.", stream.subscribers),
         _gauge("events_kept", "Events that are kept for readers.", stream.held_events),
-        _gauge("connections", "Connections of clients, over all doors.", server.connections),
-        _gauge("http_connections", "Connections to the HTTP door.", connections),
+        _gauge("connections", "Connections of clients, over all listeners.", server.connections),
+        _gauge("http_connections", "Connections to the HTTP listener.", connections),
         _count("http_connections_refused_total", "Connections refused because there were too many.", turned_away),
         _gauge("http_streams", "Feeds by server-sent events.", counts.streams),
         _gauge("websockets", "WebSockets.", counts.websockets),

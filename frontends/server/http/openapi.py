@@ -1,4 +1,4 @@
-"""The OpenAPI document of the HTTP door, made from the vocabulary: one path for each command, with its reply.
+"""The OpenAPI document of the HTTP listener, made from the vocabulary: one path for each command, with its reply.
 
 `python -m frontends.server.http.openapi` writes it to `docs/openapi.json`; with `--check` it only checks whether that
 file is up to date.

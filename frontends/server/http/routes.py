@@ -1,4 +1,4 @@
-"""The routes of the HTTP door."""
+"""The routes of the HTTP listener."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -99,7 +99,7 @@ class Routes:
 
     async def _health(self, request: Request) -> Response:
         if self._server.closing:
-            raise sc.ServiceClosed("the server is about to end")
+            raise sc.ServiceClosed("the server is shutting down")
         return command_endpoint.answer({"ok": True})
 
     async def _login(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The settings of the HTTP door: its address and its limits; unsafe settings are refused."""
+"""The settings of the HTTP listener: its address and its limits; unsafe settings are refused."""
 
 import ipaddress
 from pathlib import Path
@@ -53,7 +53,7 @@ class HttpBounds:
 
 @attrs.frozen(kw_only=True)
 class HttpSettings:
-    """How the HTTP door is opened.
+    """How the HTTP listener is opened.
 
     Attributes:
         host: The address to listen on; a loopback address keeps other machines out.

@@ -1,8 +1,8 @@
-"""The token of a home, and tokens with fewer rights that are made from it.
+"""The token of a home, and scoped tokens, made from it with fewer rights.
 
-The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps only its hash. A token
-with fewer rights contains these rights and its expiry, sealed with a key derived from the token of the home: a new home
-token invalidates all of them. Each is in a list (`token_list`), without its secret, and valid while it is there.
+The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps only its hash. A scoped
+token contains its rights and its expiry, sealed with a key derived from the token of the home: a new home
+token invalidates all of them. Each is in a list (`scoped_tokens`), without its secret, and valid while it is there.
 """
 
 import base64
@@ -20,13 +20,13 @@ import attrs
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
-from frontends.server.http.token_list import (
+from frontends.server.http.scoped_tokens import (
     MAX_NAME_CHARS,
-    GivenToken,
-    add_given_token,
-    given_file,
-    read_given,
-    remove_given_tokens,
+    ScopedToken,
+    add_scoped_token,
+    read_scoped_tokens,
+    remove_scoped_tokens,
+    scoped_tokens_file,
 )
 from frontends.shared.socket_path import prepare_run_folder, run_folder
 
@@ -37,7 +37,7 @@ _MOST_CHARS: Final = 4_096
 _MOST_SESSIONS: Final = 64
 DAY_MS: Final = 24 * 3_600_000
 MAX_SCOPED_MS: Final = 30 * DAY_MS
-"""The longest validity of a token with fewer rights; people forget older ones."""
+"""The longest validity of a scoped token; people forget older ones."""
 
 
 @attrs.frozen(kw_only=True)
@@ -104,29 +104,29 @@ def rotate(home: Path) -> str:
 
 
 def scoped_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> str:
-    """Create a token limited to `access`, valid until `expires_at`; see `give_token`."""
-    return give_token(home, access, expires_at=expires_at, name=name)[1]
+    """Create a token limited to `access`, valid until `expires_at`; see `issue_token`."""
+    return issue_token(home, access, expires_at=expires_at, name=name)[1]
 
 
-def given_tokens(home: Path) -> tuple[GivenToken, ...]:
-    """Return the valid tokens with fewer rights.
+def list_scoped_tokens(home: Path) -> tuple[ScopedToken, ...]:
+    """Return the valid scoped tokens.
 
     Raises:
         StoreUnusable: The home has no usable token, or its list cannot be read.
     """
-    return read_given(home, _mark_of(ensure_token(home)))
+    return read_scoped_tokens(home, _mark_of(ensure_token(home)))
 
 
 def revoke(home: Path, ids: Collection[str]) -> None:
-    """Revoke tokens with fewer rights; their clients are disconnected within a second or so.
+    """Revoke scoped tokens; their clients are disconnected within a second or so.
 
     Raises:
         StoreUnusable: The list cannot be changed.
     """
-    remove_given_tokens(home, ids, _mark_of(ensure_token(home)))
+    remove_scoped_tokens(home, ids, _mark_of(ensure_token(home)))
 
 
-def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[GivenToken, str]:
+def issue_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[ScopedToken, str]:
     """Create a token limited to `access`, valid until `expires_at`, and add it to the list under a `name`.
 
     Raises:
@@ -137,11 +137,11 @@ def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -
     if len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise sc.InvalidInput(f"a name is one line of at most {MAX_NAME_CHARS} characters", field="name")
     if expires_at > sc.now_ms() + MAX_SCOPED_MS:
-        raise sc.InvalidInput("a token with fewer rights is valid for at most 30 days", field="expires_at")
+        raise sc.InvalidInput("a scoped token is valid for at most 30 days", field="expires_at")
     if access.sessions is not None and not 0 < len(access.sessions) <= _MOST_SESSIONS:
         raise sc.InvalidInput(f"name 1 to {_MOST_SESSIONS} sessions", field="sessions")
     main = ensure_token(home)
-    given = GivenToken(
+    scoped = ScopedToken(
         id=secrets.token_hex(4),
         of=_mark_of(main),
         role=access.role,
@@ -150,10 +150,10 @@ def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -
         expires_at=expires_at,
         name=name,
     )
-    said = {"id": given.id, "role": given.role, "sessions": given.sessions, "expires_at": expires_at}
+    said = {"id": scoped.id, "role": scoped.role, "sessions": scoped.sessions, "expires_at": expires_at}
     payload = _to_text(sc.wire.encode(said))
-    add_given_token(home, given)
-    return given, f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(main), payload))}"
+    add_scoped_token(home, scoped)
+    return scoped, f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(main), payload))}"
 
 
 @attrs.frozen(kw_only=True)
@@ -164,16 +164,16 @@ class TokenFilesState:
     list_file_stamp: tuple[int, int] | None
     hash: bytes = b""
     key: bytes = attrs.field(default=b"", repr=False)
-    given: frozenset[str] = frozenset()
+    scoped: frozenset[str] = frozenset()
 
 
-class TokenKeeper:
+class TokenVerifier:
     """Verifies tokens without storing them; notices at once when the home has a new one."""
 
     def __init__(self, home: Path) -> None:
         self.generation = 0
         self._home = home
-        self._file, self._list = token_file(home), given_file(home)
+        self._file, self._list = token_file(home), scoped_tokens_file(home)
         ensure_token(home)
         self._current = TokenFilesState(token_file_stamp=None, list_file_stamp=None)
         looked = self.read_files()
@@ -196,9 +196,9 @@ class TokenKeeper:
             token = _read(self._file)
         except (OSError, sc.StoreUnusable):
             return TokenFilesState(token_file_stamp=seen, list_file_stamp=listed)
-        given = self._read_list(_mark_of(token))
+        scoped = self._read_list(_mark_of(token))
         return TokenFilesState(
-            token_file_stamp=seen, list_file_stamp=listed, hash=_hash_of(token), key=_sealing_key(token), given=given
+            token_file_stamp=seen, list_file_stamp=listed, hash=_hash_of(token), key=_sealing_key(token), scoped=scoped
         )
 
     def use_state(self, state: TokenFilesState) -> None:
@@ -220,7 +220,7 @@ class TokenKeeper:
         """Return whether a credential is still valid, as of the last reload."""
         if credential.generation != self.generation:
             return False
-        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._current.given
+        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._current.scoped
 
     def credential_of(self, token: str) -> Credential | None:
         """Return the credential of a token; None if it is invalid."""
@@ -236,7 +236,7 @@ class TokenKeeper:
     def _read_list(self, mark: str) -> frozenset[str]:
         """Read the ids of issued tokens; if they cannot be read, none is valid."""
         try:
-            return frozenset(each.id for each in read_given(self._home, mark))
+            return frozenset(each.id for each in read_scoped_tokens(self._home, mark))
         except (OSError, sc.StoreUnusable):
             return frozenset()
 
@@ -251,7 +251,7 @@ class TokenKeeper:
         role, named, expires_at = said.get("role"), said.get("sessions"), said.get("expires_at")
         if role not in {"controller", "observer"} or not isinstance(expires_at, int) or expires_at <= sc.now_ms():
             return None
-        if said.get("id") not in self._current.given:
+        if said.get("id") not in self._current.scoped:
             return None
         sessions = None if named is None else frozenset(map(sc.SessionId, map(str, named)))  # type: ignore[arg-type]
         return Credential(

@@ -1,4 +1,4 @@
-"""A WebSocket as a pair of streams, so the same JSON-RPC as at the other door can serve it."""
+"""A WebSocket as a pair of streams, so the same JSON-RPC as over the home's own socket can serve it."""
 
 from collections.abc import Awaitable, Callable
 from math import inf
@@ -61,6 +61,10 @@ async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, a
     await receive()  # the connect message
     await send({"type": "websocket.accept"})
     await serve_connection(
-        server, WebSocketSource(receive), WebSocketSink(scope["state"]["send_text"]), access=access, door="WebSocket"
+        server,
+        WebSocketSource(receive),
+        WebSocketSink(scope["state"]["send_text"]),
+        access=access,
+        transport="WebSocket",
     )
     await send({"type": "websocket.close", "code": _GOING_AWAY if server.closing else _NORMAL})

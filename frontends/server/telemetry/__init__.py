@@ -2,7 +2,7 @@
 
 | module | holds |
 | --- | --- |
-| `spans` | `SpanMaker`: from events to the beginnings and ends of spans; no I/O, and nothing of OpenTelemetry |
+| `spans` | `SpanTracker`: from events to the beginnings and ends of spans; no I/O, and nothing of OpenTelemetry |
 | `availability` | whether telemetry is wanted: `--telemetry`, or the variables that all such programs know |
 | `exporter` | `open_telemetry`: the SDK, sending from a thread of its own; the only module that imports it |
 

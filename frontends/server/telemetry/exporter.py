@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 import session_core as sc
-from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, SpanMaker, SpanStep
+from frontends.server.telemetry.spans import SpanEnded, SpanLost, SpanStarted, SpanStep, SpanTracker
 
 # --- reading the events of all sessions for telemetry, as any client does ---------------------------------------------
 _AT_A_TIME: Final = 256
@@ -26,9 +26,9 @@ _AT_A_TIME: Final = 256
 class SpanEventReader:
     """Turns the events of a subscription into span steps and passes them on."""
 
-    def __init__(self, events: sc.Subscription, maker: SpanMaker, take: Callable[[SpanStep], None]) -> None:
+    def __init__(self, events: sc.Subscription, tracker: SpanTracker, take: Callable[[SpanStep], None]) -> None:
         self._events = events
-        self._maker = maker
+        self._tracker = tracker
         self._take = take
 
     async def run(self) -> None:
@@ -48,13 +48,13 @@ class SpanEventReader:
         try:
             batch = await self._events.receive_batch()
         except sc.Lagged as lag:
-            for step in self._maker.drop_open_spans(lag.missed):
+            for step in self._tracker.drop_open_spans(lag.missed):
                 self._take(step)
             return True
         except (trio.EndOfChannel, sc.ServiceClosed):
             return False
         for number, event in enumerate(batch, 1):
-            for step in self._maker.feed(event):
+            for step in self._tracker.feed(event):
                 self._take(step)
             if number % _AT_A_TIME == 0:
                 await trio.lowlevel.cancel_shielded_checkpoint()
@@ -65,14 +65,14 @@ class SpanEventReader:
 
 log = logging.getLogger(__name__)
 
-TELL_EVERY_S: Final = 60.0
+LOG_EVERY_S: Final = 60.0
 """How often the log says that spans cannot be sent."""
 CLOSING_S: Final = 1.0
 """How long the end of a service waits for the last spans to be sent."""
 _NANOS: Final = 1_000_000
 
 
-class PatientExporter(SpanExporter):
+class FailureLoggingExporter(SpanExporter):
     """Passes spans to another exporter; counts its failures, and logs them at intervals.
 
     Attributes:
@@ -83,7 +83,7 @@ class PatientExporter(SpanExporter):
         self.failed = 0
         self._inner = inner
         self._clock = clock
-        self._tell_at = clock()
+        self._log_at = clock()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans, or count them as failed."""
@@ -93,8 +93,8 @@ class PatientExporter(SpanExporter):
             result = SpanExportResult.FAILURE
         if result is not SpanExportResult.SUCCESS:
             self.failed += len(spans)
-            if self._clock() >= self._tell_at:
-                self._tell_at = self._clock() + TELL_EVERY_S
+            if self._clock() >= self._log_at:
+                self._log_at = self._clock() + LOG_EVERY_S
                 log.warning("%d telemetry spans could not be sent so far; is the collector running?", self.failed)
         return result
 
@@ -117,7 +117,7 @@ class SpanSink:
     def take(self, step: SpanStep) -> None:
         """Take a step; never waits."""
         match step:
-            case SpanBegan():
+            case SpanStarted():
                 parent = self._spans.get(step.parent) if step.parent is not None else None
                 self._spans[step.key] = self._tracer.start_span(
                     step.name,
@@ -138,7 +138,7 @@ class SpanSink:
                 self._spans.pop(step.key, None)
 
 
-class _Sending:
+class _TelemetryPipeline:
     """The sending of spans, from start to end; it ends once."""
 
     def __init__(
@@ -146,16 +146,16 @@ class _Sending:
         service: sc.SessionService,
         events: sc.Subscription,
         provider: TracerProvider,
-        patient: PatientExporter,
+        logging_exporter: FailureLoggingExporter,
         *,
         now: Callable[[], int],
     ) -> None:
-        self.maker = SpanMaker()
+        self.tracker = SpanTracker()
         self._service = service
         self._now = now
-        self._provider, self._patient = provider, patient
+        self._provider, self._exporter = provider, logging_exporter
         self._sink = SpanSink(provider)
-        self._following = SpanEventReader(events, self.maker, self._sink.take)
+        self._following = SpanEventReader(events, self.tracker, self._sink.take)
         self._reading = trio.CancelScope()
         self._read = trio.Event()
         self._ending = trio.Lock()
@@ -188,14 +188,14 @@ class _Sending:
         with trio.move_on_at(deadline):
             await self._read.wait()
             await _guarded(partial(self._following.catch_up, self._service.statistics().stream.published))
-        for step in self.maker.close(self._now()):
+        for step in self.tracker.close(self._now()):
             self._sink.take(step)
-        with trio.move_on_at(deadline) as patience:
+        with trio.move_on_at(deadline) as time_limit:
             await trio.to_thread.run_sync(self._provider.shutdown, abandon_on_cancel=True)
-        if patience.cancelled_caught:
+        if time_limit.cancelled_caught:
             log.warning("telemetry: the last spans could not be sent in time")
-        if self.maker.lost_spans or self._patient.failed:
-            lost, failed = self.maker.lost_spans, self._patient.failed
+        if self.tracker.lost_spans or self._exporter.failed:
+            lost, failed = self.tracker.lost_spans, self._exporter.failed
             log.warning("telemetry: %d spans were lost, %d could not be sent", lost, failed)
 
 
@@ -206,7 +206,7 @@ async def open_telemetry(
     exporter: SpanExporter | None = None,
     now: Callable[[], int] = sc.now_ms,
     ending: trio.Event | None = None,
-) -> AsyncGenerator[SpanMaker]:
+) -> AsyncGenerator[SpanTracker]:
     """Send spans of all sessions for the length of the block; at its end, open spans count as interrupted.
 
     Args:
@@ -218,33 +218,33 @@ async def open_telemetry(
     Raises:
         InvalidInput: The SDK refuses the values of the variables.
     """
-    with _quiet():
+    with _silence_sdk_logging():
         async with service.subscribe() as events:
-            provider, patient = await trio.to_thread.run_sync(_build_provider, exporter)
-            sending = _Sending(service, events, provider, patient, now=now)
+            provider, logging_exporter = await trio.to_thread.run_sync(_build_provider, exporter)
+            sending = _TelemetryPipeline(service, events, provider, logging_exporter, now=now)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sending.follow)
                 if ending is not None:
                     nursery.start_soon(sending.end_after, ending)
                 try:
-                    yield sending.maker
+                    yield sending.tracker
                 finally:
                     await sending.end()  # noqa: ASYNC102 - it shields itself, for a moment
                     nursery.cancel_scope.cancel(reason="everything is sent")
 
 
-def _build_provider(exporter: SpanExporter | None) -> tuple[TracerProvider, PatientExporter]:
+def _build_provider(exporter: SpanExporter | None) -> tuple[TracerProvider, FailureLoggingExporter]:
     try:
-        patient = PatientExporter(exporter or OTLPSpanExporter())
+        logging_exporter = FailureLoggingExporter(exporter or OTLPSpanExporter())
         resource = Resource.create({"service.version": sc.__version__}).merge(_build_service_resource())
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(patient))
+        provider.add_span_processor(BatchSpanProcessor(logging_exporter))
     except Exception as problem:  # its message is not shown, because it may quote a key
         kind = type(problem).__name__
         raise sc.InvalidInput(
             f"telemetry cannot be started with the OTEL_ variables of this environment ({kind})", field="telemetry"
         ) from problem
-    return provider, patient
+    return provider, logging_exporter
 
 
 def _build_service_resource() -> Resource:
@@ -261,7 +261,7 @@ async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
+def _silence_sdk_logging() -> Generator[None]:
     """Stop the SDK from logging every failure, and headers with keys; we log what matters."""
     theirs = logging.getLogger("opentelemetry")
     before = theirs.level

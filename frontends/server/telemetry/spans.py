@@ -32,7 +32,7 @@ _e = sc.events
 
 
 @attrs.frozen(kw_only=True)
-class SpanBegan:
+class SpanStarted:
     """A span began; `parent` is the key of the span that contains it."""
 
     key: str
@@ -60,7 +60,7 @@ class SpanLost:
     key: str
 
 
-SpanStep = SpanBegan | SpanEnded | SpanLost
+SpanStep = SpanStarted | SpanEnded | SpanLost
 
 
 @attrs.define
@@ -73,7 +73,7 @@ class _SessionSpans:
     """The keys of model calls and tool calls."""
 
 
-class SpanMaker:
+class SpanTracker:
     """Turns events into span steps; feed it every event in order, and report missed events."""
 
     def __init__(self, *, most: int = MAX_OPEN) -> None:
@@ -93,9 +93,9 @@ class SpanMaker:
             return
         match event:
             case _e.TurnStarted():
-                yield from self._turn_began(session_id, event, time_ms)
+                yield from self._start_turn_span(session_id, event, time_ms)
             case _e.MessageStarted():
-                yield from self._answer_began(session_id, event, time_ms)
+                yield from self._start_model_span(session_id, event, time_ms)
             case _e.MessageCompleted(message=message):
                 yield from self._end_part(
                     session_id, f"model {message.message_id}", time_ms, *_answer_attributes(message)
@@ -109,7 +109,7 @@ class SpanMaker:
                     error = kind if kind in _FAILURES else "failed"
                     yield from self._end_part(session_id, session.answer, time_ms, {}, error)
             case _e.ToolCallStarted():
-                yield from self._call_began(session_id, event, time_ms)
+                yield from self._start_tool_span(session_id, event, time_ms)
             case _e.TaskStarted(call_id=call_id, child_id=child_id):
                 self._subagents[child_id] = _call_key(session_id, call_id)
                 if len(self._subagents) > self._most:
@@ -119,7 +119,7 @@ class SpanMaker:
                 why = None if result.status in _FINE else result.status
                 yield from self._end_part(session_id, _call_key(session_id, result.call_id), time_ms, status, why)
             case _e.TurnEnded(outcome=outcome):
-                yield from self._turn_ended(session_id, outcome, time_ms)
+                yield from self._end_turn_span(session_id, outcome, time_ms)
             case _e.SessionDeleted():
                 yield from self._interrupt_session(session_id, time_ms)
                 self._subagents.pop(session_id, None)
@@ -144,10 +144,12 @@ class SpanMaker:
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def _turn_began(self, session_id: sc.SessionId, event: "sc.events.TurnStarted", time_ms: int) -> Iterator[SpanStep]:
+    def _start_turn_span(
+        self, session_id: sc.SessionId, event: "sc.events.TurnStarted", time_ms: int
+    ) -> Iterator[SpanStep]:
         yield from self._interrupt_session(session_id, time_ms)  # an unfinished turn belongs to an earlier run
         session = self._sessions.setdefault(session_id, _SessionSpans())
-        step = SpanBegan(
+        step = SpanStarted(
             key=f"turn {event.turn_id}",
             kind="turn",
             name="turn",
@@ -159,7 +161,7 @@ class SpanMaker:
             session.turn = step.key
             yield step
 
-    def _turn_ended(self, session_id: sc.SessionId, outcome: sc.TurnOutcome, time_ms: int) -> Iterator[SpanStep]:
+    def _end_turn_span(self, session_id: sc.SessionId, outcome: sc.TurnOutcome, time_ms: int) -> Iterator[SpanStep]:
         session = self._sessions.pop(session_id, None)
         self._subagents.pop(session_id, None)
         if session is None:
@@ -184,12 +186,12 @@ class SpanMaker:
 
     # --- parts of turns -----------------------------------------------------------------------------------------------
 
-    def _answer_began(
+    def _start_model_span(
         self, session_id: sc.SessionId, event: "sc.events.MessageStarted", time_ms: int
     ) -> Iterator[SpanStep]:
         session = self._sessions.setdefault(session_id, _SessionSpans())
         model = _name(event.model)
-        step = SpanBegan(
+        step = SpanStarted(
             key=f"model {event.message_id}",
             kind="model",
             name=f"chat {model}",
@@ -202,12 +204,12 @@ class SpanMaker:
             session.parts.add(step.key)
             yield step
 
-    def _call_began(
+    def _start_tool_span(
         self, session_id: sc.SessionId, event: "sc.events.ToolCallStarted", time_ms: int
     ) -> Iterator[SpanStep]:
         session = self._sessions.setdefault(session_id, _SessionSpans())
         tool = _name(event.name)
-        step = SpanBegan(
+        step = SpanStarted(
             key=_call_key(session_id, event.call_id),
             kind="tool",
             name=f"execute_tool {tool}",
@@ -231,7 +233,7 @@ class SpanMaker:
 
     # --- open spans ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, step: SpanBegan) -> bool:
+    def _begin(self, step: SpanStarted) -> bool:
         """Record a new open span; return False if there are too many."""
         fits = step.key not in self._open and len(self._open) < self._most
         if fits:

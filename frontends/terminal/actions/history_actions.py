@@ -15,7 +15,7 @@ from frontends.terminal.base import TerminalBase
 from frontends.terminal.composer.drafts import PromptSubmission, read_parts
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.screens import picker_choices
 from frontends.terminal.screens.picker import LineInputScreen, Picker, PickerChoice
 
@@ -224,7 +224,7 @@ def _resolve_path(base: str, typed: str) -> Path:
 
 def _overwrite_question(changed: sc.FilesChanged) -> str:
     """Return the question whether to overwrite files that have changed since."""
-    named = [f"  {inert_line(path)}: {inert_line(why)}" for path, why in changed.files[:_MOST_NAMED]]
+    named = [f"  {sanitise_line(path)}: {sanitise_line(why)}" for path, why in changed.files[:_MOST_NAMED]]
     remaining = len(changed.files) - len(named)
     more = [f"  and {remaining} more"] if remaining else []
     lines = ["These files have changed since:", "", *named, *more]
@@ -234,5 +234,5 @@ def _overwrite_question(changed: sc.FilesChanged) -> str:
 def _describe_restore(reply: sc.replies.RestoreReply) -> str:
     done = [each for each in reply.files if each.done != "skipped"]
     lines = [f"{format_count(len(done), 'file')} restored" if done else "no file was changed"]
-    lines += [f"left alone: {inert_line(each.path)}: {each.why}" for each in reply.files if each.done == "skipped"]
+    lines += [f"left alone: {sanitise_line(each.path)}: {each.why}" for each in reply.files if each.done == "skipped"]
     return "\n".join([*lines, *reply.remarks])

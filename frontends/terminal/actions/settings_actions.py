@@ -10,7 +10,7 @@ from frontends.terminal.base import TerminalBase
 from frontends.terminal.composer.completion import Suggestion
 from frontends.terminal.feeds import NOT_YET
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.screens import picker_choices
 from frontends.terminal.screens.help_page import HelpScreen
 from frontends.terminal.screens.picker import LineInputScreen, Picker, PickerChoice
@@ -117,7 +117,7 @@ class ChoiceActions(TerminalBase):
         self.run_in_background(self._archive(session_id))
 
     async def _archive(self, session_id: sc.SessionId) -> None:
-        name = inert_line(self._name_of(session_id), _NAME_CHARS) or "the session"
+        name = sanitise_line(self._name_of(session_id), _NAME_CHARS) or "the session"
         await self.service_actions.client.archive_session(session_id)
         if session_id == self.service_actions.session_id:
             self.view(None)
@@ -129,7 +129,7 @@ class ChoiceActions(TerminalBase):
 
     def ask_delete(self, session_id: sc.SessionId) -> None:
         """Delete a session for good after a confirmation."""
-        name = inert_line(self._name_of(session_id), _NAME_CHARS) or session_id
+        name = sanitise_line(self._name_of(session_id), _NAME_CHARS) or session_id
         question = f'Delete "{name}" permanently? Its running work is stopped.'
         self.confirm(question, lambda: self.run_in_background(self._delete(session_id)))
 

@@ -10,7 +10,7 @@ import attrs
 
 import session_core as sc
 from frontends.terminal.composer.completion import Suggestion, rank_suggestions
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 
 _SHORTEST_PREFIX: Final = 3
 _MOST_NEAR: Final = 3
@@ -113,7 +113,7 @@ def describe_unknown(name: str, commands: Sequence[sc.extensions.ExtensionComman
     begun = [each for each in names if len(name) >= _SHORTEST_PREFIX and each.startswith(name)]
     near = begun[:_MOST_NEAR] or difflib.get_close_matches(name[:_NAME_CHARS], names, n=_MOST_NEAR)
     meant = f"; did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
-    displayed_name = inert_line(name, _NAME_CHARS)
+    displayed_name = sanitise_line(name, _NAME_CHARS)
     return f"there is no command /{displayed_name}{meant} (to send it to the model: //{displayed_name})"
 
 

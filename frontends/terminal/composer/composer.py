@@ -38,7 +38,7 @@ from frontends.terminal.composer.drafts import NOTHING, Draft, PromptSubmission
 from frontends.terminal.composer.editor import Editor
 from frontends.terminal.composer.keys import KEYS as KEYS
 from frontends.terminal.composer.keys import KeyIntent
-from frontends.terminal.composer.paste import MAX_PASTED_CHARS, Prompt, clean, is_large
+from frontends.terminal.composer.paste import MAX_PASTED_CHARS, Prompt, is_large, sanitise_paste
 from frontends.terminal.composer.popup import Chips, Popup
 from frontends.terminal.composer.prompt_history import HistoryWalk, PromptHistory
 from frontends.terminal.composer.suggestions import SuggestionController
@@ -455,7 +455,7 @@ class Composer(Widget):
         self._attaching.paste(pasted, self.get_target)
 
     def _insert_paste(self, pasted: str) -> None:
-        text = clean(pasted)
+        text = sanitise_paste(pasted)
         if len(text) > MAX_PASTED_CHARS:
             self._tell(f"The paste has {len(text):,} characters; a message takes {MAX_PASTED_CHARS:,}.")
         elif is_large(text):

@@ -17,7 +17,15 @@ from textual.geometry import Offset
 from textual.widgets import TextArea
 
 from frontends.terminal.composer.keys import ROWS, ComposerKey, KeyIntent
-from frontends.terminal.composer.paste import STAND_IN, Pastes, Prompt, Veil, as_drawn, clean, is_invisible
+from frontends.terminal.composer.paste import (
+    STAND_IN,
+    InvisibleCharacters,
+    Pastes,
+    Prompt,
+    as_drawn,
+    is_invisible,
+    sanitise_paste,
+)
 
 MAX_KILLS: Final = 60
 MAX_PLAIN_CHARS: Final = 50_000
@@ -93,7 +101,7 @@ class Editor(TextArea, inherit_bindings=False):
         self._handle_intent = handle_intent
         self._pasted = pasted
         self.pastes = Pastes()
-        self._veil = Veil()
+        self._invisible = InvisibleCharacters()
         self._kills = KillRing()
         self._last = ""
         self._yanked: tuple[Location, Location] | None = None
@@ -106,13 +114,13 @@ class Editor(TextArea, inherit_bindings=False):
     @property
     def prompt(self) -> Prompt:
         """The text with its pastes."""
-        return self.pastes.prompt(self._veil.unveil(self.text))
+        return self.pastes.prompt(self._invisible.decode(self.text))
 
     def set_prompt(self, prompt: Prompt) -> None:
         """Replace everything as an undoable edit; the cursor goes to the end. A huge text becomes a label."""
         text = self.pastes.adopt(prompt, self.text)
         if len(text) > MAX_PLAIN_CHARS:
-            text = self.pastes.fold(clean(self.pastes.prompt(text).whole), self.text)
+            text = self.pastes.fold(sanitise_paste(self.pastes.prompt(text).whole), self.text)
         self.history.checkpoint()
         self.edit(Edit(text, (0, 0), self.document.end, maintain_selection_offset=False))
         self.history.checkpoint()
@@ -139,15 +147,15 @@ class Editor(TextArea, inherit_bindings=False):
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
     def before_cursor(self) -> tuple[str, int]:
-        """Return the cursor's line up to the cursor, unveiled, and the number of the line."""
+        """Return the cursor's line up to the cursor, decoded, and the number of the line."""
         row, column = self.cursor_location
-        return self._veil.unveil(self.document.get_line(row)[:column]), row
+        return self._invisible.decode(self.document.get_line(row)[:column]), row
 
     # --- Textual overrides --------------------------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text; new text is made safe, and a label is never cut in two."""
-        edit.text = self._veil.veil(clean(edit.text))
+        edit.text = self._invisible.encode(sanitise_paste(edit.text))
         if edit.from_location != edit.to_location:
             top, bottom = edit.top, edit.bottom
             edit.from_location, edit.to_location = self._edge(top, -1), self._edge(bottom, 1)
@@ -158,12 +166,12 @@ class Editor(TextArea, inherit_bindings=False):
 
     def get_line(self, line_index: int) -> Text:
         """Return a line as it is drawn."""
-        veiled = self.document.get_line(line_index)
-        line = Text(as_drawn(veiled), end="", no_wrap=True)
+        encoded = self.document.get_line(line_index)
+        line = Text(as_drawn(encoded), end="", no_wrap=True)
         for column, character in enumerate(line.plain):
-            if character == STAND_IN and veiled[column] != STAND_IN:
+            if character == STAND_IN and encoded[column] != STAND_IN:
                 line.stylize(Style(dim=True, reverse=True), column, column + 1)
-        for start, end in self.pastes.spans(veiled):
+        for start, end in self.pastes.spans(encoded):
             line.stylize(Style(bold=True), start, end)
         return line
 
@@ -294,14 +302,14 @@ class Editor(TextArea, inherit_bindings=False):
     @property
     def selected_whole(self) -> str:
         """The selected text, as it would be sent."""
-        return self.pastes.prompt(self._veil.unveil(self.selected_text)).whole
+        return self.pastes.prompt(self._invisible.decode(self.selected_text)).whole
 
     def _kill(self, to: Location, *, back: bool) -> None:
         start, end = self.selection if not self.selection.is_empty else (self.cursor_location, to)
         goes_on = self._last.startswith("kill_")
         if start != end:
             result = self.delete(start, end, maintain_selection_offset=False)
-            self._kills.kill(self._veil.unveil(result.replaced_text), back=back, goes_on=goes_on)
+            self._kills.kill(self._invisible.decode(result.replaced_text), back=back, goes_on=goes_on)
 
     def _insert_yank(self, text: str) -> None:
         if text:

@@ -29,11 +29,11 @@ _FIRST: Final = 0x10F000
 _LAST: Final = 0x10FFFD
 _ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)")
 _ODD = re.compile(r"[^\n\t\x20-\x7e]")
-_VEILED = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
+_ENCODED = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 _LABEL = re.compile(r"\[pasted [\d,]+ (?:lines|characters) #\d+\]")
 
 
-def clean(text: str) -> str:
+def sanitise_paste(text: str) -> str:
     """Remove control characters, and turn every kind of line end into a newline."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not _ODD.search(text):
@@ -51,29 +51,29 @@ def is_invisible(character: str) -> bool:
     return sanitise(character).startswith("<U+")
 
 
-class Veil:
+class InvisibleCharacters:
     """Swaps invisible characters for stand-ins of one cell, from a private range, and back.
 
-    Characters of that range in the text itself are swapped too, so unveiling is always exact.
+    Characters of that range in the text itself are swapped too, so decoding is always exact.
     """
 
     def __init__(self) -> None:
         self._stand_ins: dict[str, str] = {}
         self._meant: dict[str, str] = {}
 
-    def veil(self, text: str) -> str:
+    def encode(self, text: str) -> str:
         """Return a cleaned text as the input stores it."""
         return _ODD.sub(lambda found: self._stand_in(found[0]), text) if _ODD.search(text) else text
 
-    def unveil(self, text: str) -> str:
+    def decode(self, text: str) -> str:
         """Return the original text."""
-        return _VEILED.sub(lambda found: self._meant.get(found[0], STAND_IN), text) if self._meant else text
+        return _ENCODED.sub(lambda found: self._meant.get(found[0], STAND_IN), text) if self._meant else text
 
     def _stand_in(self, character: str) -> str:
         known = self._stand_ins.get(character)
         if known is not None:
             return known
-        if not _VEILED.match(character) and not is_invisible(character):
+        if not _ENCODED.match(character) and not is_invisible(character):
             return character
         code = _FIRST + len(self._stand_ins)
         if code > _LAST:  # no real text has thousands of different invisible characters
@@ -83,9 +83,9 @@ class Veil:
         return chr(code)
 
 
-def as_drawn(veiled: str) -> str:
-    """Return a veiled text as it is drawn: the same length, and no invisible characters."""
-    return _VEILED.sub(STAND_IN, veiled)
+def as_drawn(encoded: str) -> str:
+    """Return an encoded text as it is drawn: the same length, and no invisible characters."""
+    return _ENCODED.sub(STAND_IN, encoded)
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from frontends.terminal.composer.completion import Suggestion
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import cut, width_of
 
 ROWS: Final = 8
@@ -113,7 +113,7 @@ class Popup(Widget):
         room = across - 4 - column
         if suggestion.detail and room > 8:
             line.append(" " * (column - width_of(label) + 2))
-            line.append(cut(inert_line(suggestion.detail, _DETAIL_CHARS), room), style="" if chosen else "dim")
+            line.append(cut(sanitise_line(suggestion.detail, _DETAIL_CHARS), room), style="" if chosen else "dim")
         if chosen:
             line.append(" " * max(0, across - line.cell_len))
             line.stylize("reverse")
@@ -140,7 +140,7 @@ class Popup(Widget):
 
 def _label(suggestion: Suggestion) -> str:
     """Return the label without characters that change the width of their neighbours, so cells can be counted."""
-    return inert_line(suggestion.display_text)
+    return sanitise_line(suggestion.display_text)
 
 
 class Chips(Widget):
@@ -165,7 +165,7 @@ class Chips(Widget):
 
     def show(self, labels: tuple[str, ...]) -> None:
         """Show a chip for each label."""
-        labels = tuple(map(inert_line, labels))
+        labels = tuple(map(sanitise_line, labels))
         if labels != self._labels:
             self._labels = labels
             self.set_class(bool(labels), "open")

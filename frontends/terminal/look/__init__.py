@@ -1,7 +1,7 @@
 """How everything looks, and the words it uses.
 
 - `styles`: every style and symbol, made from a theme; `themes`: the colours; `no_colour`: for `NO_COLOR`
-- `harmless_text`: makes text of others safe to display; `text_width`: fits a line into cells
+- `sanitised_text`: makes text of others safe to display; `text_width`: fits a line into cells
 - `activity_words`: what a session is doing, as a glyph and a word; `permission_words`: permission modes in words
 - `clock`: the time in milliseconds
 """

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 import session_core as sc
 from frontends.shared.style import format_count
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.panels.panel import Panel, draw_title_rule
 from frontends.terminal.panels.shortcut_keys import key_name
 from frontends.terminal.transcript.rendering.entries import render_block_rows
@@ -57,7 +57,7 @@ def _objects(value: object) -> list[Mapping[str, object]]:
 
 
 def _line(text: str | None) -> str:
-    return "" if text is None else inert_line(text, _LINE_CHARS)
+    return "" if text is None else sanitise_line(text, _LINE_CHARS)
 
 
 class WidgetPanel(Panel, can_focus=True):
@@ -131,7 +131,7 @@ class WidgetPanel(Panel, can_focus=True):
             return []
         listens = self.has_focus and display.extension == self._marked
         head = Text("> " if listens else "", look.accent)
-        head.append(inert_line(display.extension), look.dim)
+        head.append(sanitise_line(display.extension), look.dim)
         if title:
             head.append(f" {look.glyph('dot')} ", look.dim).append(title, look.strong)
         if status:
@@ -157,7 +157,7 @@ class WidgetPanel(Panel, can_focus=True):
         look = self.look
         if not listens:
             return Text(f"  {format_count(len(keys), 'key')}, F9 to use them", look.dim)
-        said = [f"{inert_line(key.name, 40)} {_line(key.description)}".rstrip() for key in keys]
+        said = [f"{sanitise_line(key.name, 40)} {_line(key.description)}".rstrip() for key in keys]
         dot = f" {look.glyph('dot')} "
         return Text(f"  {dot.join([*said, 'Esc back'])}", look.accent)
 

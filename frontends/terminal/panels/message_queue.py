@@ -11,7 +11,7 @@ from textual.message import Message
 
 import session_core as sc
 from frontends.shared.style import format_count
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Look
 from frontends.terminal.panels.panel import Panel, draw_title_rule
 
@@ -37,7 +37,7 @@ _KEYS: Final = ("e edit", "d remove", "s send now", "K J move", "Esc back")
 
 def queue_text(item: sc.QueueItem) -> str:
     """Return a queued message as one line, with its attachments."""
-    said = inert_line(" ".join(part.text for part in item.parts if isinstance(part, sc.TextPart)))
+    said = sanitise_line(" ".join(part.text for part in item.parts if isinstance(part, sc.TextPart)))
     pictures = sum(isinstance(part, sc.ImagePart) for part in item.parts)
     files = sum(isinstance(part, sc.FilePart) for part in item.parts)
     more = [format_count(pictures, "picture")] if pictures else []
@@ -48,9 +48,9 @@ def queue_text(item: sc.QueueItem) -> str:
 def queue_line(item: sc.QueueItem, number: int, look: Look, *, marked: bool) -> Text:
     """Draw one queued message."""
     line = Text.assemble((f"{'>' if marked else ' '} {number} ", look.accent))
-    line.append(_WHEN.get(item.deliver_as, inert_line(item.deliver_as)), look.dim)
+    line.append(_WHEN.get(item.deliver_as, sanitise_line(item.deliver_as)), look.dim)
     if item.source is not None:
-        line.append(f", from {inert_line(item.source, 40)}", look.dim)
+        line.append(f", from {sanitise_line(item.source, 40)}", look.dim)
     return line.append(f" {look.glyph('dot')} ", look.dim).append(
         queue_text(item), look.strong if marked else look.text
     )

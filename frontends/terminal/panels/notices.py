@@ -14,7 +14,7 @@ import attrs
 from rich.text import Text
 from textual.notifications import SeverityLevel
 
-from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.panels.panel import cut_to, wrap_text
 
@@ -42,12 +42,12 @@ class Notice:
 
     def title(self, left_out: int) -> str:
         """Return the sender, and how many notices before this one were dropped."""
-        name = inert_line(self.who, _NAME_CHARS) or "an extension"
+        name = sanitise_line(self.who, _NAME_CHARS) or "an extension"
         return f"{name} ({left_out:,} before this left out)" if left_out else name
 
     def render_text(self, across: int, look: Look) -> str:
         """Return the visible part on a screen of this width."""
-        text = inert(self.text[: 2 * self.chars]).strip()
+        text = sanitise_text(self.text[: 2 * self.chars]).strip()
         if len(text) > self.chars:
             text = f"{text[: self.chars - 1]}…"
         width = max(1, min(_TOAST, across // 2) - _FRAME)

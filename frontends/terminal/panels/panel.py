@@ -101,7 +101,7 @@ class Panel(Widget):
         if self.is_attached:
             self.refresh(layout=True)
 
-    def cramp(self, *, cramped: bool) -> None:
+    def set_cramped(self, *, cramped: bool) -> None:
         """Take as little room as possible, or the usual amount."""
         if cramped != self.cramped:
             self.cramped = cramped

@@ -9,7 +9,7 @@ from textual import events
 
 import session_core as sc
 from frontends.shared.style import format_count
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.panels.panel import Panel, draw_title_rule, wrap_text
 
@@ -26,7 +26,7 @@ def plan_line(plan: Plan, look: Look) -> Text:
     done = sum(each.status == "done" for each in plan)
     line = Text.assemble(("plan ", look.strong), (f"{done}/{len(plan)}", look.accent))
     step_index = current_step(plan)
-    said = "all done" if step_index is None else inert_line(plan[step_index].text)
+    said = "all done" if step_index is None else sanitise_line(plan[step_index].text)
     return line.append(f" {look.glyph('dot')} ", look.dim).append(said, look.dim if step_index is None else look.text)
 
 
@@ -40,7 +40,7 @@ def step_rows(step: sc.PlanItem, width: int, look: Look) -> list[Text]:
     """Draw one step."""
     style = {"done": look.dim, "in_progress": look.strong, "pending": look.text}[step.status]
     mark = Text(f"{look.glyph(_GLYPHS[step.status])} ", look.accent if step.status == "in_progress" else look.dim)
-    rows = wrap_text(Text(inert_line(step.text), style), max(1, width - mark.cell_len), most=_STEP_ROWS)
+    rows = wrap_text(Text(sanitise_line(step.text), style), max(1, width - mark.cell_len), most=_STEP_ROWS)
     return [mark.append_text(rows[0]), *(Text(" " * mark.cell_len).append_text(row) for row in rows[1:])]
 
 

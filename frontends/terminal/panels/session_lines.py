@@ -12,7 +12,7 @@ import session_core as sc
 from frontends.shared.figures import format_ago, format_path
 from frontends.shared.style import format_count
 from frontends.terminal.look.activity_words import colour_of, describe_activity_briefly, glyph_of
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import cut_start
 from frontends.terminal.panels.session_order import FamilyRow, FolderRows
 
@@ -70,7 +70,9 @@ class SessionLines:
         for folder in folders:
             if len(lines) + 1 >= most:
                 break
-            lines.append(SidebarHeading(text=cut_start(inert_line(format_path(folder.folder), _FOLDER_CHARS), width)))
+            lines.append(
+                SidebarHeading(text=cut_start(sanitise_line(format_path(folder.folder), _FOLDER_CHARS), width))
+            )
             visible_rows = folder.rows[: most - len(lines)]
             remaining -= len(visible_rows)
             for row in visible_rows:
@@ -105,7 +107,7 @@ def session_line(
     summary = row.summary
     return SessionLine(
         session_id=summary.session_id,
-        name=inert_line(summary.name, NAME_CHARS) or "new session",
+        name=sanitise_line(summary.name, NAME_CHARS) or "new session",
         glyph=glyph_of(summary.activity),
         colour=colour_of(summary.activity),
         about=describe_session(summary, now_ms, unread=summary.session_id in unread),

@@ -13,8 +13,8 @@ from frontends.shared.figures import dollars
 from frontends.shared.style import duration
 from frontends.terminal.feeds import Lag
 from frontends.terminal.look.activity_words import colour_of, describe_activity, glyph_of
-from frontends.terminal.look.harmless_text import inert_line
 from frontends.terminal.look.permission_words import MODES
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import width_of
 from frontends.terminal.options import NewSession
 
@@ -29,7 +29,7 @@ _STATUS_CHARS: Final = 60
 class StatusItem:
     """An item of the line; those with a higher rank are dropped first if room is short. `colour` is a theme colour."""
 
-    text: str = attrs.field(converter=inert_line)
+    text: str = attrs.field(converter=sanitise_line)
     rank: int = 0
     colour: str = "text-muted"
 

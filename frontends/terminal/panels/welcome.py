@@ -5,7 +5,7 @@ from textual.widgets import Static
 
 from frontends.shared.figures import format_path
 from frontends.terminal.feeds import ViewedSession
-from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.options import NewSession
 
 
@@ -32,13 +32,13 @@ class WelcomeView(Static):
     ) -> None:
         """Show the current state; `default_model` answers if none was chosen, as far as it is known yet."""
         if failure is not None:
-            lines = ["The service is not running.", inert(failure), "", "Enter tries again, Ctrl+D closes."]
+            lines = ["The service is not running.", sanitise_text(failure), "", "Enter tries again, Ctrl+D closes."]
         elif viewed is not None and viewed.is_deleted:
             lines = ["This session was deleted.", "", "Alt+N begins a new one."]
         elif viewed is not None and viewed.refused is not None:
             lines = [
                 "This session cannot be shown.",
-                inert(viewed.refused),
+                sanitise_text(viewed.refused),
                 "",
                 "F2 shows the others, Alt+N begins one.",
             ]
@@ -46,7 +46,7 @@ class WelcomeView(Static):
             lines = ["loading…"]
         else:
             begun = viewed.state.settings if viewed is not None and viewed.state is not None else None
-            folder = inert_line(format_path((begun.cwd if begun is not None else draft.cwd) or here))
+            folder = sanitise_line(format_path((begun.cwd if begun is not None else draft.cwd) or here))
             chosen = begun.model if begun is not None else draft.model
             lines = [
                 "session-core",
@@ -63,7 +63,7 @@ class WelcomeView(Static):
 
 def describe_model(chosen: str | None, default: str) -> list[str]:
     """Describe the model that will answer, or how to set up a real one; nothing until that is known."""
-    model = inert_line(chosen or default, _MODEL_CHARS)
+    model = sanitise_line(chosen or default, _MODEL_CHARS)
     if not model:
         return []
     if model == _DEMO and default == _DEMO:

@@ -9,7 +9,7 @@ import attrs
 import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer
 from frontends.commands.run.dialogs import Reply
-from frontends.terminal.look.harmless_text import reveal_hidden
+from frontends.terminal.look.sanitised_text import reveal_hidden
 from frontends.terminal.questions.untrusted_view import ForeignPassage
 
 FACT_CHARS: Final = 200

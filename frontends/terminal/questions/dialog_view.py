@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import session_core as sc
 from frontends.commands.run.dialogs import Reply, describe_asker
-from frontends.terminal.look.harmless_text import reveal_hidden
+from frontends.terminal.look.sanitised_text import reveal_hidden
 from frontends.terminal.questions.answers import (
     AnswerChoice,
     AnswerMeaning,

@@ -395,7 +395,7 @@ class RequestPanel(Widget):
         if isinstance(self.parent, Widget):
             for each in self.parent.children:
                 if isinstance(each, Panel):
-                    each.cramp(cramped=self._current_request is not None)
+                    each.set_cramped(cramped=self._current_request is not None)
 
     def _room(self) -> int:
         """Return how many rows the neighbours that never shrink leave."""

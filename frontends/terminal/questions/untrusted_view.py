@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.theme import Theme
 
-from frontends.terminal.look.harmless_text import reveal_hidden
+from frontends.terminal.look.sanitised_text import reveal_hidden
 from frontends.terminal.look.styles import Look
 from frontends.terminal.panels.panel import filled_strip, look_of
 

@@ -16,7 +16,7 @@ from textual.widgets import Static
 import session_core as sc
 from frontends.terminal.actions.slash_commands import SLASH
 from frontends.terminal.composer import keys
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.panels import message_queue, sidebar
 from frontends.terminal.questions import panel
 from frontends.terminal.transcript import view
@@ -87,7 +87,10 @@ class HelpScreen(ModalScreen[None]):
 def tables(brought: Sequence[sc.extensions.ExtensionCommand]) -> list[tuple[str, Rows]]:
     """Return all keys and commands, section by section; those of extensions come after our commands."""
     theirs = tuple(
-        (f"/{inert_line(each.name, 60)}", f"{inert_line(each.description, _SAID_CHARS)} ({inert_line(each.extension)})")
+        (
+            f"/{sanitise_line(each.name, 60)}",
+            f"{sanitise_line(each.description, _SAID_CHARS)} ({sanitise_line(each.extension)})",
+        )
         for each in brought
     )
     ours: list[tuple[str, Rows]] = [*_TABLES]

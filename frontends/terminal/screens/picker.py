@@ -19,7 +19,7 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 import session_core as sc
-from frontends.terminal.look.harmless_text import inert, inert_line, to_plain_text
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text, to_plain_text
 from frontends.terminal.look.text_width import width_of
 from frontends.terminal.questions.key_guard import KeyGuard
 
@@ -64,7 +64,7 @@ class Box(Vertical):
 
     def __init__(self, title: str) -> None:
         super().__init__()
-        self.border_title = Text(inert_line(title, 200))  # never a str, which would be read as markup
+        self.border_title = Text(sanitise_line(title, 200))  # never a str, which would be read as markup
 
 
 class Hint(Label):
@@ -198,13 +198,13 @@ def _line(choice: PickerChoice[T], column: int) -> Text:
     line.append(label, "bold" if choice.current else "")
     if choice.detail:
         line.append(" " * (max(0, column - width_of(label)) + 2))
-        line.append(" ".join(inert(choice.detail[:_DETAIL_CHARS]).splitlines()), "dim")
+        line.append(" ".join(sanitise_text(choice.detail[:_DETAIL_CHARS]).splitlines()), "dim")
     return line
 
 
 def _indented(label: str) -> str:
     """Return a label as one line, keeping its leading spaces."""
-    line = inert_line(label, _DETAIL_CHARS)
+    line = sanitise_line(label, _DETAIL_CHARS)
     return " " * (len(label) - len(label.lstrip(" "))) + line
 
 
@@ -231,7 +231,7 @@ class LineInputScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Build the field."""
         with Box(self._title):
-            yield Input(inert_line(self._value), placeholder=self._placeholder, compact=True)
+            yield Input(sanitise_line(self._value), placeholder=self._placeholder, compact=True)
             yield Hint("Enter accepts, Esc leaves")
 
     @on(Input.Submitted)

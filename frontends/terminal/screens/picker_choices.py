@@ -9,8 +9,8 @@ import session_core as sc
 from frontends.shared.figures import format_ago, format_path
 from frontends.shared.style import format_count
 from frontends.terminal.look.activity_words import describe_activity, glyph_of
-from frontends.terminal.look.harmless_text import inert_line
 from frontends.terminal.look.permission_words import MODES
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.themes import ABOUT
 from frontends.terminal.panels.session_order import group_by_folder
 from frontends.terminal.screens.picker import PickerChoice
@@ -94,7 +94,7 @@ def session_choices(
     return [
         PickerChoice(
             value=summary.session_id,
-            label="  " * depth + f"{glyph_of(summary.activity)} {inert_line(summary.name, 100) or 'new session'}",
+            label="  " * depth + f"{glyph_of(summary.activity)} {sanitise_line(summary.name, 100) or 'new session'}",
             detail=_describe_session(summary, now_ms),
             current=summary.session_id == viewed,
         )
@@ -181,4 +181,4 @@ def _user_message_choice(message: sc.Message, now_ms: int) -> PickerChoice[sc.Me
 
 def _gist(message: sc.Message) -> str:
     ran = shell_line_of(message)
-    return inert_line(message.text if ran is None else f"! {ran}", _SAID_CHARS) or "(no text)"
+    return sanitise_line(message.text if ran is None else f"! {ran}", _SAID_CHARS) or "(no text)"

@@ -19,7 +19,7 @@ import session_core as sc
 from frontends.shared.figures import format_ago
 from frontends.shared.style import format_count
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.screens.picker import Box, Hint
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
 def _line(hit: sc.SearchHit, now_ms: int) -> Text:
     who = {"user": "you", "assistant": "the model"}.get(hit.role, f"a {hit.role}")
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(inert_line(hit.session_name, 60) or "new session", "bold")
+    line.append(sanitise_line(hit.session_name, 60) or "new session", "bold")
     line.append(f"  {who}, {format_ago(hit.created_at, now_ms)}\n  ", "dim")
-    line.append(inert_line(hit.excerpt, 400))
+    line.append(sanitise_line(hit.excerpt, 400))
     return line

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 import session_core as sc
 from frontends.shared.figures import dollars
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.screens.picker import Box, Hint
 
 _SMALL_MICROS: Final = 100_000
@@ -60,7 +60,7 @@ def usage_table(lines: tuple[sc.UsageLine, ...], whole: sc.Usage) -> Table:
     digits = 4 if any(each < _SMALL_MICROS for each in costs) else 2
     for line in lines:
         figures = _figures(line.usage, digits)
-        table.add_row(Text(inert_line(line.model)), Text(inert_line(line.source)), f"{line.calls:,}", *figures)
+        table.add_row(Text(sanitise_line(line.model)), Text(sanitise_line(line.source)), f"{line.calls:,}", *figures)
     table.add_row(Text("all", "bold"), "", f"{sum(line.calls for line in lines):,}", *_figures(whole, digits))
     return table
 

@@ -26,8 +26,8 @@ from session_core.vocabulary import events as ev
 if TYPE_CHECKING:
     from session_core.assembly.folders.folder import OpenFolder
     from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+    from session_core.sep.host.config import ParticipationRule
     from session_core.sep.host.host import ExtensionHost
-    from session_core.sep.host.settings import ParticipationRule
     from session_core.service.service import SessionService
 
 log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class FolderHosts:
         nursery.start_soon(self._run_host, hosted, before)
 
     async def _run_host(self, hosted: HostedFolder, before: HostedFolder | None) -> None:
-        from session_core.service.extension_bridge.delegate import accompany
+        from session_core.service.extension_bridge.delegate import run_host
 
         assert self._service is not None
         try:
@@ -158,7 +158,7 @@ class FolderHosts:
                     await before.gone.wait()  # two processes of one extension would conflict
             with hosted.scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(accompany, hosted.host, self._service)
+                    nursery.start_soon(run_host, hosted.host, self._service)
                     await self._rescan_on_change(hosted)
         except FOREIGN_FAULTS as bug:
             if must_propagate(bug):

@@ -95,12 +95,12 @@ class HomeExtensions:
             if folder.config.extensions and (each.folder is not None or each.name not in instead)
         )
 
-    def find_keeper(self, name: str, folder: str | None) -> "ExtensionHost":
+    def find_manager(self, name: str, folder: str | None) -> "ExtensionHost":
         """Return the host of an extension; without a folder, of the user's own, or the only one of that name."""
         having = [host for host in self._all_hosts() if any(each.name == name for each in host.list())]
-        having = [host for host in having if folder in {None, host.setting.serves}]
+        having = [host for host in having if folder in {None, host.config.serves}]
         if len(having) > 1 and having[0] is not self.own:
-            places = ", ".join(sorted(repr(host.setting.serves) for host in having))
+            places = ", ".join(sorted(repr(host.config.serves) for host in having))
             raise Conflict(f"several folders have an extension {name!r}: {places}; name one of them", field="folder")
         if having:
             return having[0]

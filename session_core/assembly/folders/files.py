@@ -126,12 +126,12 @@ class SettingsReader:
         return None if self.place.whole_home else find_trusted_fingerprint(self.place.home, Path(self.place.folder))
 
     def _refuse_to_forget(self) -> None:
-        if self.is_persistent:
+        if self.has_retained_settings:
             # They only make things stricter: changing a file must not be a way to get rid of them.
             raise ConfigInvalid([ConfigProblem(place=self.place.folder, what=_TRUST_CHANGED)])
 
     @property
-    def is_persistent(self) -> bool:
+    def has_retained_settings(self) -> bool:
         """Whether the earlier settings are kept because the files are not those that were trusted."""
         return self.trust is None and self.last is not None and states_anything(self.last)
 

@@ -33,10 +33,10 @@ from session_core.config.settings import RULES
 from session_core.config.toml_files import CONFIG_FILE
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigWatcher, changed_settings
+from session_core.error_capture import ErrorCapture
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
 from session_core.limits import MAX_ERROR_CHARS, MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
-from session_core.own_errors import ErrorCapture
 from session_core.vocabulary.events import ConfigurationChanged
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Folders:
         self._stated: dict[str, Config] = {}
         self._pending_events: deque[ConfigurationChanged] = deque(maxlen=_MAX_PENDING_EVENTS)
         self._service: SessionService | None = None
-        self._attended = trio.Event()
+        self._started = trio.Event()
         self._visited: set[str] = set()
         self.hosting: FolderHosts | None = None
         """Runs the extensions of folders, if there are any."""
@@ -198,7 +198,7 @@ class Folders:
 
     async def _wait_for_extensions(self, folder: OpenFolder) -> None:
         if self.hosting is not None:
-            await self._attended.wait()  # nothing starts before that, and they may have to be asked
+            await self._started.wait()  # nothing starts before that, and they may have to be asked
             await self.hosting.until_settled(folder)
 
     def visit(self, cwd: str) -> None:
@@ -226,7 +226,7 @@ class Folders:
 
     async def find_folder_of_session(self, session_id: SessionId) -> OpenFolder | None:
         """Return the folder that a session works in, if the session exists; raises like `load`."""
-        await self._attended.wait()
+        await self._started.wait()
         cwd = self._cwd_of(session_id)
         return None if cwd is None else await self.load(cwd)
 
@@ -237,7 +237,7 @@ class Folders:
 
     def is_settled_for(self, session_id: SessionId) -> bool:
         """Return whether `known_folder_of_session` is current without waiting: a link may point elsewhere now."""
-        if not self._attended.is_set():
+        if not self._started.is_set():
             return False
         cwd = self._cwd_of(session_id)
         return cwd is None or ((folder := self.get_known(cwd)) is not None and folder.path == cwd)
@@ -251,7 +251,7 @@ class Folders:
         folder = self.get_known(cwd)
         return () if folder is None else folder.files.remarks
 
-    async def attend(self, service: "SessionService") -> None:
+    async def run(self, service: "SessionService") -> None:
         """Report changes of folders to the followers of a service, and run their extensions, until cancelled."""
         self._service = service
         async with trio.open_nursery() as nursery:
@@ -260,7 +260,7 @@ class Folders:
                 for folder in self._open.values():
                     if folder.watcher is not None:
                         self.hosting.align(folder)
-            self._attended.set()
+            self._started.set()
             while self._pending_events:
                 service.tell(self._pending_events.popleft())
             await trio.lowlevel.checkpoint()
@@ -352,8 +352,8 @@ class Folders:
         files = folder.files
         await trio.to_thread.run_sync(files.prepare)
         watcher = ConfigWatcher(files, files.watched, files.settings.last or self._base, every_s=self._every_s)
-        change = await watcher.look()
-        if change is not None and change.config is None and not files.settings.is_persistent:
+        change = await watcher.poll()
+        if change is not None and change.config is None and not files.settings.has_retained_settings:
             raise FolderUnusable(change.problems)
         folder.watcher = watcher
         folder.rules = tuple(rules_of(folder.config))
@@ -379,7 +379,7 @@ class Folders:
     async def _check_files(self, folder: OpenFolder) -> None:
         assert folder.watcher is not None
         before = folder.config
-        change = await folder.watcher.look()
+        change = await folder.watcher.poll()
         if change is not None and change.config is not None:
             folder.rules = tuple(rules_of(change.config))
         remarks = folder.files.remarks

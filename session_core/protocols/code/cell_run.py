@@ -145,7 +145,7 @@ class CellRun:
             frame = await self._worker.receive()
             self._frames += 1
             if self._frames > limits.MAX_CELL_FRAMES:
-                raise WorkerGone("it has sent more than it may")
+                raise WorkerGone("it exceeded the size limit")
             if frame.get("say") == "began" and isinstance(frame.get("cell"), int) and self._number is None:
                 self._number = frame["cell"]
             if self._number is None or frame.get("cell") != self._number:
@@ -178,24 +178,24 @@ class CellRun:
     async def _take_part(self, frame: Mapping[str, Any]) -> None:
         name, data = frame.get("name"), frame.get("data")
         if not is_part_name(name) or not isinstance(name, str) or not isinstance(data, str):
-            raise WorkerGone("it has sent something that is no variable")
+            raise WorkerGone("it sent an invalid variable")
         try:
             with trio.CancelScope(shield=True):  # otherwise it would be lost
                 self._changed[name] = await _decode_part(data)
         except ValueError as error:
-            raise WorkerGone("it has sent something that is no variable") from error
+            raise WorkerGone("it sent an invalid variable") from error
         if (problem := find_bounds_problem(self._changed)) is not None:
-            raise WorkerGone(f"it has sent {problem}")
+            raise WorkerGone(f"it sent {problem}")
 
     def _handle_done(self, frame: Mapping[str, Any]) -> None:
         names, parts = frame.get("kept"), dict[str, VariablePart]()
         for name in names if isinstance(names, list) else ():
             part = self._changed.get(name) or self._before.parts.get(name) if isinstance(name, str) else None
             if part is None:
-                raise WorkerGone("it has named a variable that nobody knows")
+                raise WorkerGone("it named an unknown variable")
             parts[name] = part
         if (problem := find_bounds_problem(parts)) is not None:
-            raise WorkerGone(f"it has kept {problem}")
+            raise WorkerGone(f"it kept {problem}")
         lost = frame.get("lost")
         named = [each for each in lost if isinstance(each, str)] if isinstance(lost, list) else []
         self._end.variables = SavedVariables(parts=parts, lost=tuple(each[:200] for each in named[:MOST_LOST]))

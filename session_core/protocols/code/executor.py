@@ -40,7 +40,7 @@ _BOUNDS: Final = {
     "file": limits.CELL_FILE_BYTES,
     "files": limits.CELL_FILES,
 }
-_AGAIN: Final = "The Python process was started anew"
+_AGAIN: Final = "The Python process was restarted"
 
 
 @attrs.frozen(kw_only=True)

@@ -65,7 +65,7 @@ class CellRunner:
         self._own = {"finish": self._finish, "show_image": self._show_image}
         self._tools: dict[str, Callable[..., ToolText]] = {}
         self._namespace["__builtins__"] = self._builtins
-        self._keeper = VariableSaver(
+        self._saver = VariableSaver(
             self._namespace,
             interrupts.call,
             most_bytes=bounds["state"],
@@ -86,7 +86,7 @@ class CellRunner:
             part = self._wire.receive("order")
             parts[part["name"]] = b64decode(part["data"])
         self._prepare()
-        lost = self._keeper.restore_parts(parts, lambda name: self._wire.send({"say": "loading", "name": name}))
+        lost = self._saver.restore_parts(parts, lambda name: self._wire.send({"say": "loading", "name": name}))
         self._wire.send({"say": "brought", "lost": [[name, _clean(why)] for name, why in lost.items()]})
 
     def run(self, order: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class CellRunner:
                 stream.flush()
         ran: dict[str, Any] = {"say": "ran", "cell": self._cell, "error": error}
         self._wire.send({**ran, **(self._finished if error is None else {})})
-        scan = self._keeper.scan_variables()
+        scan = self._saver.scan_variables()
         for name, data in scan.changed.items():
             self._wire.send({"say": "part", "cell": self._cell, "name": name, "data": b64encode(data).decode()})
         news = [[name, _clean(why)] for name, why in scan.not_kept.items() if self._reported_losses.get(name) != why]
@@ -143,7 +143,7 @@ class CellRunner:
 
     def _execute(self, code: str, filename: str) -> None:
         tree = ast.parse(code, filename)
-        self._keeper.learn(tree, code, filename)
+        self._saver.learn(tree, code, filename)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, filename, "exec", dont_inherit=True), self._namespace)  # noqa: S102 - what it is for
         if isinstance(last, ast.Expr):
@@ -232,7 +232,7 @@ def _find_json_problem(value: Any, levels: int = _MOST_DEPTH) -> str | None:
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, str):
-        return None if _clean(value) == value else "a text holds half a character"
+        return None if _clean(value) == value else "a string contains an unpaired surrogate"
     if isinstance(value, int):
         return None if abs(value) <= _MOST_INTEGER else f"{value:.3g} is too large a whole number"
     if isinstance(value, float):

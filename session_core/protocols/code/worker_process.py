@@ -21,8 +21,8 @@ import trio
 
 from session_core import limits
 from session_core.errors import ProtocolError
-from session_core.tools.namespace import Namespace
 from session_core.tools.process import ChildProcess, RunningGroup, end_group
+from session_core.tools.sandbox_processes import Namespace
 from session_core.vocabulary.tools import ToolSpec
 from session_core.wire.strict_json import parse
 
@@ -138,7 +138,7 @@ class Worker:
         while (end := self._buffer.find(b"\n", self._searched_bytes)) < 0:
             self._searched_bytes = len(self._buffer)
             if self._searched_bytes > _MOST_LINE:
-                raise WorkerGone("it has sent more than it may")
+                raise WorkerGone("it exceeded the size limit")
             try:
                 piece = await self._frames.receive_some(_CHUNK)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -150,12 +150,12 @@ class Worker:
         try:
             frame = parse(line) if len(line) <= _LONG_LINE else await _parse_apart(line)
         except ProtocolError as error:
-            raise WorkerGone("it has sent something that nobody understands") from error
+            raise WorkerGone("it sent a malformed message") from error
         del self._buffer[: end + 1]
         self._searched_bytes = 0
         self.newest_size = end
         if not isinstance(frame, dict):
-            raise WorkerGone("it has sent something that nobody understands")
+            raise WorkerGone("it sent a malformed message")
         return frame
 
     async def receive_printed(self) -> bytes | bytearray:

@@ -71,7 +71,7 @@ async def _try_tool(driver: ConformanceDriver, tool: ToolRegistration) -> None:
         driver.usual_answers[tool.name] = answer
         return judge_tool(answer)
 
-    await driver.step(name, "a result with its content as a text", right)
+    await driver.step(name, "a result with its content as a string", right)
     for number, wrong in enumerate(wrong_arguments(schema), start=1):
 
         async def refused(peer: Peer, number: int = number, arguments: dict[str, Any] = wrong.arguments) -> StepVerdict:
@@ -90,7 +90,7 @@ async def try_commands(driver: ConformanceDriver) -> None:
             async def run(peer: Peer, params: dict[str, Any] = {"command": command.name, **more}) -> StepVerdict:  # noqa: B006
                 return judge_command(await peer.ask_in_dispatch("command/execute", params))
 
-            await driver.step(f"command {command.name}{what}", "a result, with what to show as a text", run)
+            await driver.step(f"command {command.name}{what}", "a result, with what to show as a string", run)
 
         async def complete(peer: Peer, command: str = command.name) -> StepVerdict:
             verdict = judge_completion(

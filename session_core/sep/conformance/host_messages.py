@@ -121,7 +121,7 @@ ODD_LINES: Final = (
     OddLine(about="half a message", line=b'{"jsonrpc":"2.0","id":'),
     OddLine(about="a bare null", line=b"null"),
     OddLine(about="a bare number", line=b"5"),
-    OddLine(about="a bare text", line=b'"ping"'),
+    OddLine(about="a bare string", line=b'"ping"'),
     OddLine(about="a list", line=b"[]"),
     OddLine(about="a batch", line=b'[{"jsonrpc":"2.0","method":"conformance/never_heard_of"}]'),
     OddLine(about="an empty object", line=b"{}"),

@@ -35,7 +35,7 @@ from session_core.vocabulary.frozen import thaw_json
 
 _AT_ONCE: Final = 24
 """Requests open at the same time; a turn with several tools and hooks has about as many."""
-_TEXT_ID: Final = "an id that is a text"
+_TEXT_ID: Final = "an id that is a string"
 
 Call = tuple[str, dict[str, Any]]
 
@@ -52,10 +52,12 @@ async def try_ping(driver: ConformanceDriver) -> None:
     async def by_text(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", id=_TEXT_ID)
         if isinstance(answer, NoAnswer):
-            return failed("it did not answer a request whose id is a text: repeat the id unchanged, whatever its type")
+            return failed(
+                "it did not answer a request whose id is a string: repeat the id unchanged, whatever its type"
+            )
         return judge_answer("ping", answer)
 
-    await driver.step("id that is a text", "a reply with the same id", by_text)
+    await driver.step("id that is a string", "a reply with the same id", by_text)
 
     async def with_more(peer: Peer) -> StepVerdict:
         number = peer.expect_answer("ping")

@@ -238,9 +238,9 @@ class Peer:
         if not isinstance(await self.wait_answer(number, seconds=self.seconds / 4), NoAnswer):
             self.responsiveness = "at once"
             return
-        self._nursery.start_soon(self._hear_late, number)
+        self._nursery.start_soon(self._await_late_reply, number)
 
-    async def _hear_late(self, number: RpcId) -> None:
+    async def _await_late_reply(self, number: RpcId) -> None:
         if not isinstance(await self.wait_answer(number), NoAnswer):
             self.responsiveness = "late"
 

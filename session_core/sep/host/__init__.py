@@ -3,7 +3,7 @@
 The host decides what an extension may do. The `Delegate` carries out its actions in sessions, as ordinary commands of
 the service.
 
-- `host`, `settings`: `ExtensionHost`, which ties everything together, and its settings
+- `host`, `config`: `ExtensionHost`, which ties everything together, and its configuration
 - `extension`: one extension through crash, restart and reload, and its callbacks to the host
 - `catalogue`: which extensions there are, and which may run
 - `process`: the child process, from its launch to its end

@@ -152,7 +152,7 @@ class HostedExtension:
         return self._nursery is not None and not self.stopping
 
     @property
-    def may_veto_when_dead(self) -> bool:
+    def can_veto_when_dead(self) -> bool:
         """Whether its silence counts as a veto where one protects something: it declared that hook, or has used it."""
         if self.hooks is None:
             return self._has_vetoed

@@ -31,6 +31,9 @@ from session_core.sep.host.calls.events import (
 from session_core.sep.host.calls.notifications import LogLevel
 from session_core.sep.host.calls.requests import InboundRequests
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery
+from session_core.sep.host.config import HostConfig as HostConfig
+from session_core.sep.host.config import ParticipationRule, participates_everywhere
+from session_core.sep.host.config import Watcher as Watcher
 from session_core.sep.host.extension import HostedExtension, ReloadFailed, prepare_from_manifest
 from session_core.sep.host.info import build_not_found, explain_absence, info_of, infos_of
 from session_core.sep.host.models.credentials import CredentialFile
@@ -38,9 +41,6 @@ from session_core.sep.host.models.providers import ExtensionProviders
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.process.launch import ExtensionLaunch
 from session_core.sep.host.registrations import Registrations
-from session_core.sep.host.settings import HostSetting as HostSetting
-from session_core.sep.host.settings import ParticipationRule, participates_everywhere
-from session_core.sep.host.settings import Watcher as Watcher
 from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.protocol.service_api import Delegate
@@ -55,7 +55,7 @@ class ExtensionHost:
 
     Args:
         look: Finds the extensions in use; it blocks, so it runs in a thread.
-        setting: What the extensions are told.
+        config: What the extensions are told.
         prepare: Returns how to start an extension; by default as its manifest says.
         enable: Stores whether an extension is enabled; it blocks.
         credentials: The stored logins to providers of extensions.
@@ -66,7 +66,7 @@ class ExtensionHost:
     def __init__(
         self,
         look: Callable[[], Discovery],
-        setting: HostSetting,
+        config: HostConfig,
         *,
         prepare: Callable[[DiscoveredExtension], Awaitable[ExtensionLaunch]] = prepare_from_manifest,
         enable: Callable[[str, bool], None] | None = None,
@@ -77,7 +77,7 @@ class ExtensionHost:
         self.contexts = Contexts()
         self.tools = ExtensionToolSource(self.participants, self.contexts)
         self.models = ExtensionProviders(self.contexts, credentials, reserved=reserved)
-        self.setting = setting
+        self.config = config
         self.takes_part = takes_part
         self.discovery = Discovery()
         self._look = look
@@ -144,8 +144,8 @@ class ExtensionHost:
             self._nursery = None
 
     async def _begin(self, found: DiscoveredExtension) -> HostedExtension:
-        file = self.setting.logs / f"{found.owner}.log" if self.setting.logs is not None else None
-        extension = HostedExtension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
+        file = self.config.logs / f"{found.owner}.log" if self.config.logs is not None else None
+        extension = HostedExtension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.config.pace)
         self._extensions[found.name] = extension
         self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks ask them
         assert self._nursery is not None
@@ -182,16 +182,16 @@ class ExtensionHost:
     def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
         """Return the infos of a session's extensions, or of all, including disabled ones."""
         if session_id is not None:
-            return tuple(info_of(extension, self.setting.serves) for extension in self.participants(session_id))
-        return infos_of(self.extensions, self.discovery, self.setting.serves)
+            return tuple(info_of(extension, self.config.serves) for extension in self.participants(session_id))
+        return infos_of(self.extensions, self.discovery, self.config.serves)
 
     def list_in(self, _cwd: str) -> tuple[ExtensionInfo, ...]:
         """Return the infos of all extensions: they are the same for every folder."""
         return self.list()
 
-    def find_keeper(self, name: str, folder: str | None) -> "ExtensionHost":
+    def find_manager(self, name: str, folder: str | None) -> "ExtensionHost":
         """Return the host of the extension with this name that serves only one folder; raises `NotFound`."""
-        if folder not in {None, self.setting.serves}:
+        if folder not in {None, self.config.serves}:
             raise NotFound(f"there is no extension {name!r} that serves {folder!r} alone", field="folder")
         return self
 
@@ -258,7 +258,7 @@ class ExtensionHost:
 
     def _is_heard(self, name: str, session_id: SessionId | None) -> bool:
         """Return whether an extension gets events of a session; one that serves a single folder gets no others."""
-        return session_id is None or self.setting.serves is not None or self.takes_part(name, session_id)
+        return session_id is None or self.config.serves is not None or self.takes_part(name, session_id)
 
     def note_missed_events(self, count: int = 0) -> None:
         """Record that events were missed; everyone with a subscription is told how many, but not which."""
@@ -347,7 +347,7 @@ class ExtensionHost:
     def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
         """Return the params of a process's greeting."""
         assert self._delegate is not None
-        return self.setting.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
+        return self.config.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
 
     async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:
         """Answer a request of a process."""
@@ -364,7 +364,7 @@ class ExtensionHost:
         self.contexts.forget_before(extension.name, extension.generation)
         self._refresh_summary()
         if self._watcher is not None and extension.state != "stopped":
-            self._watcher.extension_changed(info_of(extension, self.setting.serves))
+            self._watcher.extension_changed(info_of(extension, self.config.serves))
 
     def _refresh_summary(self) -> None:
         """Recompute what all extensions together offer and subscribe to."""

@@ -42,13 +42,13 @@ class DocumentFields:
         return self.plain.get(key) is not None
 
     def text(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str:
-        """Return a required text."""
+        """Return a required string."""
         if key not in self:
             raise InvalidDocumentField(self.field_path(key), "is missing")
         return check_text(self.plain[key], self.field_path(key), most=most, empty=empty)
 
     def text_or_none(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str | None:
-        """Return a text, or None if it is missing."""
+        """Return a string, or None if it is missing."""
         return self.text(key, most=most, empty=empty) if key in self else None
 
     def boolean(self, key: str, *, default: bool = False) -> bool:
@@ -83,7 +83,7 @@ class DocumentFields:
         return float(value)
 
     def texts(self, key: str, *, most: int, chars: int = MAX_NAME_CHARS, empty: bool = False) -> tuple[str, ...]:
-        """Return a list of texts; empty if it is missing."""
+        """Return a list of strings; empty if it is missing."""
         return tuple(check_text(each, path, most=chars, empty=empty) for each, path in self.items(key, most=most))
 
     def objects(self, key: str, *, most: int) -> "Iterator[DocumentFields]":
@@ -129,7 +129,7 @@ def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
 
 
 def check_text(value: object, path: str, *, most: int, empty: bool = False) -> str:
-    """Return a text after checking that it is not empty, not too long, and can be encoded again.
+    """Return a string after checking that it is not empty, not too long, and can be encoded again.
 
     Raises:
         InvalidDocumentField: It is anything else.
@@ -141,7 +141,7 @@ def check_text(value: object, path: str, *, most: int, empty: bool = False) -> s
     if len(value) > most:
         raise InvalidDocumentField(path, f"is longer than {most:,} characters")
     if "\0" in value or not is_encodable(value):
-        raise InvalidDocumentField(path, "holds a NUL character or half a character")
+        raise InvalidDocumentField(path, "contains a NUL character or an unpaired surrogate")
     return value
 
 

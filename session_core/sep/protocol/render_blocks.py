@@ -105,7 +105,7 @@ def _required(block: DocumentFields, key: str) -> str:
 
 
 def _check_cell(value: object, path: str) -> None:
-    """Check that a cell is a text, a number, a boolean or null."""
+    """Check that a cell is a string, a number, a boolean or null."""
     if not isinstance(value, str | int | float | bool | None):
         raise InvalidDocumentField(path, mismatch("text or a number", value))
     if isinstance(value, str) and len(value) > _MAX_CELL_CHARS:

@@ -41,37 +41,37 @@ class Delegate(Protocol):
         """Return the kinds of dialogs and displays that some attached client can handle now."""
         ...
 
-    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
+    async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         """Add a message to the conversation."""
         ...
 
-    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, caller: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         """Send a message as if the user had typed it."""
         ...
 
-    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, caller: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Store an entry with the session; models never see it."""
         ...
 
-    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, caller: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Set the session's model."""
         ...
 
-    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
+    async def state(self, caller: ExtensionCaller) -> Mapping[str, Any]:
         """Return the state of the session."""
         ...
 
-    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, caller: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Open a dialog and wait for its answer, or show something; `{"cancelled": True}` if it was dismissed."""
         ...
 
     async def run_program(
-        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+        self, caller: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> ProgramResult:
         """Run a program through the same permission checks and sandbox as the shell tool."""
         ...
 
-    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, caller: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Narrow the tools that the session's model sees; returns those it sees, never more than it is allowed."""
         ...
 

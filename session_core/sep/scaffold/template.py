@@ -43,7 +43,7 @@ class ExtensionTemplate:
 KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
     {
         "tool": ExtensionTemplate(
-            about="Gives models the tool `@NAME@.count_words`, which counts the words of a text.",
+            about="Gives models the tool `@NAME@.count_words`, which counts the words of some text.",
             capabilities=("tools",),
             use='session-core run "Count the words of the first paragraph of the README"',
         ),

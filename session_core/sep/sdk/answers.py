@@ -115,7 +115,7 @@ class CommandCompletion:
 
 
 def completions(returned: Iterable[str | CommandCompletion] | str | None) -> dict[str, Any]:
-    """Return the wire form of completions; a single text counts as one completion."""
+    """Return the wire form of completions; a single string counts as one completion."""
     several = (returned,) if isinstance(returned, str) else returned or ()
     known = [each if isinstance(each, CommandCompletion) else CommandCompletion(each) for each in several]
     return {

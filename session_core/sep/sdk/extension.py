@@ -214,7 +214,7 @@ class Extension:
         self.registry.flags[name] = default
 
     def renderer(self, tag: str, template: RenderBlock) -> None:
-        """Define how entries with this tag are shown; `{{path}}` in a text of the template stands for a value."""
+        """Define how entries with this tag are shown; `{{path}}` in a string of the template stands for a value."""
         self.registry.renderers[tag] = template
 
     # --- for turns ----------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Ui:
         return (await self._ask("confirm", prompt=prompt)).get("confirmed") is True
 
     async def select(self, prompt: str, options: Sequence[str]) -> str | None:
-        """Let a person choose one of several texts; returns None if the dialog was dismissed."""
+        """Let a person choose one of several options; returns None if the dialog was dismissed."""
         return _text(await self._ask("select", prompt=prompt, options=list(options)), "value")
 
     async def input(self, prompt: str, *, default: str | None = None) -> str | None:

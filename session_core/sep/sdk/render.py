@@ -33,7 +33,7 @@ def diff(patch: str, *, text: str | None = None) -> RenderBlock:
 
 
 def progress(value: float | str, *, label: str | None = None, text: str | None = None) -> RenderBlock:
-    """Progress from 0 to 1; in templates, a text with `{{path}}` in it."""
+    """Progress from 0 to 1; in templates, a string with `{{path}}` in it."""
     return _block("progress", value=value, label=label, text=text)
 
 

@@ -64,7 +64,7 @@ class Runtime:
     Args:
         extension: The extension.
         cleanup_seconds: How long its cleanup functions may take.
-        hear_fault: Called with the event and the exception whenever an observer fails.
+        on_fault: Called with the event and the exception whenever an observer fails.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Runtime:
         extension: "Extension",
         *,
         cleanup_seconds: float = CLEANUP_SECONDS,
-        hear_fault: Callable[[str, Exception], None] | None = None,
+        on_fault: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self._extension = extension
-        self._hear_fault = hear_fault
+        self._on_fault = on_fault
         self._cleanup_seconds = cleanup_seconds
         self._registry = extension.registry
         self._link: HostLink | None = None
@@ -275,7 +275,7 @@ class Runtime:
         lane = self._lanes.get(observer)
         if lane is None:
             assert self._nursery is not None
-            lane = self._lanes[observer] = _ObserverQueue(observer, self._hear_fault)
+            lane = self._lanes[observer] = _ObserverQueue(observer, self._on_fault)
             self._nursery.start_soon(lane.run)
         return lane
 
@@ -283,9 +283,9 @@ class Runtime:
 class _ObserverQueue:
     """The events of one observer."""
 
-    def __init__(self, observer: Observer, hear_fault: Callable[[str, Exception], None] | None) -> None:
+    def __init__(self, observer: Observer, on_fault: Callable[[str, Exception], None] | None) -> None:
         self._observer = observer
-        self._hear_fault = hear_fault
+        self._on_fault = on_fault
         self._send, self._receive = trio.open_memory_channel[EventContext](WAITING_EVENTS)
         self._lost = 0
         self._undone = 0
@@ -320,8 +320,8 @@ class _ObserverQueue:
             await _call_in_context(context, self._observer.function, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next event must be handled
             log.exception("the observer of %s failed", context.event)
-            if self._hear_fault is not None:
-                self._hear_fault(context.event, error)
+            if self._on_fault is not None:
+                self._on_fault(context.event, error)
         self._undone -= 1
         if not self._undone:
             self._waiting.unpark_all()

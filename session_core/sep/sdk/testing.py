@@ -61,7 +61,7 @@ class TestHost(HostLife):
             run in their own process.
         initialize: Whether the block starts with the handshake.
         flags: Values of flags, by name.
-        ui: The answers of people, by kind: a bool, a text, None for a dismissed dialog, a dict in wire form, an
+        ui: The answers of people, by kind: a bool, a string, None for a dismissed dialog, a dict in wire form, an
             exception, or a function of the request. A list of kinds means that all those dialogs are dismissed. Other
             kinds are answered with `NoUi`. `host.ui` may be changed later.
         capabilities: What the manifest enables; by default everything, or what the manifest in the folder says.
@@ -70,7 +70,7 @@ class TestHost(HostLife):
         session_id: The session of all calls and events.
         state: What `ctx.state()` returns.
         kv: Values that are already stored.
-        exec: How programs end: an `ExecResult`, a text as their output, or a function of command, args and folder. By
+        exec: How programs end: an `ExecResult`, a string as their output, or a function of command, args and folder. By
             default all programs are refused.
         tools: The tools that the model could see, for `ctx.set_active`; by default whatever the extension asks for.
         observers_may_fail: Whether an error in an `@ext.on` handler is only logged, as in a real host. Otherwise it
@@ -163,7 +163,7 @@ class TestHost(HostLife):
     async def complete(
         self, provider: str, model: str, messages: str | Sequence[Mapping[str, Any]], /, **more: Any
     ) -> ModelCompletion:
-        """Call a model; a text counts as one user message. `more` holds `tools`, `thinking`, `max_tokens` and so on.
+        """Call a model; a string counts as one user message. `more` holds `tools`, `thinking`, `max_tokens` and so on.
 
         Raises:
             NotFound: There is no such provider.

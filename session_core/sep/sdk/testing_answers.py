@@ -85,7 +85,7 @@ def parse_completions(answer: Any) -> list[CommandCompletion]:
     for entry in entries if isinstance(entries, list) else [entries]:
         value, about = (entry.get("value"), entry.get("description")) if isinstance(entry, dict) else (None, None)
         if not isinstance(value, str) or not isinstance(about, str | None):
-            raise UnusableAnswer(f"a completion must be an object with a text as its value, not {entry!r}")
+            raise UnusableAnswer(f"a completion must be an object with a string as its value, not {entry!r}")
         found.append(CommandCompletion(value, about))
     return found
 

@@ -38,13 +38,13 @@ class ExtensionEndpoint:
 
 @asynccontextmanager
 async def run_in_memory(
-    extension: Extension, hear_fault: Callable[[str, Exception], None]
+    extension: Extension, on_fault: Callable[[str, Exception], None]
 ) -> AsyncGenerator[ExtensionEndpoint]:
-    """Run an extension alongside the test for the length of the block; `hear_fault` gets the errors of observers."""
+    """Run an extension alongside the test for the length of the block; `on_fault` gets the errors of observers."""
     # A jumping clock does not wait for threads, and plain cleanup functions run in one.
     jumping = isinstance(trio.lowlevel.current_clock(), MockClock)
     seconds = math.inf if jumping else CLEANUP_SECONDS
-    runtime = Runtime(extension, cleanup_seconds=seconds, hear_fault=hear_fault)
+    runtime = Runtime(extension, cleanup_seconds=seconds, on_fault=on_fault)
     ours, theirs = memory_stream_pair()
     ended = trio.Event()
 

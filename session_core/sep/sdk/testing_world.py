@@ -105,7 +105,7 @@ class RecordingBackend:
 
     Attributes:
         ui: The answers of people, by kind; a missing kind cannot be handled.
-        exec: How programs end: an `ExecResult`, a text as their output, or a function of command, args and folder.
+        exec: How programs end: an `ExecResult`, a string as their output, or a function of command, args and folder.
         faults: Exceptions of the test's own functions and of observers, which fail the test.
     """
 
@@ -132,30 +132,30 @@ class RecordingBackend:
         """Return the kinds that can be handled."""
         return frozenset(self.ui)
 
-    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
+    async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         """Record the call."""
         self.session_calls.append(SessionCall("send_message", {"text": text, "role": role}))
 
-    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, caller: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         """Record the call."""
         self.session_calls.append(SessionCall("send_user_message", {"text": text, "deliver_as": deliver_as}))
 
-    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, caller: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Record the call."""
         self.session_calls.append(SessionCall("append_entry", {"entry": dict(entry)}))
 
-    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, caller: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Record the call."""
         self.session_calls.append(
             SessionCall("set_model", {"model": model, "provider": provider, "thinking": thinking})
         )
 
-    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
+    async def state(self, caller: ExtensionCaller) -> Mapping[str, Any]:
         """Return the state that the test has set."""
         self.session_calls.append(SessionCall("state"))
         return dict(self.session_state)
 
-    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, caller: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Give the answer of the test."""
         self.ui_requests.append(UiRequest(kind, dict(params)))
         options = params.get("options")
@@ -164,7 +164,7 @@ class RecordingBackend:
         )
 
     async def run_program(
-        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+        self, caller: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> service_api.ProgramResult:
         """Return at once with the result that the test has set."""
         self.programs.append(Program(command=command, args=args, cwd=cwd))
@@ -172,7 +172,7 @@ class RecordingBackend:
             raise RpcFailed(NOT_TRUSTED, "the test host runs no programs: pass exec= to answer for them")
         return await self._run_responder("exec", self.exec, _to_program_result, command, args, cwd)
 
-    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, caller: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Record the call; returns only tools that exist."""
         self.session_calls.append(SessionCall("set_active", {"tools": list(wanted)}))
         known = self.shown_tools
@@ -269,4 +269,4 @@ def _to_program_result(said: Any) -> service_api.ProgramResult:
         return service_api.ProgramResult(stdout=said, stderr="", exit_code=0)
     if isinstance(said, ExecResult | service_api.ProgramResult):
         return service_api.ProgramResult(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
-    raise TypeError(f"a program must end with an ExecResult or a text, not {said!r}")
+    raise TypeError(f"a program must end with an ExecResult or a string, not {said!r}")

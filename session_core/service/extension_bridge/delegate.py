@@ -16,8 +16,8 @@ from session_core.agent.hooks import Blocked
 from session_core.errors import Forbidden, InvalidInput, Lagged
 from session_core.ids import SessionId, TurnId
 from session_core.sep.host.calls.hooks import HookBlocked
+from session_core.sep.host.config import ParticipationRule, participates_everywhere
 from session_core.sep.host.host import ExtensionHost
-from session_core.sep.host.settings import ParticipationRule, participates_everywhere
 from session_core.sep.protocol.names import ALL_TOOLS, HookName, UiKind
 from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, ProgramResult, Role
 from session_core.service.extension_api import extension_client
@@ -65,7 +65,7 @@ class ExtensionHooks:
         )
 
 
-async def accompany(host: ExtensionHost, service: "SessionService") -> None:
+async def run_host(host: ExtensionHost, service: "SessionService") -> None:
     """Run the extensions of a service while it is open, and tell them what happens in its sessions."""
     delegate = ServiceDelegate(service, host.takes_part)
     async with trio.open_nursery() as nursery:
@@ -86,7 +86,7 @@ async def _forward_events(service: "SessionService", host: ExtensionHost) -> Non
         while True:
             try:
                 for event in await events.receive_batch():
-                    if host.setting.serves is None or _is_in_own_folder(service, host, event, heard):
+                    if host.config.serves is None or _is_in_own_folder(service, host, event, heard):
                         host.forward_event(event)
             except Lagged as lag:
                 host.note_missed_events(lag.missed)
@@ -104,7 +104,7 @@ def _is_in_own_folder(
         return False
     cwd, folders = service.core.recorder.cwd_history.find_cwd(session_id, event.seq), service.core.config.folders
     folder = folders.get_known(cwd) if folders is not None and cwd is not None else None
-    if folder is not None and folder.path == host.setting.serves:
+    if folder is not None and folder.path == host.config.serves:
         heard[session_id] = None
         if len(heard) > _MOST_HEARD:
             del heard[next(iter(heard))]
@@ -142,7 +142,7 @@ class _ExtensionAnnouncer:
     def extension_removed(self, name: str) -> None:
         """Announce it."""
         clear_displays(self._service, self._host, name)
-        self._service.tell(ev.ExtensionRemoved(name=name, folder=self._host.setting.serves))
+        self._service.tell(ev.ExtensionRemoved(name=name, folder=self._host.config.serves))
 
 
 class ServiceDelegate:
@@ -162,34 +162,34 @@ class ServiceDelegate:
         clients = self._core.recorder.session_list.clients.values()
         return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
 
-    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
+    async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         """Put a message into the conversation."""
-        await self._do(asker, c.PostMessage(session_id=asker.session_id, text=text, role=role))
+        await self._do(caller, c.PostMessage(session_id=caller.session_id, text=text, role=role))
 
-    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, caller: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         """Send a message as if the user had typed it."""
-        speaks = _sending_extension.set(asker.extension)
+        speaks = _sending_extension.set(caller.extension)
         try:
-            await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
+            await self._do(caller, c.SendUserMessage(session_id=caller.session_id, text=text, deliver_as=deliver_as))
         finally:
             _sending_extension.reset(speaks)
 
-    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, caller: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Store an entry with the session that no model ever sees."""
-        await self._do(asker, c.AppendEntry(session_id=asker.session_id, entry=_frozen(entry)))
+        await self._do(caller, c.AppendEntry(session_id=caller.session_id, entry=_frozen(entry)))
 
-    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, caller: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Choose the session's model, and how much it thinks."""
         effort = next((word for word in get_args(Thinking) if word == thinking), None)
         if thinking is not None and effort is None:
             known = ", ".join(get_args(Thinking))
             raise InvalidInput(f"thinking must be one of {known}, not {thinking!r}", field="thinking")
         name = f"{provider}/{model}" if provider is not None else model
-        await self._do(asker, c.SwitchModel(session_id=asker.session_id, model=name, thinking=effort))
+        await self._do(caller, c.SwitchModel(session_id=caller.session_id, model=name, thinking=effort))
 
-    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
+    async def state(self, caller: ExtensionCaller) -> Mapping[str, Any]:
         """Return the state of the session."""
-        snapshot = await self._do(asker, c.LoadSession(session_id=asker.session_id))
+        snapshot = await self._do(caller, c.LoadSession(session_id=caller.session_id))
         return {
             "session_id": snapshot.session_id,
             "name": snapshot.name,
@@ -207,29 +207,31 @@ class ServiceDelegate:
             "context_tokens": snapshot.context_tokens,
         }
 
-    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, caller: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Open a dialog and wait for its answer, or show something."""
-        session_id = asker.session_id
+        session_id = caller.session_id
         match kind:
             case "select" | "confirm" | "input":
-                return await self._question(asker, kind, params)
+                return await self._question(caller, kind, params)
             case "notify":
                 await self._do(
-                    asker, c.ShowNotice(session_id=session_id, message=params["message"], level=params["level"])
+                    caller, c.ShowNotice(session_id=session_id, message=params["message"], level=params["level"])
                 )
             case "set_status":
-                await self._do(asker, c.ShowDisplay(session_id=session_id, status=params["status"]))
+                await self._do(caller, c.ShowDisplay(session_id=session_id, status=params["status"]))
             case "set_widget":
-                await self._do(asker, c.ShowDisplay(session_id=session_id, widget=_frozen(params["widget"])))
+                await self._do(caller, c.ShowDisplay(session_id=session_id, widget=_frozen(params["widget"])))
             case "set_title":
-                await self._do(asker, c.ShowDisplay(session_id=session_id, title=params["title"]))
+                await self._do(caller, c.ShowDisplay(session_id=session_id, title=params["title"]))
         return {}
 
-    async def _question(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _question(self, caller: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         first, _, rest = params["prompt"].partition("\n")
-        watched = self._core.tree.foremost(self._core.session(asker.session_id))  # people watch the topmost session
+        watched = self._core.tree.find_root_session(
+            self._core.session(caller.session_id)
+        )  # people watch the topmost session
         reply = await self._do(
-            asker,
+            caller,
             c.OpenDialog(
                 session_id=watched.state.session_id,
                 kind=cast(DialogKind, kind),
@@ -237,8 +239,8 @@ class ServiceDelegate:
                 message=params["prompt"] if rest or len(first) > _TITLE_CHARS else "",
                 choices=tuple(params.get("options", ())),
                 default=params.get("default", ""),
-                extension=asker.extension,
-                turn_id=_find_waiting_turn(watched, asker),
+                extension=caller.extension,
+                turn_id=_find_waiting_turn(watched, caller),
             ),
         )
         if not reply.answered or reply.value is None:
@@ -248,13 +250,13 @@ class ServiceDelegate:
         return {"value" if kind == "select" else "text": str(reply.value)}
 
     async def run_program(
-        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+        self, caller: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> ProgramResult:
         """Run a program through the same gate and sandbox as the shell tool."""
-        self._refuse_elsewhere(asker)
-        return await self._gate(asker, shlex.join((command, *args)), cwd)
+        self._refuse_elsewhere(caller)
+        return await self._gate(caller, shlex.join((command, *args)), cwd)
 
-    async def _agree(self, session_id: SessionId, asker: ExtensionCaller, title: str, details: str) -> bool:
+    async def _agree(self, session_id: SessionId, caller: ExtensionCaller, title: str, details: str) -> bool:
         """Ask for approval to run a program; if no person can be asked, it is refused."""
         if "confirm" not in self.ui_kinds():
             return False
@@ -263,22 +265,22 @@ class ServiceDelegate:
             kind="confirm",
             title=title,
             message=details,
-            extension=asker.extension,
-            turn_id=_find_waiting_turn(self._core.session(session_id), asker),
+            extension=caller.extension,
+            turn_id=_find_waiting_turn(self._core.session(session_id), caller),
         )
-        reply = await self._service.execute(asked, client_id=extension_client(asker.extension))
+        reply = await self._service.execute(asked, client_id=extension_client(caller.extension))
         return reply.answered and reply.value is True
 
-    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, caller: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Narrow the tools that the session's model sees; `*` shows all of them again."""
-        self._refuse_elsewhere(asker)
+        self._refuse_elsewhere(caller)
         core = self._core
-        allowed = core.agent.allowed_tools(core.session(asker.session_id).state)
+        allowed = core.agent.allowed_tools(core.session(caller.session_id).state)
         if ALL_TOOLS in wanted:
-            core.agent.active.forget(asker.session_id)
+            core.agent.active.forget(caller.session_id)
             return tuple(allowed)
         active = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
-        core.agent.active.choose(asker.session_id, active)
+        core.agent.active.choose(caller.session_id, active)
         return active
 
     # --- storage of extensions ----------------------------------------------------------------------------------------
@@ -299,22 +301,22 @@ class ServiceDelegate:
         """Return the keys with a prefix."""
         return await self._core.store.kv_list(extension, prefix)
 
-    def _refuse_elsewhere(self, asker: ExtensionCaller) -> None:
-        if not self._takes_part(asker.extension, asker.session_id):
-            msg = f"the extension {asker.extension} does not take part in this session, which works in another folder"
+    def _refuse_elsewhere(self, caller: ExtensionCaller) -> None:
+        if not self._takes_part(caller.extension, caller.session_id):
+            msg = f"the extension {caller.extension} does not take part in this session, which works in another folder"
             raise Forbidden(msg, field="session_id")
 
-    async def _do(self, asker: ExtensionCaller, command: Command[R]) -> R:
-        self._refuse_elsewhere(asker)
-        return await self._service.execute(command, client_id=extension_client(asker.extension))
+    async def _do(self, caller: ExtensionCaller, command: Command[R]) -> R:
+        self._refuse_elsewhere(caller)
+        return await self._service.execute(command, client_id=extension_client(caller.extension))
 
 
-def _find_waiting_turn(watched: Session, asker: ExtensionCaller) -> TurnId | None:
+def _find_waiting_turn(watched: Session, caller: ExtensionCaller) -> TurnId | None:
     """Return the turn that continues with the answer; for a subagent, that is the turn it works for."""
-    if asker.turn_id is None or watched.work is None:
+    if caller.turn_id is None or watched.work is None:
         return None
-    is_subagent = watched.state.session_id != asker.session_id
-    return watched.work.turn_id if is_subagent or watched.work.turn_id == asker.turn_id else None
+    is_subagent = watched.state.session_id != caller.session_id
+    return watched.work.turn_id if is_subagent or watched.work.turn_id == caller.turn_id else None
 
 
 def _frozen(value: Mapping[str, Any]) -> JsonObject:

@@ -18,8 +18,8 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.hooks import may_run_user_command
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.hooks import ask_before_user_command
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_calls import CallJudgement, build_preview, judge_call
 from session_core.errors import Conflict, Forbidden, InvalidInput, SessionCoreError, Unavailable
 from session_core.ids import CallId, SessionId, TurnId, new_id
@@ -30,7 +30,7 @@ from session_core.service.validation import check_encodable, checked_text
 from session_core.session.session import Session, Work
 from session_core.session.shell_lines import SHELL
 from session_core.tools.arguments import check_arguments
-from session_core.tools.background import NOTING_S
+from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import NO_HOST, NO_TURN, CallPreview, ToolContext, ToolFailed, ToolHost
 from session_core.tools.process import ProcessOutcome
 from session_core.tools.shell import DEFAULT_TIMEOUT_MS, MAX_COMMAND_CHARS, ShellTool
@@ -55,7 +55,7 @@ class ProgramGate:
         self._ask = ask
         self._running: Counter[SessionId] = Counter()
 
-    async def __call__(self, asker: ExtensionCaller, line: str, cwd: str | None) -> ProgramResult:
+    async def __call__(self, caller: ExtensionCaller, line: str, cwd: str | None) -> ProgramResult:
         """Run a command line to its end, in the session's folder or in one beneath it.
 
         Raises:
@@ -67,20 +67,20 @@ class ProgramGate:
 
         Cancellation: the program and everything it started have ended when `Cancelled` propagates.
         """
-        core, session_id = self._core, asker.session_id
+        core, session_id = self._core, caller.session_id
         await core.loaded_sessions.load_session(session_id)
         session = core.session(session_id)
         core.refuse_if_unsaved()
         tool = _shell_of(core)
         program = _ExtensionProgram(
-            core=core, ask=self._ask, session=session, asker=asker, tool=tool, call=_call_of(tool, line, cwd)
+            core=core, ask=self._ask, session=session, caller=caller, tool=tool, call=_call_of(tool, line, cwd)
         )
         if self._running[session_id] >= limits.MAX_PROGRAMS_AT_ONCE:
             msg = f"{limits.MAX_PROGRAMS_AT_ONCE} programs of extensions run in this session already"
             raise Conflict(msg, field="session_id")
         self._running[session_id] += 1
         try:
-            return await _run_as_side_task(core, session_id, f"a program of extension {asker.extension}", program.run)
+            return await _run_as_side_task(core, session_id, f"a program of extension {caller.extension}", program.run)
         finally:
             self._running[session_id] -= 1
             if not self._running[session_id]:
@@ -137,7 +137,7 @@ class _ExtensionProgram:
     core: ServiceCore
     ask: Ask
     session: Session
-    asker: ExtensionCaller
+    caller: ExtensionCaller
     tool: ShellTool
     call: ToolCallPart
 
@@ -154,21 +154,21 @@ class _ExtensionProgram:
     # --- permission ---------------------------------------------------------------------------------------------------
 
     async def _ask_hooks(self) -> None:
-        hooks, line = self.core.agent.setting.hooks, str(self.call.arguments["command"])
-        blocked = await may_run_user_command(hooks, self.asker.session_id, line)
+        hooks, line = self.core.agent.tool_config.hooks, str(self.call.arguments["command"])
+        blocked = await ask_before_user_command(hooks, self.caller.session_id, line)
         if blocked is not None:
-            raise Forbidden(f"blocked by an extension: {clean_text(blocked.reason)}")
+            raise Forbidden(f"blocked by an extension: {replace_surrogates(blocked.reason)}")
 
     async def _check_permission(self) -> bool:
         """Refuse a program that may not run; returns whether a person approved what always needs approval."""
         preview, judged = await self._judge_call()
         if judged.verdict.decision == "ask":
             await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled request asks no person
-            extension = self.asker.extension
+            extension = self.caller.extension
             question_text = f"{preview.displayed_text}\n\nasked because: {judged.verdict.reason}"
-            foremost = self.core.tree.foremost(self.session).state.session_id
+            root_id = self.core.tree.find_root_session(self.session).state.session_id
             if not await self.ask(
-                foremost, self.asker, f"May the extension {extension} run this command?", question_text
+                root_id, self.caller, f"May the extension {extension} run this command?", question_text
             ):
                 raise Forbidden("nobody has agreed to run this program; do not try it again unless asked to")
             _, now = await self._judge_call()
@@ -178,8 +178,8 @@ class _ExtensionProgram:
 
     async def _judge_call(self) -> tuple[CallPreview, CallJudgement]:
         """Return what would run now, and the judgement of it."""
-        setting, cwd = self.core.agent.setting, self.session.state.settings.cwd
-        rules = await setting.load_rules(cwd)
+        config, cwd = self.core.agent.tool_config, self.session.state.settings.cwd
+        rules = await config.load_rules(cwd)
         try:
             preview = await build_preview(self.tool, self.call, self._context())
         except ToolFailed as failure:
@@ -195,7 +195,7 @@ class _ExtensionProgram:
             self.session.state.settings,
             rules=rules,
             grants=frozenset(grant for session in lineage for grant in session.state.grants),
-            standing=setting.standing,
+            standing=config.standing,
         )
         if judged.verdict.decision == "deny":
             raise Forbidden(f"this program was not allowed: {judged.verdict.reason}")
@@ -222,7 +222,7 @@ class _ExtensionProgram:
     def _turn(self, work: Work | None) -> tuple[TurnId, ToolHost]:
         if work is None or work.kind != "turn":
             return NO_TURN, NO_HOST
-        host = self.core.agent.setting.make_host(self.core.desk(self.session, work), self.call.call_id)
+        host = self.core.agent.tool_config.make_host(self.core.make_turn_handle(self.session, work), self.call.call_id)
         return work.turn_id, host
 
     async def _record(self) -> None:
@@ -231,20 +231,20 @@ class _ExtensionProgram:
         folder = self.call.arguments.get("workdir")
         place = "" if folder is None else f" (in {folder})"
         message = _shortened(f"ran{place}: {self.call.arguments['command']}")
-        notice = ev.NoticeShown(extension=self.asker.extension, message=message, level="info")
-        self.session.record(notice, extension_client(self.asker.extension))
+        notice = ev.NoticeShown(extension=self.caller.extension, message=message, level="info")
+        self.session.record(notice, extension_client(self.caller.extension))
         await self.session.wait_until_durable()
 
     def _context(self) -> ToolContext:
-        setting, settings = self.core.agent.setting, self.session.state.settings
+        config, settings = self.core.agent.tool_config, self.session.state.settings
         return ToolContext(
             call_id=self.call.call_id,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             report=lambda _: None,
-            session_id=self.asker.session_id,
-            outputs=setting.outputs,
-            hidden=setting.hidden,
+            session_id=self.caller.session_id,
+            outputs=config.outputs,
+            hidden=config.hidden,
         )
 
 

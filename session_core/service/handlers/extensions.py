@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Iterable
 
 from session_core import limits
-from session_core.agent.streamed_answer import clean_text
+from session_core.agent.streamed_answer import replace_surrogates
 from session_core.errors import Conflict, InvalidInput, NotFound, SessionCoreError, Unavailable
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
-from session_core.service.extension_api import ExtensionKeeper, Extensions, display_owner, extension_of
+from session_core.service.extension_api import ExtensionManager, Extensions, display_owner, extension_of
 from session_core.service.handlers.messages import is_overtaken
 from session_core.service.validation import (
     check_encodable,
@@ -89,7 +89,7 @@ def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Pen
     )
 
     async def wait_and_reply() -> r.RunCommandReply:
-        said = clean_text((await wait())[: limits.MAX_TEXT_CHARS])
+        said = replace_surrogates((await wait())[: limits.MAX_TEXT_CHARS])
         return r.RunCommandReply(content=said, cursor=core.stream.cursor)
 
     return PendingReply(wait_and_reply)
@@ -154,29 +154,29 @@ def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> No
 
 
 def reload(core: ServiceCore, command: c.ReloadExtension, _: Caller) -> PendingReply:
-    keeper = _find_keeper(core, command.name, command.folder)
+    manager = _find_manager(core, command.name, command.folder)
     return _acknowledge_after(
-        core, None, f"the reload of extension {command.name}", lambda: keeper.reload(command.name)
+        core, None, f"the reload of extension {command.name}", lambda: manager.reload(command.name)
     )
 
 
 def enable(core: ServiceCore, command: c.EnableExtension, _: Caller) -> PendingReply:
-    keeper = _find_keeper(core, command.name, command.folder)
-    return _acknowledge_after(core, None, f"enabling extension {command.name}", lambda: keeper.enable(command.name))
+    manager = _find_manager(core, command.name, command.folder)
+    return _acknowledge_after(core, None, f"enabling extension {command.name}", lambda: manager.enable(command.name))
 
 
 def disable(core: ServiceCore, command: c.DisableExtension, _: Caller) -> PendingReply:
-    keeper = _find_keeper(core, command.name, command.folder)
-    return _acknowledge_after(core, None, f"disabling extension {command.name}", lambda: keeper.disable(command.name))
+    manager = _find_manager(core, command.name, command.folder)
+    return _acknowledge_after(core, None, f"disabling extension {command.name}", lambda: manager.disable(command.name))
 
 
-def _find_keeper(core: ServiceCore, name: str, folder: str | None) -> ExtensionKeeper:
+def _find_manager(core: ServiceCore, name: str, folder: str | None) -> ExtensionManager:
     extensions = _extensions(core)
     checked_name(name, "name")
     if len(core.side_tasks.running_for(None)) >= limits.MAX_COMMANDS_AT_ONCE:
         msg = "too many extensions are being changed already; try again in a moment"
         raise Conflict(msg, field="name")
-    return extensions.find_keeper(name, folder)
+    return extensions.find_manager(name, folder)
 
 
 def _acknowledge_after(
@@ -204,7 +204,7 @@ def post_message(core: ServiceCore, command: c.PostMessage, caller: Caller) -> r
         item = queue_item(parts, "follow_up", session.now(), caller.client_id, role=command.role, quiet=True)
         session.record(ev.MessageQueued(item=item), caller.client_id)
         return r.PostMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
-    core.deliver_quiet(session)  # earlier posts come first
+    core.deliver_quiet_messages(session)  # earlier posts come first
     source = extension_of(caller.client_id)
     message = user_message(parts, session.state.head, None, session.now(), role=command.role, source=source)
     session.record(ev.MessageAdded(message=message), caller.client_id)
@@ -249,7 +249,7 @@ def _display_text(text: str | None, field: str) -> str | None:
 
 
 def _optional_text(text: str, field: str, *, longest: int) -> str:
-    """Return a text that may be empty, but not too long, and can be encoded."""
+    """Return a string that may be empty, but not too long, and can be encoded."""
     if len(text) > longest:
         msg = f"{field} has {len(text):,} characters; the limit is {longest:,}"
         raise InvalidInput(msg, field=field)

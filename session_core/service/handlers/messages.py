@@ -58,7 +58,7 @@ def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller)
 
 def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply | PendingReply:
     parts = user_parts(command.text, command.images, command.files)
-    session = core.session_at_rest(command.session_id, "edit a message")
+    session = core.require_idle_session(command.session_id, "edit a message")
     if not is_only_in_store(session, command.message_id):
         return _start_edited_turn(core, command, parts, caller, (_get_message(session, command.message_id),))
 
@@ -75,7 +75,7 @@ def _start_edited_turn(
     core: ServiceCore, command: c.EditMessage, parts: tuple[UserPart, ...], caller: Caller, path: tuple[Message, ...]
 ) -> r.SendUserMessageReply:
     """Start the turn; for an old message, restore the path to it first."""
-    session = core.session_at_rest(command.session_id, "edit a message")
+    session = core.require_idle_session(command.session_id, "edit a message")
     *before, edited = path
     if edited.role != "user":
         msg = f"only user messages can be edited; this one is from: {edited.role}"
@@ -101,7 +101,7 @@ def _get_message(session: Session, message_id: MessageId) -> Message:
 
 
 def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged | PendingReply:
-    session = core.session_at_rest(command.session_id, "switch the branch")
+    session = core.require_idle_session(command.session_id, "switch the branch")
     if is_only_in_store(session, command.message_id):
         return PendingReply(lambda: _switch_to_old_branch(core, command, caller))
     message = _get_message(session, command.message_id)
@@ -116,7 +116,7 @@ async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, call
     path = await load_old_path(session, leaf or command.message_id)
     await core.loaded_sessions.load_session(command.session_id)
     core.refuse_if_unsaved()
-    session = core.session_at_rest(command.session_id, "switch the branch")
+    session = core.require_idle_session(command.session_id, "switch the branch")
     if leaf is not None and not is_only_in_store(session, leaf):
         session.record(ev.BranchSwitched(head=leaf), caller.client_id)
     else:
@@ -125,7 +125,7 @@ async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, call
 
 
 def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.StartTurnReply:
-    session = core.session_at_rest(command.session_id, "resume the session")
+    session = core.require_idle_session(command.session_id, "resume the session")
     if session.state.activity.name == "idle":
         msg = "there is nothing to resume: the last turn completed"
         raise Conflict(msg, field="session_id")
@@ -139,7 +139,7 @@ def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.Sta
 
 
 def dismiss(core: ServiceCore, command: c.DismissOutcome, caller: Caller) -> r.Acknowledged:
-    session = core.session_at_rest(command.session_id, "dismiss an outcome")
+    session = core.require_idle_session(command.session_id, "dismiss an outcome")
     session.record(ev.OutcomeDismissed(), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
@@ -166,7 +166,7 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
 
 
 def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Acknowledged:
-    session = core.session_at_rest(command.session_id, "clear the conversation")
+    session = core.require_idle_session(command.session_id, "clear the conversation")
     session.record(ev.ContextCleared(), caller.client_id)
     if session.state.executor_points:
         session.record(ev.ExecutorStateSaved(state=None), caller.client_id)
@@ -177,7 +177,7 @@ def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Ackno
 
 
 def compact(core: ServiceCore, command: c.CompactContext, caller: Caller) -> r.Acknowledged:
-    session = core.session_at_rest(command.session_id, "compact the conversation")
+    session = core.require_idle_session(command.session_id, "compact the conversation")
     if not session.state.transcript:
         msg = "there is nothing to compact: the conversation is empty"
         raise Conflict(msg, field="session_id")

@@ -31,7 +31,7 @@ def list_protocols(core: ServiceCore, _command: c.ListProtocols, _: Caller) -> r
 
 def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.AppendReply | PendingReply:
     messages = _new_messages(command)
-    session = core.session_at_rest(command.session_id, "append messages")
+    session = core.require_idle_session(command.session_id, "append messages")
     if not session.state.earlier or session.state.find_message(messages[0].message_id) is not None:
         return _append_now(core, command, messages, caller)
 
@@ -114,7 +114,7 @@ def _append_now(
     *,
     older: MessageId | None = None,
 ) -> r.AppendReply | PendingReply:
-    session = core.session_at_rest(command.session_id, "append messages")
+    session = core.require_idle_session(command.session_id, "append messages")
     state = session.state
     known = [(state.find_message(each.message_id), each) for each in messages]
     if any(before is not None for before, _ in known):
@@ -184,7 +184,7 @@ async def _tell_protocol(
 
 
 def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> PendingReply:
-    session = core.session_at_rest(command.session_id, "send input to the protocol")
+    session = core.require_idle_session(command.session_id, "send input to the protocol")
     protocol = core.protocols.get_protocol(session)
 
     async def apply_and_reply() -> r.Acknowledged:

@@ -177,7 +177,7 @@ def rename(core: ServiceCore, command: c.RenameSession, caller: Caller) -> r.Ack
 
 
 def archive(core: ServiceCore, command: c.ArchiveSession, caller: Caller) -> r.Acknowledged:
-    session = core.session_at_rest(command.session_id, "archive the session")
+    session = core.require_idle_session(command.session_id, "archive the session")
     session.record(ev.SessionArchived(), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.ShellLineReply:
     _check(command.line)
-    session = core.session_at_rest(command.session_id, "run a command")
+    session = core.require_idle_session(command.session_id, "run a command")
     tool = core.agent.tools.get(SHELL)
     if tool is None:
         msg = f"there is no tool called {SHELL!r} here, so no command can be run"
@@ -61,7 +61,7 @@ async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call
     error: str | None = None
     try:
         with work.scope:
-            runner = ToolRunner(core.desk(session, work), {SHELL: tool}, core.agent.setting)
+            runner = ToolRunner(core.make_turn_handle(session, work), {SHELL: tool}, core.agent.tool_config)
             await runner.run_for_person(call)
             _close(session, work, call)
     except StorageFailed:

@@ -52,7 +52,7 @@ class RebuildReport:
         lost: What could not be read any more, and where; in the same form.
         set_aside: A file for people and programs, if needed: the readable events that come after a lost one of their
             session and so no longer have a place in it. One JSON document per line, with `session_id`, `n` (the number
-            of the record), `complete` (false if one of its long texts is lost) and `event`. The service never reads it;
+            of the record), `complete` (false if one of its blobs is lost) and `event`. The service never reads it;
             delete it when you do not need it.
         damaged: Where the old file was kept, if anything was wrong with it. Its write-ahead log, if it had one, is
             beside it. The service never reads it either; `session-core store restore` accepts it if it is sound.

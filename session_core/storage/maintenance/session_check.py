@@ -236,10 +236,10 @@ class SessionCheck:
         rows = self.db.execute("SELECT digest FROM blob_use WHERE session = ?", (self.session,))
         used = {digest for (digest,) in rows}
         if self.digests - used:
-            self._add_derived_error("one of its long texts is not marked as used")
+            self._add_derived_error("one of its blobs is not marked as used")
         elif used - self.digests:
             self.findings.add_warning(
-                "a long text is marked as used, but is not", REBUILD_DERIVED, session_id=self.session_id
+                "a blob is marked as used, but is not", REBUILD_DERIVED, session_id=self.session_id
             )
 
     def _check_leaves(self) -> None:

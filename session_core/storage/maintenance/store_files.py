@@ -88,7 +88,7 @@ class StoreStatistics:
 
 
 def compact_store(home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress) -> CompactReport:
-    """Drop long texts that no session uses, and return free space to the disk. A crash meanwhile does no harm.
+    """Drop blobs that no session uses, and return free space to the disk. A crash meanwhile does no harm.
 
     Raises:
         StoreInUse: Somebody is using the home.
@@ -137,7 +137,7 @@ def _iterate_linked_digests(db: sqlite3.Connection) -> Iterator[bytes]:
             yield from (bytes.fromhex(digest) for _, digest in msgspec.json.decode(links))
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise StoreDamaged(
-                "a record is damaged, so it is unknown which long texts are in use; run `session-core store verify`"
+                "a record is damaged, so it is unknown which blobs are in use; run `session-core store verify`"
             ) from error
 
 

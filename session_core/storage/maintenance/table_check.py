@@ -1,4 +1,4 @@
-"""Check the data that all sessions share: the pages, the tables, long texts, the search index, replies."""
+"""Check the data that all sessions share: the pages, the tables, blobs, the search index, replies."""
 
 import sqlite3
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def check_schema(db: sqlite3.Connection, findings: StoreFindings) -> None:
 
 def check_shared(db: sqlite3.Connection, findings: StoreFindings) -> None:
     """Check everything that belongs to no session alone."""
-    run_check(findings, "long texts", lambda: _check_blobs(db, findings))
+    run_check(findings, "blobs", lambda: _check_blobs(db, findings))
     run_check(findings, "rows of unknown sessions", lambda: _check_orphans(db, findings))
     run_check(findings, "the search index", lambda: _check_search_index(db, findings))
     run_check(findings, "remembered replies", lambda: _check_replies(db, findings))
@@ -78,15 +78,13 @@ def _check_blobs(db: sqlite3.Connection, findings: StoreFindings) -> None:
     for digest, data in db.execute("SELECT digest, data FROM blob"):
         findings.blobs += 1
         if verify_blob_row(digest, data) is None:
-            findings.add_error(f"the long text {_abbreviate_digest(digest)} is damaged")
+            findings.add_error(f"the blob {_abbreviate_digest(digest)} is damaged")
     missing = "SELECT DISTINCT digest FROM blob_use WHERE digest NOT IN (SELECT digest FROM blob)"
     for (digest,) in db.execute(missing):
-        findings.add_error(f"the long text {_abbreviate_digest(digest)} is missing")
+        findings.add_error(f"the blob {_abbreviate_digest(digest)} is missing")
     (unused,) = db.execute("SELECT count(*) FROM blob WHERE digest NOT IN (SELECT digest FROM blob_use)").fetchone()
     if unused:
-        findings.add_warning(
-            f"{unused} long texts are used by no session", "run `session-core store compact` to drop them"
-        )
+        findings.add_warning(f"{unused} blobs are used by no session", "run `session-core store compact` to drop them")
 
 
 def _abbreviate_digest(digest: object) -> str:

@@ -10,11 +10,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.server.http.door import open_http_door
+from frontends.server.http.listener import open_http_listener
 from frontends.server.http.settings import HttpSettings
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
-from frontends.server.unix_door import serve_unix
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import socket_path_of_home
 from session_core.testing.scripted import ScriptedProvider, text
 
@@ -82,8 +82,8 @@ class RealServer:
                     self._server = Server(service, ServerSettings(home=str(self.home), **settings))
                     await nursery.start(serve_unix, self._server, socket_path_of_home(self.home))
                     if http is not None:
-                        door = await stack.enter_async_context(open_http_door(self._server, http))
-                        self.url = door.url.replace("http", "ws", 1) + "/v1/ws"
+                        listener = await stack.enter_async_context(open_http_listener(self._server, http))
+                        self.url = listener.url.replace("http", "ws", 1) + "/v1/ws"
                         self.token = ensure_token(self.home)
                     self._ready.set()
                     await self._server.ending.wait()

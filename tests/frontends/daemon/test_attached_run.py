@@ -11,7 +11,7 @@ import session_core as sc
 from frontends.arguments import UsageError
 from frontends.client import open_client
 from frontends.commands.run.attached_service import explain_config_problems
-from frontends.commands.sessions import patience
+from frontends.commands.sessions import wait_for_home
 from frontends.daemon.runtime_paths import service_process
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import PROGRAM, ROOT, environment, interrupted_at, program
@@ -99,7 +99,7 @@ def test_all_that_is_wrong_is_told(home: Path, tmp_path: Path) -> None:
 
 def test_leaving_it_alone(service: Service, monkeypatch: pytest.MonkeyPatch, capfd: Said) -> None:
     """`--embedded` never attaches, so the home is in use; `--no-save` needs no home."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    monkeypatch.setattr(wait_for_home, "MAX_WAIT_S", 0.0)
     embedded = session_core("run", "--embedded", "count to 1"), capfd.readouterr().err
     unsaved = session_core("run", "--no-save", "--quiet", "count to 1"), capfd.readouterr().out
 

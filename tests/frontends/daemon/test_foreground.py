@@ -9,7 +9,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.commands.sessions import patience
+from frontends.commands.sessions import wait_for_home
 from frontends.daemon import foreground
 from frontends.daemon.foreground import ServeOptions, serve_home
 from frontends.daemon.runtime_paths import Listening, find_holder, log_file, service_process
@@ -77,7 +77,7 @@ async def test_a_signal_during_the_start_ends_it(home: Path, monkeypatch: pytest
     async def unexpected(_: Listening) -> None:
         raise AssertionError("nobody is let in")
 
-    monkeypatch.setattr(foreground, "PatientStore", interrupted_store)
+    monkeypatch.setattr(foreground, "WaitingStore", interrupted_store)
     with trio.fail_after(60):
         await serve_home(ServeOptions(home=home), unexpected)
     assert service_process(home) is None is find_holder(home)
@@ -85,7 +85,7 @@ async def test_a_signal_during_the_start_ends_it(home: Path, monkeypatch: pytest
 
 async def test_a_failure_is_logged_and_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What keeps it from starting is raised as it is, is in the log, and gives the home free."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    monkeypatch.setattr(wait_for_home, "MAX_WAIT_S", 0.0)
 
     async def unexpected(_: Listening) -> None:
         raise AssertionError("nobody is let in")

@@ -14,7 +14,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.commands.sessions import patience
+from frontends.commands.sessions import wait_for_home
 from frontends.daemon.background import start_in_background
 from frontends.daemon.status import ServiceReport, report_as_json
 from tests._needs import needs_root
@@ -120,7 +120,7 @@ def test_programs_are_told_the_same_end(idle_ms: int | None, running: int, expec
 
 def test_a_home_in_use_by_its_service(service: Service, monkeypatch: pytest.MonkeyPatch, capfd: Said) -> None:
     """A command that needs the home for itself says how to end the service that has it."""
-    monkeypatch.setattr(patience, "PATIENCE", 0)
+    monkeypatch.setattr(wait_for_home, "MAX_WAIT_S", 0)
 
     assert 1 == session_core("store", "compact")
     first, second, _ = capfd.readouterr().err.splitlines()

@@ -1,4 +1,4 @@
-"""`session-core token`: tokens with fewer rights, as somebody makes, uses and ends them."""
+"""`session-core token`: scoped tokens, as somebody makes, uses and ends them."""
 
 import json
 import re
@@ -14,8 +14,8 @@ import session_core as sc
 from frontends.daemon.runtime_paths import service_process
 from frontends.daemon.status import ServiceReport
 from frontends.server.access import Access
-from frontends.server.http.token_list import MAX_GIVEN, given_file
-from frontends.server.http.tokens import TokenKeeper, ensure_token, give_token, given_tokens, scoped_token
+from frontends.server.http.scoped_tokens import MAX_SCOPED_TOKENS, scoped_tokens_file
+from frontends.server.http.tokens import TokenVerifier, ensure_token, issue_token, list_scoped_tokens, scoped_token
 from frontends.shared.socket_path import run_folder
 from tests.frontends._kept import session_core
 from tests.frontends._program import program
@@ -86,7 +86,7 @@ def test_a_token_for_one_session(service: Service, shell: Shell) -> None:
 async def test_whoever_came_in_by_it_is_sent_away(service: Service) -> None:
     """Ending a token ends the feed that was opened with it, within a second or so."""
     address = json.loads((await program("status", "--json")).out)["status"]["address"]
-    given, secret = give_token(service.home, Access(role="observer"), expires_at=sc.now_ms() + 3_600_000)
+    given, secret = issue_token(service.home, Access(role="observer"), expires_at=sc.now_ms() + 3_600_000)
     said, ended = "", None
     with trio.fail_after(180), suppress(httpx2.RemoteProtocolError):  # cut off, if it is too slow for a last word
         async with (
@@ -139,15 +139,15 @@ def test_where_the_token_is(home: Path, shell: Shell) -> None:
     assert "It is created when it is first needed." in shell.err
     assert not home.exists(), "nothing is made by looking"
     secret = shell("token", "show")
-    first = give_token(home, Access(), expires_at=sc.now_ms() + 60_000)[1]
+    first = issue_token(home, Access(), expires_at=sc.now_ms() + 60_000)[1]
     quiet = shell("token"), shell.err
     again = shell("token", "rotate")
 
     assert secret.startswith("sct_")
     assert secret not in "".join(quiet)
-    assert "1 token with fewer rights: session-core token list" in quiet[1]
+    assert "1 scoped token: session-core token list" in quiet[1]
     assert again not in {secret, ""}
-    assert TokenKeeper(home).credential_of(first) is None, "a new token of the home ends all"
+    assert TokenVerifier(home).credential_of(first) is None, "a new token of the home ends all"
     assert "" == shell("token", "list")
     assert again == shell("serve", "--token")
 
@@ -172,13 +172,13 @@ def test_slips(words: tuple[str, ...], complaint: str, shell: Shell, home: Path)
     assert "" == shell("token", *words, code=2)
     assert complaint in shell.err
     assert 1 == shell.err.count("\n")
-    assert not given_file(home).exists()
+    assert not scoped_tokens_file(home).exists()
 
 
 def test_a_home_may_be_named_before_the_task(tmp_path: Path, home: Path, shell: Shell) -> None:
     """`token --home DIR list` is about that home, as `token list --home DIR` is, and not about the usual one."""
     other = tmp_path / "other"
-    given, _ = give_token(other, Access(role="observer"), expires_at=sc.now_ms() + 60_000)
+    given, _ = issue_token(other, Access(role="observer"), expires_at=sc.now_ms() + 60_000)
     assert given.id in shell("token", "--home", str(other), "list")
     assert given.id in shell("token", "list", "--home", str(other))
     assert "" == shell("token", "list")
@@ -187,24 +187,24 @@ def test_a_home_may_be_named_before_the_task(tmp_path: Path, home: Path, shell: 
 def test_the_list_is_private_bounded_and_decides(home: Path) -> None:
     """The list holds no secret, is ours alone, takes so many and no more; a token that is not in it is no good."""
     secret = scoped_token(home, Access(role="observer"), expires_at=sc.now_ms() + 60_000)
-    keeper = TokenKeeper(home)
+    keeper = TokenVerifier(home)
     good = keeper.credential_of(secret)
     assert good is not None
     assert keeper.is_good(good)
-    text = given_file(home).read_text()
-    mode = stat.S_IMODE(given_file(home).stat().st_mode)
-    for _ in range(MAX_GIVEN - 1):
+    text = scoped_tokens_file(home).read_text()
+    mode = stat.S_IMODE(scoped_tokens_file(home).stat().st_mode)
+    for _ in range(MAX_SCOPED_TOKENS - 1):
         scoped_token(home, Access(), expires_at=sc.now_ms() + 60_000)
     with pytest.raises(sc.Conflict, match="revoke some of them first"):
         scoped_token(home, Access(), expires_at=sc.now_ms() + 60_000)
-    given_file(home).write_text("{}")
+    scoped_tokens_file(home).write_text("{}")
 
     assert 0o600 == mode
     assert not {secret, secret.rpartition(".")[2], ensure_token(home)} & set(text.split('"'))
     assert keeper.credential_of(secret) is None
     assert not keeper.is_good(good)
     with pytest.raises(sc.StoreUnusable, match="is not a list of tokens; delete it"):
-        given_tokens(home)
+        list_scoped_tokens(home)
 
 
 def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path, home: Path, shell: Shell) -> None:

@@ -30,8 +30,8 @@ def test_nothing_runs(home: Path, capfd: Said) -> None:
 
 
 @pytest.mark.parametrize(("field", "option"), [("port", "--http 0 "), ("tls", "--tls CERT KEY")])
-def test_a_closed_door_names_the_option(field: str, option: str) -> None:
-    """What is wrong with the door for HTTP is told with the option that puts it right."""
+def test_a_refused_listener_names_the_option(field: str, option: str) -> None:
+    """What is wrong with the listener for HTTP is told with the option that puts it right."""
     with pytest.raises(sc.Unavailable, match=f"it is in use .*{option}"), naming_options():
         raise sc.Unavailable("it is in use", field=field)
 

@@ -1,4 +1,4 @@
-"""What tests of the server share: a service with a scripted model behind a door in memory, and plain clients."""
+"""What tests of the server share: a service with a scripted model behind a listener in memory, and plain clients."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from trio.testing import memory_stream_pair
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
-from frontends.server.connection import Door, serve_connection
+from frontends.server.connection import TransportName, serve_connection
 from frontends.server.server import Server, ServerSettings
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
@@ -88,35 +88,37 @@ class World:
     nursery: trio.Nursery
 
     @asynccontextmanager
-    async def connected(self, access: Access = EVERYTHING, *, door: Door = "socket") -> AsyncGenerator[PlainClient]:
+    async def connected(
+        self, access: Access = EVERYTHING, *, transport: TransportName = "socket"
+    ) -> AsyncGenerator[PlainClient]:
         """Connect a client that has not said anything yet."""
         ours, theirs = memory_stream_pair()
-        self.nursery.start_soon(self._attend, theirs, access, door)
+        self.nursery.start_soon(self._attend, theirs, access, transport)
         async with ours:
             heard: list[sc.wire.Notification] = []
             client: PlainClient | None = None
 
-            def hear(notification: sc.wire.Notification) -> None:
+            def handle_notification(notification: sc.wire.Notification) -> None:
                 heard.append(notification)
                 if client is not None:
                     client.news.set()
 
-            async with sc.wire.open_connection(ours, ours, handle_notification=hear) as connection:
+            async with sc.wire.open_connection(ours, ours, handle_notification=handle_notification) as connection:
                 client = PlainClient(connection, heard)
                 yield client
 
     @asynccontextmanager
     async def client(
-        self, access: Access = EVERYTHING, *, door: Door = "socket", **about: Any
+        self, access: Access = EVERYTHING, *, transport: TransportName = "socket", **about: Any
     ) -> AsyncGenerator[PlainClient]:
         """Connect a client that has said hello."""
-        async with self.connected(access, door=door) as client:
+        async with self.connected(access, transport=transport) as client:
             await client.hello(**about)
             yield client
 
-    async def _attend(self, stream: trio.StapledStream[Any, Any], access: Access, door: Door) -> None:
+    async def _attend(self, stream: trio.StapledStream[Any, Any], access: Access, transport: TransportName) -> None:
         async with stream:
-            await serve_connection(self.server, stream, stream, access=access, door=door)
+            await serve_connection(self.server, stream, stream, access=access, transport=transport)
 
 
 @asynccontextmanager

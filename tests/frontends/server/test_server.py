@@ -49,7 +49,7 @@ async def test_shutting_down_is_refused_while_something_runs(monkeypatch: pytest
         assert 0 == world.server.connections
         async with world.connected() as late:
             (goodbye,) = await late.until_heard("goodbye")
-            assert "about to end" in goodbye.params["reason"]
+            assert "shutting down" in goodbye.params["reason"]
 
 
 async def test_an_idle_server_ends_itself(autojump_clock: object) -> None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import session_core as sc
 from frontends.client import RemoteFeed, SessionClient, open_client
 from frontends.server import frames, size_limits
-from frontends.server.http.door import open_http_door
+from frontends.server.http.listener import open_http_listener
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
-from frontends.server.text_cuts import shorten_to_fit
-from frontends.server.unix_door import serve_unix
+from frontends.server.text_truncation import shorten_to_fit
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import socket_path_of_home
 from session_core import limits
 from session_core.ids import MessageId, TurnId
@@ -30,17 +30,17 @@ TURN = TurnId("turn_1")
 
 
 @asynccontextmanager
-async def connected(home: Path, door: str) -> AsyncGenerator[tuple[sc.SessionService, SessionClient]]:
-    """A service with a client at one of its real doors."""
+async def connected(home: Path, transport: str) -> AsyncGenerator[tuple[sc.SessionService, SessionClient]]:
+    """A service with a client at one of its real listeners."""
     config = sc.ServiceConfig(store=sc.MemoryStore(), tools=(), cwd="/")
     async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
         server = Server(service, ServerSettings(home=str(home)))
-        if door == "socket":
+        if transport == "socket":
             await nursery.start(serve_unix, server, socket_path_of_home(home))
             async with open_client(home) as client:
                 yield service, client
         else:
-            async with open_http_door(server) as opened:
+            async with open_http_listener(server) as opened:
                 url = opened.url.replace("http", "ws", 1) + "/v1/ws"
                 async with open_client(address=url, token=ensure_token(home)) as client:
                     yield service, client
@@ -79,11 +79,12 @@ async def next_snapshot(feed: RemoteFeed) -> sc.SessionSnapshot:
 
 
 @pytest.mark.parametrize(
-    ("door", "character"), [("socket", "\N{GRINNING FACE}"), ("WebSocket", "\N{GRINNING FACE}"), ("socket", "\x01")]
+    ("transport", "character"),
+    [("socket", "\N{GRINNING FACE}"), ("WebSocket", "\N{GRINNING FACE}"), ("socket", "\x01")],
 )
-async def test_a_session_full_of_long_characters_arrives(tmp_path: Path, door: str, character: str) -> None:
+async def test_a_session_full_of_long_characters_arrives(tmp_path: Path, transport: str, character: str) -> None:
     """The newest messages come with the number of earlier ones, those come by the page, and what follows folds."""
-    async with connected(tmp_path, door) as (service, client):
+    async with connected(tmp_path, transport) as (service, client):
         session_id = (await service.create_session()).session_id
         session = service.core.sessions[session_id]
         said = [say(session, f"{number}" + character * 990_000) for number in range(4)]

@@ -461,8 +461,8 @@ SCENES: Final = (
     Scene(
         name="panels", title="The plan, messages that wait, and what an extension shows", play=_panels, size=(90, 34)
     ),
-    Scene(name="commands", title="The commands after a slash", play=_commands, size=(90, 30)),
-    Scene(name="files", title="Files after an at sign", play=_files, size=(90, 24)),
+    Scene(name="commands", title="The slash commands", play=_commands, size=(90, 30)),
+    Scene(name="files", title="Suggested files after @", play=_files, size=(90, 24)),
     Scene(name="models", title="The models to choose from", play=_models, size=(90, 26)),
     Scene(name="search", title="A search in all sessions", play=_search, size=(90, 26)),
     Scene(name="help", title="All keys and commands", play=_help, size=(110, 40)),

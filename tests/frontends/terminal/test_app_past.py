@@ -53,6 +53,7 @@ def test_leaving_an_edit(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_exporting(tmp_path: Path) -> None:
     """The conversation is written to a file whose ending says how, and nothing is written over without a yes."""
 
@@ -134,6 +135,7 @@ def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_nothing_can_be_changed(tmp_path: Path) -> None:
     """When the store takes no more, the empty input says so and why; commands can still be typed."""
 

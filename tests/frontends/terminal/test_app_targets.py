@@ -144,6 +144,7 @@ def test_two_messages_begin_one_session(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_is_refused_comes_back_where_it_was_typed(tmp_path: Path) -> None:
     """What could not be sent waits in the session it was typed for, and not in the one that is viewed by then."""
 
@@ -210,6 +211,7 @@ def test_esc_at_rest_is_not_the_first_of_two(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_forced_redo_stays_with_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who says yes to taking an undo back means the session in which that was asked for."""
     monkeypatch.setattr(base, "PATIENCE_S", 0)
@@ -299,6 +301,7 @@ def test_sending_now_loses_nothing(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_new_session_does_not_inherit_permissions(tmp_path: Path) -> None:
     """The next session has the folder and the model of the viewed one, and the permissions of the start."""
 
@@ -349,6 +352,7 @@ def test_new_means_new_also_before_the_list(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was typed before the service was there comes back if it never is, or if the named session is not there."""
 

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._picture_scenes import SCENES, Scene
 from tests.frontends.terminal._pictures import PICTURES, svg_of, take
 
@@ -17,7 +18,7 @@ _ADDRESS = re.compile(r"\w+://[^\s\"')]+")
 _NAME_OF_SVG = "http://www.w3.org/2000/svg"
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", mostly_slow(SCENES, quick=8), ids=lambda scene: scene.name)
 def test_the_picture_is_what_the_terminal_shows(scene: Scene, tmp_path: Path) -> None:
     """Each scene, played again, is drawn exactly as in the picture that is kept."""
     kept = PICTURES / f"{scene.name}.svg"

@@ -124,6 +124,7 @@ async def test_a_shell_line_is_confined(service: Service, screen: Screen) -> Non
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_stopping_here_and_in_the_background(service: Service, screen: Screen) -> None:
     """Esc stops what is viewed and nothing else; the list stops another, and the view stays where it is."""
     await screen.open(service.home, "terminal", "count to 800 slowly", size=(110, 30))

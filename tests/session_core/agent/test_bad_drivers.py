@@ -138,7 +138,7 @@ async def test_tools_that_nobody_called(place: str) -> None:
 async def test_circles() -> None:
     """A driver that asks for checkpoints without end does not hold up the service."""
     outcome = await play("on_checkpoint", lambda _: (Checkpoint(kind="after_work"),))
-    assert "the protocol tried failed in driver: the driver is in a loop of checkpoints" == outcome.error
+    assert "the protocol tried failed in driver: the driver keeps returning checkpoints" == outcome.error
 
 
 async def test_asking_a_model_that_always_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ async def test_a_model_that_is_not_there_is_not_asked_forever() -> None:
         session_id = await new_session(service, model="gone")
         del models["gone"]
         outcome = await say(service, session_id)
-        assert "the protocol tried failed in driver: the driver is in a loop of model calls" == outcome.error
+        assert "the protocol tried failed in driver: the driver keeps asking the model" == outcome.error
 
 
 async def test_what_a_driver_remembers_and_tells() -> None:

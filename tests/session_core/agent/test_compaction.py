@@ -183,7 +183,7 @@ async def test_a_summary_that_does_not_help() -> None:
     [
         (failure("auth", "no key"), "auth: no key"),
         (text(" \n"), "the summary is empty"),
-        (text("half")[:1], "ended without an end mark"),
+        (text("half")[:1], "ended early"),
     ],
 )
 async def test_a_summary_that_fails(answer: ScriptedAnswer, why: str) -> None:

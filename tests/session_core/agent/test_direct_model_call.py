@@ -178,7 +178,7 @@ BROKEN: dict[str, tuple[Any, str, Usage | None]] = {
     "in the middle": ((TextChunk(text="abc"), *failure("network")), "network: it failed", None),
     "told": ((ModelFailed(kind="network", message="gone", usage=USED),), "network: gone", USED),
     "a bug": ((fails,), "ZeroDivisionError: a bug", None),
-    "no end": ((TextChunk(text="abc"),), "the model's answer ended without an end mark", None),
+    "no end": ((TextChunk(text="abc"),), "the model's answer ended early", None),
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from session_core.agent.hooks import NO_HOOKS, Blocked, HookName, may_run_user_command, on_context
+from session_core.agent.hooks import NO_HOOKS, Blocked, HookName, ask_before_user_command, run_context_hook
 from session_core.errors import Forbidden
 from session_core.ids import CallId, MessageId, SessionId, new_session_id
 from session_core.service.config import ServiceConfig
@@ -216,7 +216,7 @@ def conversation() -> tuple[Message, ...]:
 async def shown(answer: Any) -> tuple[Message, ...]:
     """What is left of the conversation after a hook has answered with these messages."""
     hooks = RecordingHooks(context=lambda value: {"messages": answer(value["messages"])})
-    return await on_context(hooks, new_session_id(), conversation())
+    return await run_context_hook(hooks, new_session_id(), conversation())
 
 
 async def test_messages_are_left_out_changed_and_added() -> None:
@@ -263,12 +263,12 @@ async def test_calls_keep_their_results(kept: list[int], schedule: object) -> No
 async def test_nobody_takes_part() -> None:
     """Without hooks nothing is asked and nothing changes."""
     session_id = new_session_id()
-    assert conversation() == await on_context(NO_HOOKS, session_id, conversation())
+    assert conversation() == await run_context_hook(NO_HOOKS, session_id, conversation())
     assert JsonObject({"a": 1}) == await NO_HOOKS.run("tool_call", session_id, JsonObject({"a": 1}))
-    assert None is await may_run_user_command(NO_HOOKS, session_id, "ls")
+    assert None is await ask_before_user_command(NO_HOOKS, session_id, "ls")
 
 
 async def test_a_command_of_the_user() -> None:
     """A command that the user typed can be forbidden."""
     hooks = RecordingHooks(user_bash=lambda value: Blocked(reason=f"not {value['command']}"))
-    assert Blocked(reason="not rm") == await may_run_user_command(hooks, new_session_id(), "rm")
+    assert Blocked(reason="not rm") == await ask_before_user_command(hooks, new_session_id(), "rm")

@@ -16,7 +16,7 @@ import trio.testing
 from session_core import limits
 from session_core.agent import plugin_processes
 from session_core.agent.plugin_processes import MAX_WAITING_SIGNALS, TurnProcesses
-from session_core.agent.tool_runner import ToolSetting
+from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_session_id
 from session_core.protocols.contexts import Processes, ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
@@ -29,7 +29,7 @@ from session_core.stream.event_stream import EventStream
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.tools import process
 from session_core.tools.base import NoHost, ToolFailed
-from session_core.tools.confined import ShellSetup
+from session_core.tools.command_confinement import ShellSetup
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Settings
 from tests._needs import needs_sandbox
@@ -65,7 +65,7 @@ def processes_in(
     sandbox: SandboxPolicy = FULL,
     *,
     mode: PermissionMode = "full",
-    setting: ToolSetting | None = None,
+    config: ToolConfig | None = None,
     shell: ShellSetup | None = None,
 ) -> TurnProcesses:
     """The programs of a turn that has just begun, in a session of this folder."""
@@ -76,7 +76,7 @@ def processes_in(
     session.record(ev.SessionCreated(name="s", settings=settings))
     session.work = Work(kind="turn", turn_id=TURN)
     session.record(ev.TurnStarted(turn_id=TURN))
-    return TurnProcesses(TurnHandle(session, session.work, approval_timeout_ms=1_000), setting or ToolSetting(), shell)
+    return TurnProcesses(TurnHandle(session, session.work, approval_timeout_ms=1_000), config or ToolConfig(), shell)
 
 
 def endless() -> tuple[str, list[str]]:
@@ -178,8 +178,8 @@ async def test_confinement(tmp_path: Path, *, network: bool) -> None:
         (exec 3<> /dev/tcp/127.0.0.1/{port}) && echo connected
     """
 
-    sandbox, setting = SandboxPolicy(network=network), ToolSetting(hidden=(str(hidden),))
-    async with listener, processes_in(inside, sandbox, setting=setting) as processes:
+    sandbox, config = SandboxPolicy(network=network), ToolConfig(hidden=(str(hidden),))
+    async with listener, processes_in(inside, sandbox, config=config) as processes:
         ended = await processes.wait(await processes.start(["bash", "-c", script]))
 
     assert (True, False) == ((inside / "ours").exists(), (tmp_path / "theirs").exists())
@@ -194,8 +194,8 @@ async def test_confinement(tmp_path: Path, *, network: bool) -> None:
     [
         ([], {}, "empty"),
         ([""], {}, "empty"),
-        ("ls -l", {}, "list of texts"),
-        (["ls", 1], {}, "list of texts"),
+        ("ls -l", {}, "list of strings"),
+        (["ls", 1], {}, "list of strings"),
         (["a=b"], {}, "'='"),
         (["echo", "a\0b"], {}, "null character"),
         (["echo", "\ud800"], {}, "cannot run"),
@@ -384,11 +384,11 @@ async def test_the_end_comes_while_somebody_starts(tmp_path: Path) -> None:
     mark, sleep = endless()
     begun = trio.Event()
 
-    def make_host(_desk: TurnHandle, _call_id: CallId) -> NoHost:
+    def make_host(_handle: TurnHandle, _call_id: CallId) -> NoHost:
         begun.set()
         return NoHost()
 
-    processes = processes_in(tmp_path, setting=ToolSetting(make_host=make_host))
+    processes = processes_in(tmp_path, config=ToolConfig(make_host=make_host))
     async with trio.open_nursery() as nursery:
 
         async def start() -> None:
@@ -481,8 +481,8 @@ class Noting(NoHost):
 async def test_files_are_kept_for_an_undo(tmp_path: Path) -> None:
     """The folder is looked at before a program runs and after its end; what cannot be kept is not changed."""
     host = Noting()
-    setting = ToolSetting(make_host=lambda _desk, _call_id: host)
-    async with processes_in(tmp_path, setting=setting) as processes:
+    config = ToolConfig(make_host=lambda _handle, _call_id: host)
+    async with processes_in(tmp_path, config=config) as processes:
         program = await processes.start(endless()[1])
         assert ["before"] == host.noted
         await processes.cancel(program)
@@ -491,6 +491,6 @@ async def test_files_are_kept_for_an_undo(tmp_path: Path) -> None:
     assert ["before", "after"] * 2 == host.noted
 
     host.fails = True
-    async with processes_in(tmp_path, setting=setting) as processes:
+    async with processes_in(tmp_path, config=config) as processes:
         assert "could not be saved" in await refusal(processes, ["touch", "made"])
     assert not await trio.Path(tmp_path, "made").exists()

@@ -23,20 +23,20 @@ from tests.session_core.session._helpers import answer, call, started
 
 
 async def run(
-    desk: TurnHandle, session: Session, calls: list[ToolCallPart], *tools: ScriptedTool, malformed: int = 0
+    handle: TurnHandle, session: Session, calls: list[ToolCallPart], *tools: ScriptedTool, malformed: int = 0
 ) -> list[ToolResultPart]:
     """Run calls and return the results that joined the conversation."""
     message = answer(*calls)
     session.record(ev.MessageCompleted(message=message))
-    runner = ToolRunner(desk, {tool.spec.name: tool for tool in tools})
+    runner = ToolRunner(handle, {tool.spec.name: tool for tool in tools})
     await runner.run(message, {each.call_id for each in calls[:malformed]})
     return [part for part in session.state.transcript[-1].parts if isinstance(part, ToolResultPart)]
 
 
 async def one(run_tool: ToolRun | str | BaseException, *, name: str = "t", malformed: int = 0) -> ToolResultPart:
     """Run one call of a reading tool."""
-    session, desk, _ = started()
-    (result,) = await run(desk, session, [call(name)], ScriptedTool("t", run=run_tool), malformed=malformed)
+    session, handle, _ = started()
+    (result,) = await run(handle, session, [call(name)], ScriptedTool("t", run=run_tool), malformed=malformed)
     return result
 
 
@@ -108,11 +108,11 @@ async def test_reads_run_side_by_side_and_writes_alone() -> None:
 
         return work
 
-    session, desk, _ = started("full")
+    session, handle, _ = started("full")
     names = ["read", "read", "write", "write", "read"]
     calls = [call(name, number) for number, name in enumerate(names)]
     results = await run(
-        desk,
+        handle,
         session,
         calls,
         ScriptedTool("read", run=logging("read")),
@@ -136,9 +136,9 @@ async def test_no_more_than_so_many_at_once() -> None:
         running -= 1
         return ""
 
-    session, desk, _ = started()
+    session, handle, _ = started()
     calls = [call("t", number) for number in range(20)]
-    assert 20 == len(await run(desk, session, calls, ScriptedTool("t", run=work)))
+    assert 20 == len(await run(handle, session, calls, ScriptedTool("t", run=work)))
     assert limits.MAX_TOOLS_AT_ONCE == most
 
 
@@ -152,8 +152,8 @@ async def test_live_output() -> None:
         reporters.append(context.report)
         return "done"
 
-    session, desk, seen = started()
-    await run(desk, session, [call("t")], ScriptedTool("t", run=work))
+    session, handle, seen = started()
+    await run(handle, session, [call("t")], ScriptedTool("t", run=work))
     reporters[0]("late")
     assert ["half ?"] == [event.text for event in seen if isinstance(event, ev.ToolOutputDelta)]
 
@@ -168,8 +168,8 @@ async def test_progress() -> None:
         reporters.append(context.progress)
         return "done"
 
-    session, desk, seen = started()
-    await run(desk, session, [call("t")], ScriptedTool("t", run=work))
+    session, handle, seen = started()
+    await run(handle, session, [call("t")], ScriptedTool("t", run=work))
     reporters[0](ToolProgress(message="late"))
     told = [event for event in seen if isinstance(event, ev.ToolProgressed)]
     call_id = told[0].call_id
@@ -204,10 +204,10 @@ async def decide(session: Session, decision: Decision) -> int:
 @pytest.mark.parametrize("effect", ["read", "write", "execute", "network"])
 async def test_modes(mode: PermissionMode, effect: Effect) -> None:
     """Each mode asks for the effects it names and lets the others pass."""
-    session, desk, _ = started(mode)
+    session, handle, _ = started(mode)
     tool = ScriptedTool("t", effects=(effect,))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, desk, session, [call("t")], tool)
+        nursery.start_soon(run, handle, session, [call("t")], tool)
         asked = await decide(session, "allow_once")
     assert (1 if effect in ASKED[mode] else 0) == asked
     assert 1 == len(tool.calls)
@@ -216,20 +216,20 @@ async def test_modes(mode: PermissionMode, effect: Effect) -> None:
 @pytest.mark.parametrize(("decision", "asked"), [("allow_once", 3), ("allow_session", 1)])
 async def test_grants(decision: Decision, asked: int) -> None:
     """A yes for once is asked again for every call, a yes for the session only once."""
-    session, desk, _ = started()
+    session, handle, _ = started()
     tool = ScriptedTool("t", effects=("write",))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, desk, session, [call("t", number) for number in range(3)], tool)
+        nursery.start_soon(run, handle, session, [call("t", number) for number in range(3)], tool)
         assert asked == await decide(session, decision)
     assert 3 == len(tool.calls)
 
 
 async def test_a_denial_reaches_the_model() -> None:
     """A denied call does not run and gets a result that says so, in its place among the others."""
-    session, desk, seen = started()
+    session, handle, seen = started()
     write, read = ScriptedTool("w", effects=("write",)), ScriptedTool("r", run="fine")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, desk, session, [call("w", 1), call("r", 2)], write, read)
+        nursery.start_soon(run, handle, session, [call("w", 1), call("r", 2)], write, read)
         await decide(session, "deny")
     results = [part for part in session.state.transcript[-1].parts if isinstance(part, ToolResultPart)]
     assert [("w", "denied"), ("r", "success")] == [(result.name, result.status) for result in results]

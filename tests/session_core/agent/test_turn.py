@@ -115,8 +115,8 @@ def test_waits_grow_and_are_bounded() -> None:
     ("items", "said_why"),
     [
         (text(), "malformed: the model gave an empty answer"),
-        (text("")[:0], "malformed: the model's answer ended without an end mark"),
-        (text("half")[:1], "malformed: the model's answer ended without an end mark"),
+        (text("")[:0], "malformed: the model's answer ended early"),
+        (text("half")[:1], "malformed: the model's answer ended early"),
     ],
 )
 async def test_answers_that_are_none(items: tuple[ProviderEvent, ...], said_why: str) -> None:
@@ -191,8 +191,8 @@ def agent_with(providers: Mapping[str, Provider]) -> Agent:
     return Agent(models=models, tools={}, summarising=CompactionPolicy(models=models, hooks=NO_HOOKS))
 
 
-def standard(desk: TurnHandle) -> SessionProtocol:
-    opening = Materialization(opening="create", session_id=desk.state.session_id)
+def standard(handle: TurnHandle) -> SessionProtocol:
+    opening = Materialization(opening="create", session_id=handle.state.session_id)
     return SessionProtocol(StandardProtocol(), ProtocolRecord(), opening)
 
 
@@ -200,10 +200,10 @@ async def test_a_cancelled_turn_asks_nobody() -> None:
     """A turn that was stopped before it began makes no model call."""
     provider = ScriptedProvider(text("never"))
     agent = agent_with({"m": provider})
-    _, desk, seen = started()
+    _, handle, seen = started()
     with trio.CancelScope() as scope:
         scope.cancel()
-        await agent.run_turn(desk, standard(desk))
+        await agent.run_turn(handle, standard(handle))
     assert scope.cancelled_caught
     assert [] == provider.requests
     assert [] == seen
@@ -212,8 +212,8 @@ async def test_a_cancelled_turn_asks_nobody() -> None:
 async def test_a_model_that_is_gone() -> None:
     """A session whose model the service does not have any more fails its turn and says which."""
     agent = agent_with({})
-    session, desk, _ = started()
-    await agent.run_turn(desk, standard(desk))
+    session, handle, _ = started()
+    await agent.run_turn(handle, standard(handle))
     assert session.state.last_outcome is not None
     assert "refused: there is no model called 'm' here" == session.state.last_outcome.error
 

@@ -82,7 +82,7 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
     with trio.fail_after(60):
         async with open_setup(place, flags={"model": "demo"}) as setup, trio.open_nursery() as nursery:
             models = {"m": model, "demo": model}
-            config = attrs.evolve(setup.service, models=models, model_infos={}, hooks=NO_HOOKS, companions=())
+            config = attrs.evolve(setup.service, models=models, model_infos={}, hooks=NO_HOOKS, background_tasks=())
             async with open_session_service(config) as service:
                 follow = partial(follow_config, setup, service, every_s=0.001, tell=send.send_nowait)
                 nursery.start_soon(follow)
@@ -133,19 +133,19 @@ async def test_whoever_opens_a_setup_has_it(tmp_path: Path) -> None:
 
 
 async def test_what_runs_beside_a_service_cannot_end_it(caplog: pytest.LogCaptureFixture) -> None:
-    """A companion that fails is told in the log, and the service goes on."""
+    """A background task that fails is told in the log, and the service goes on."""
 
     async def fails(service: SessionService) -> None:
         await new_session(service)
         raise OSError("the disk is gone")
 
-    config = ServiceConfig(store=MemoryStore(), companions=(fails,))
+    config = ServiceConfig(store=MemoryStore(), background_tasks=(fails,))
     with trio.fail_after(60):
         async with open_session_service(config) as service:
             await trio.testing.wait_all_tasks_blocked()
             assert 1 == len((await service.list_sessions()).sessions)
 
-    assert ["a companion task failed; the service continues without it"] == caplog.messages
+    assert ["a background task failed; the service continues without it"] == caplog.messages
 
 
 async def test_what_a_frontend_has_chosen_stays(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from session_core.ids import SessionId
 from session_core.mcp.client import McpServers
 from session_core.mcp.no_servers import NoServers
 from session_core.providers.catalogue import ProviderSettings
-from session_core.providers.choose import make_endpoint
 from session_core.providers.endpoint import Endpoint
+from session_core.providers.model_choice import make_endpoint
 from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.service.service import open_session_service

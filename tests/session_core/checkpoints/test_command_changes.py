@@ -132,7 +132,7 @@ def test_a_background_command_after_its_turn(world: World, *, ended: bool) -> No
 
     [file] = plan.files
     assert ("a", "conflict") == (file.path, file.action)
-    assert "ran on in the background" in file.why
+    assert "kept running in the background" in file.why
     assert (not ended) == any("still runs in the background" in remark for remark in plan.remarks)
     world.undo("turn_1", force=True)
     assert b"old" == world.files()["a"][0]

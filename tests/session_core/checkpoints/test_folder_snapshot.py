@@ -176,8 +176,8 @@ def test_after_a_crash_a_later_turn_does_not_take_the_blame(world: World) -> Non
     [
         (CheckpointLimits(tree_files=3), "only 3 files are remembered"),
         (CheckpointLimits(tree_bytes=25), "only 25 bytes are kept"),
-        (CheckpointLimits(tree_entries=3), "only 3 names are looked at"),
-        (CheckpointLimits(tree_seconds=0), "there was no more time after 0 s"),
+        (CheckpointLimits(tree_entries=3), "only the first 3 names are examined"),
+        (CheckpointLimits(tree_seconds=0), "looking at the files took longer than 0 s"),
         (CheckpointLimits(session_bytes=15), "only 15 bytes are kept"),
     ],
 )

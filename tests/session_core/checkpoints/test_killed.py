@@ -30,7 +30,7 @@ def contents(world: World) -> dict[str, tuple[bytes, int]]:
     return {path: found for path, found in world.files().items() if not path.endswith(".tmp")}
 
 
-@pytest.mark.parametrize("what", ["save", "command"])
+@pytest.mark.parametrize("what", ["save", pytest.param("command", marks=pytest.mark.slow)])
 async def test_no_original_is_lost(tmp_path: Path, what: str) -> None:
     """Wherever the process is killed, each file can be brought back exactly."""
     for world in await all_deaths(tmp_path, what):

@@ -13,7 +13,7 @@ from session_core.config.rules import PermissionRule
 from session_core.config.values import SettingSource
 from session_core.providers.catalogue import LongPrompt, ModelInfo, Prices
 from session_core.providers.secrets import Secret
-from session_core.storage.settings import Retention
+from session_core.storage.retention_settings import Retention
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 from tests.session_core.config._documents import KEY, documents, load, to_toml, write_user
 
@@ -191,8 +191,8 @@ def test_variables(tmp_path: Path, variable: str, text: str, expected: object) -
         ("SESSION_CORE_NETWORK", "maybe", "expected true or false, not 'maybe'"),
         ("SESSION_CORE_MAX_STEPS", "-1", "expected a whole number from 1 to 10,000, not '-1'"),
         ("SESSION_CORE_MAX_STEPS", "9" * 5_000, f"expected a whole number from 1 to 10,000, not '{'9' * 40}...'"),
-        ("SESSION_CORE_MAX_COST", "NaN", "expected a number above 0 up to 100,000, not NaN"),
-        ("SESSION_CORE_MAX_COST", "a lot", "expected a number above 0 up to 100,000, not 'a lot'"),
+        ("SESSION_CORE_MAX_COST", "NaN", "expected a number greater than 0 and at most 100,000, not NaN"),
+        ("SESSION_CORE_MAX_COST", "a lot", "expected a number greater than 0 and at most 100,000, not 'a lot'"),
     ],
 )
 def test_wrong_variables(tmp_path: Path, variable: str, text: str, what: str) -> None:
@@ -249,12 +249,17 @@ def test_wrong_flags(tmp_path: Path) -> None:
         ("limits = {steps = true}", 1, "limits.steps", "expected a whole number from 1 to 10,000, not true"),
         ("limits = 5", 1, "limits", "expected a table, [limits]"),
         ("[Limits]", 1, "Limits", "there is no such setting; did you mean limits?"),
-        ("[limits]\ncost = inf", 2, "limits.cost", "expected a number above 0 up to 100,000, not Infinity"),
+        (
+            "[limits]\ncost = inf",
+            2,
+            "limits.cost",
+            "expected a number greater than 0 and at most 100,000, not Infinity",
+        ),
         (
             "[limits]\ntokens = 0xFFFFFFFFFFFFFFFFFFFFFFF",
             2,
             "limits.tokens",
-            "expected a whole number from 1 on, not a huge number",
+            "expected a whole number of at least 1, not a number that is too large",
         ),
         ("thinking = 'hihg'", 1, "thinking", "expected one of off, low, medium, high, not 'hihg'; did you mean high?"),
         (
@@ -263,7 +268,7 @@ def test_wrong_flags(tmp_path: Path) -> None:
             "sandbox.writable_roots",
             "expected a path that begins with / or ~/, not 'x'",
         ),
-        ("[compaction]\nthreshold = 1", 2, "compaction.threshold", "expected a number from 0.1 up to 0.95, not 1"),
+        ("[compaction]\nthreshold = 1", 2, "compaction.threshold", "expected a number from 0.1 to 0.95, not 1"),
         ("permissions = 1", 1, "permissions", "expected a list of tables, each headed [[permissions]]"),
         ("permissions = [1]", 1, "permissions[1]", "expected a table, headed [[permissions]]"),
         ("[[permissions]]\ntool = 'x'", 1, "permissions[1]", "a rule needs a decision: allow, ask or deny"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.globs import fits_path, match_gaps
+from session_core.config.globs import match_gaps, matches_path
 from session_core.config.rules import LiveRules, PermissionRule, RuleDecision, decide, matches_call
 
 ALLOW: Final[RuleDecision] = "allow"
@@ -129,7 +129,7 @@ def test_long_texts_take_no_time() -> None:
     text = "a" * 20_000
 
     assert match_gaps("*a" * 100 + "b", text) is None
-    assert not fits_path("**a" * 20 + "b", text[:2_000], or_beneath=True)
+    assert not matches_path("**a" * 20 + "b", text[:2_000], or_beneath=True)
 
 
 @given(pattern=st.text("ab*", max_size=6), text=st.text("ab", max_size=8))
@@ -152,4 +152,4 @@ def test_paths_fit_as_a_regular_expression_says(pattern: str, path: str, *, or_b
     wanted = re.compile("".join(translated.get(str(each)) or re.escape(each) for each in pieces))
     above = [path[:place] for place in range(1, len(path)) if path[place] == "/"] if or_beneath else []
 
-    assert any(wanted.fullmatch(each) for each in (path, *above)) == fits_path(pattern, path, or_beneath=or_beneath)
+    assert any(wanted.fullmatch(each) for each in (path, *above)) == matches_path(pattern, path, or_beneath=or_beneath)

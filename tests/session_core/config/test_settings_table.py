@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from session_core.config.origins import describe_settings
+from session_core.config.setting_report import describe_settings
 from session_core.config.settings import BY_VARIABLE, SETTINGS, TABLES, TOP_LEVEL, keys_in
 from session_core.config.toml_files import CONFIG_FILE
 from tests.session_core.config._documents import load

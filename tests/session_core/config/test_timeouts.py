@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from session_core.config.origins import describe_settings
 from session_core.config.problems import ConfigInvalid
+from session_core.config.setting_report import describe_settings
 from session_core.providers.timeouts import ProviderTimeouts
 from tests.session_core.config._documents import load
 
@@ -26,13 +26,13 @@ def test_timeouts_of_a_provider(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "what"),
     [
-        ("timeouts = {connect = 0}", "providers.openai.timeouts.connect", "expected a number from 1 up to 300, not 0"),
+        ("timeouts = {connect = 0}", "providers.openai.timeouts.connect", "expected a number from 1 to 300, not 0"),
         (
             "timeouts = {conect = 9}",
             "providers.openai.timeouts.conect",
             "did you mean providers.openai.timeouts.connect?",
         ),
-        ("timeouts = {read = 'x'}", "providers.openai.timeouts.read", "expected a number from 1 up to 3,600, not 'x'"),
+        ("timeouts = {read = 'x'}", "providers.openai.timeouts.read", "expected a number from 1 to 3,600, not 'x'"),
         ("timeouts = 5", "providers.openai.timeouts", "expected a table with seconds: connect, read, progress, total"),
     ],
 )

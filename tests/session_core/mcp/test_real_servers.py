@@ -59,6 +59,7 @@ async def test_the_time_server_works_dies_and_works_again() -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
+@pytest.mark.slow
 async def test_a_call_under_way_ends_when_its_server_is_killed() -> None:
     """The model is told in plain words, and the server is there again afterwards."""
     async with open_mcp_servers([workshop()], pace=QUICK) as servers:
@@ -106,6 +107,7 @@ async def test_what_a_server_can_give_arrives() -> None:
         assert "taller" == (await call(servers, "mcp__workshop__grown")).text
 
 
+@pytest.mark.slow
 async def test_resources_and_prompts_are_there() -> None:
     """They can be listed and read, by us and by the model, and what does not exist is said not to."""
     async with open_mcp_servers([workshop()], pace=QUICK) as servers:

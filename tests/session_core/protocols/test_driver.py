@@ -62,7 +62,7 @@ def test_what_keeps_the_contract(last: Any) -> None:
         ((Finish(error=5),), "gave an empty error"),  # type: ignore[arg-type]
         ((Finish(error=" "),), "gave an empty error"),
         ((Finish(output={1, 2}),), "a result that cannot be sent"),  # type: ignore[arg-type]
-        ((Finish(output="\ud800"),), "half a character"),
+        ((Finish(output="\ud800"),), "unpaired surrogate"),
         ((Finish(output=float("nan")),), "NaN"),
         ((Finish(output="x" * limits.MAX_MESSAGE_CHARS),), "a result of 8,000,002 bytes"),
         ((*[TELL] * limits.MAX_DRIVER_ACTIONS, AskModel()), "returned 33 actions; the limit is 32"),

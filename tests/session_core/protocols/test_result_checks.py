@@ -44,7 +44,7 @@ BAD_RESULTS: Mapping[str, object] = {
     "other types  ": CellResult(images=(5,)),  # type: ignore[arg-type]
     "other types   ": CellResult(value=object()),  # type: ignore[arg-type]
     "not JSON: NaN": CellResult(value=float("nan")),
-    "half a character": CellResult(value=("\ud800",)),
+    "unpaired surrogate": CellResult(value=("\ud800",)),
     "not base64": CellResult(images=(ImagePart(media_type="image/png", data="!!"),)),
     "pictures of more than": CellResult(images=(ImagePart(media_type="image/png", data="A" * 8_000_000),)),
 }
@@ -91,18 +91,18 @@ class Vague(ScriptedTool):
 
 BAD_BUNDLES: Mapping[str, dict[str, Any]] = {
     "no bundle with a driver: None has no on_start, on_answer": {"driver": None},
-    "dirty is a method, and neither True nor False; make it a property": {"executor": Sure()},
+    "dirty must be True or False, not a method; make it a property": {"executor": Sure()},
     "its executor's probe is a plain function and must be async: write `async def probe`": {"executor": Hasty()},
-    "its prose is the class CellProjector, and no projector: write CellProjector()": {"prose": CellProjector},
+    "its prose must be a projector, not the class CellProjector: write CellProjector()": {"prose": CellProjector},
     "its tool 'a' cannot be run": {"tools": (Dead("a"),)},
     "its tool 'a' has no effects": {"tools": (Vague("a"),)},
-    "its native_tools is a str": {"native_tools": "yes"},
+    "its native_tools must be True or False, not a str": {"native_tools": "yes"},
     "not a ProtocolSession": {"session": None},
     "not a CodeExecutor": {"executor": 7},
-    "does not name its language: that is None": {"executor": Nameless()},
-    "no projector": {"prose": 7},
-    "its tools are none": {"tools": 7},
-    "its tools are none ": {"tools": (7,)},
+    "its executor's language must be a short string, not None": {"executor": Nameless()},
+    "an int has no method open": {"prose": 7},
+    "its tools must be a tuple of tools, not an int": {"tools": 7},
+    "its tools must have a spec that is a ToolSpec, but an int has none": {"tools": (7,)},
     "two of its tools are called 'a'": {"tools": (ScriptedTool("a"), ScriptedTool("b"), ScriptedTool("a"))},
 }
 
@@ -120,7 +120,7 @@ def test_texts_for_models() -> None:
     for text, problem in (
         (7, "not text"),
         ("x" * 1_000_001, "1,000,001 characters"),
-        ("\ud800", "half of a surrogate pair"),
+        ("\ud800", "unpaired surrogate"),
     ):
         assert problem in (find_text_problem(text) or "")
 

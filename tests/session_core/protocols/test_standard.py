@@ -113,7 +113,7 @@ def test_an_answer_of_the_right_shape(text: str) -> None:
         ("{}", "n"),
         ('{"n": NaN}', "NaN"),
         ('{"n": 1, "n": 2}', "twice"),
-        ('{"n": "\\ud800"}', "half a character"),
+        ('{"n": "\\ud800"}', "unpaired surrogate"),
         ("[" * 100_000, "nested too deeply"),
         ("1" * 5_000, "whole numbers"),
     ],

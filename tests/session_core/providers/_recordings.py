@@ -39,5 +39,5 @@ def chunks(stream: bytes, size: int) -> list[bytes]:
 def decoded(decoder: Decoder, pieces: Iterable[bytes]) -> list[ProviderEvent]:
     """What a decoder makes of a stream that comes in these pieces and then ends."""
     parser = SseParser()
-    found = [event for piece in pieces for sse in parser.feed(piece) for event in decoder.take(sse)]
+    found = [event for piece in pieces for sse in parser.feed(piece) for event in decoder.decode(sse)]
     return [*found, *decoder.finish()]

@@ -136,7 +136,7 @@ def _event(**fields: Any) -> SseEvent:
 
 def _take(*events: SseEvent, decoder: AnthropicDecoder | None = None) -> list[ProviderEvent]:
     decoder = decoder or AnthropicDecoder()
-    return [found for event in events for found in decoder.take(event)]
+    return [found for event in events for found in decoder.decode(event)]
 
 
 OPEN_TEXT = _event(type="content_block_start", index=0, content_block={"type": "text", "text": ""})

@@ -169,7 +169,7 @@ def test_the_first_open_call_streams_while_others_wait() -> None:
 
 
 def decode_more(decoder: ChatDecoder, chunk: bytes) -> list[ProviderEvent]:
-    return [event for each in parsed(chunk) for event in decoder.take(each)]
+    return [event for each in parsed(chunk) for event in decoder.decode(each)]
 
 
 @pytest.mark.parametrize(

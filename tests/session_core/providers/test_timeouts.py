@@ -7,7 +7,7 @@ import pytest
 
 from session_core.errors import InvalidInput
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, ProviderSettings
-from session_core.providers.choose import make_endpoint
+from session_core.providers.model_choice import make_endpoint
 from session_core.providers.timeouts import ProviderTimeouts
 
 

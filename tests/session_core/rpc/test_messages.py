@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
-from session_core.rpc.broken_lines import Glimpse, glimpse
+from session_core.rpc.broken_lines import MessagePeek, peek_message
 from session_core.rpc.fast_json import read_json
 from session_core.rpc.messages import (
     FailureReply,
@@ -202,29 +202,29 @@ def test_what_is_too_large_is_not_written() -> None:
 @pytest.mark.parametrize(
     ("head", "seen"),
     [
-        (b'{"jsonrpc":"2.0","id":12,"result":{"id":99,"big":"xxxx', Glimpse(id=12, kind="reply")),
-        (b'{"result":{"id":99},"id":"a\\"b","x":1', Glimpse(id='a"b', kind="reply")),
-        (b' { "id" : 3 , "params" : {', Glimpse(id=3, kind="request")),
-        (b'{"method":"x","y":"id', Glimpse()),
-        (b'{"id":12', Glimpse()),
-        (b'{"id":', Glimpse()),
-        (b'{"id":{"a":1},"method":"x"', Glimpse(kind="request")),
-        (b'{"x":"\\"id\\":5,","method":"', Glimpse()),
-        (b'[{"id":1,', Glimpse()),
-        (b"xxxx", Glimpse()),
-        (b'{"a":"' + b"\\" * 4_000, Glimpse()),
-        (b"{" + b'"' * 4_000, Glimpse()),
+        (b'{"jsonrpc":"2.0","id":12,"result":{"id":99,"big":"xxxx', MessagePeek(id=12, kind="reply")),
+        (b'{"result":{"id":99},"id":"a\\"b","x":1', MessagePeek(id='a"b', kind="reply")),
+        (b' { "id" : 3 , "params" : {', MessagePeek(id=3, kind="request")),
+        (b'{"method":"x","y":"id', MessagePeek()),
+        (b'{"id":12', MessagePeek()),
+        (b'{"id":', MessagePeek()),
+        (b'{"id":{"a":1},"method":"x"', MessagePeek(kind="request")),
+        (b'{"x":"\\"id\\":5,","method":"', MessagePeek()),
+        (b'[{"id":1,', MessagePeek()),
+        (b"xxxx", MessagePeek()),
+        (b'{"a":"' + b"\\" * 4_000, MessagePeek()),
+        (b"{" + b'"' * 4_000, MessagePeek()),
     ],
 )
-def test_what_a_head_shows(head: bytes, seen: Glimpse) -> None:
+def test_what_a_head_shows(head: bytes, seen: MessagePeek) -> None:
     """The id and the kind are found among the outermost keys only, and a number that may go on is no id."""
-    assert seen == glimpse(head)
+    assert seen == peek_message(head)
 
 
 @given(st.binary(max_size=300) | st.lists(st.sampled_from(PIECES)).map(b"".join))
 def test_any_head_can_be_looked_at(head: bytes) -> None:
     """Looking at the beginning of anything never raises."""
-    glimpse(head)
+    peek_message(head)
 
 
 def test_frozen_objects_are_written_as_they_are() -> None:

@@ -110,7 +110,7 @@ def test_a_file_that_moved_behind_a_link(home: Path) -> None:
     place = workspace.resolve_target("d/new")
     (home / "d").unlink()
     (home / "d").symlink_to("b")
-    with pytest.raises(FileChanged, match="leads elsewhere"):
+    with pytest.raises(FileChanged, match="resolves to a different file"):
         workspace.write("d/new", b"x", expected=None, place=place)
     assert _names(home / "b") == []
     workspace.write("d/new", b"x", expected=None, place=workspace.resolve_target("d/new"))

@@ -76,8 +76,8 @@ def test_sockets_that_nobody_can_list(tmp_path: Path, monkeypatch: pytest.Monkey
     """Where the system does not tell which sockets there are, nothing is said to be confined."""
 
     def fail() -> tuple[str, ...]:
-        raise SocketsUnknown(13, "the system does not tell which sockets are open")
+        raise SocketsUnknown(13, "the system does not list the open sockets")
 
     monkeypatch.setattr(planning, "open_sockets", fail)
-    with pytest.raises(CannotConfine, match="does not tell"):
+    with pytest.raises(CannotConfine, match="does not list"):
         plan_sandbox(str(tmp_path), user_home="/nobody", environment={})

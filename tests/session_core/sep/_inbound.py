@@ -56,46 +56,46 @@ class Service:
         self.answer: Mapping[str, Any] = {"confirmed": True}
         self.error: Exception | None = None
         self.store = MemoryStore()
-        self.askers: list[ExtensionCaller] = []
+        self.callers: list[ExtensionCaller] = []
 
-    def _called(self, what: str, asker: ExtensionCaller | None, *arguments: Any) -> None:
-        if asker is not None:
-            self.askers.append(asker)
-        self.calls.append((what, asker and asker.session_id, *arguments))
+    def _called(self, what: str, caller: ExtensionCaller | None, *arguments: Any) -> None:
+        if caller is not None:
+            self.callers.append(caller)
+        self.calls.append((what, caller and caller.session_id, *arguments))
         if self.error is not None:
             raise self.error
 
     def ui_kinds(self) -> frozenset[UiKind]:
         return self.kinds
 
-    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
-        self._called("send_message", asker, text, role)
+    async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
+        self._called("send_message", caller, text, role)
 
-    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
-        self._called("send_user_message", asker, text, deliver_as)
+    async def send_user_message(self, caller: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
+        self._called("send_user_message", caller, text, deliver_as)
 
-    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
-        self._called("append_entry", asker, entry)
+    async def append_entry(self, caller: ExtensionCaller, entry: Mapping[str, Any]) -> None:
+        self._called("append_entry", caller, entry)
 
-    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
-        self._called("set_model", asker, model, provider, thinking)
+    async def set_model(self, caller: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
+        self._called("set_model", caller, model, provider, thinking)
 
-    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
-        self._called("state", asker)
+    async def state(self, caller: ExtensionCaller) -> Mapping[str, Any]:
+        self._called("state", caller)
         return {"name": "a session"}
 
-    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        self._called("ask", asker, kind, params)
+    async def ask(self, caller: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._called("ask", caller, kind, params)
         return self.answer
 
     async def run_program(
-        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+        self, caller: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
     ) -> ProgramResult:
-        self._called("run_program", asker, command, args, cwd)
+        self._called("run_program", caller, command, args, cwd)
         return ProgramResult(stdout="out", stderr="err", exit_code=3)
 
-    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        self._called("active_tools", asker, wanted)
+    def active_tools(self, caller: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        self._called("active_tools", caller, wanted)
         return wanted[:1]
 
     async def kv_get(self, extension: str, key: str) -> Any:

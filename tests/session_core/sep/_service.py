@@ -143,7 +143,7 @@ async def open_world(
         joined = await join_extensions(plain, home.place, config, "cli")
         host = joined.extensions
         assert isinstance(host, ExtensionHost)
-        host.setting = attrs.evolve(host.setting, pace=attrs.evolve(host.setting.pace, start=PATIENCE))
+        host.config = attrs.evolve(host.config, pace=attrs.evolve(host.config.pace, start=PATIENCE))
         async with open_checked_service(joined) as service:
             await host.settled.wait()
             session_id = (await service.create_session(name="the session")).session_id

@@ -312,6 +312,6 @@ async def test_whose_silence_means_no(
     async with running(processes, pace=ExtensionTimeouts(backoffs=())) as (extension, host):
         processes.all[0].crash()
         await host.until(lambda: extension.state == "failed")
-        assert extension.may_veto_when_dead == before
+        assert extension.can_veto_when_dead == before
         extension.remember_veto()
-        assert extension.may_veto_when_dead == after
+        assert extension.can_veto_when_dead == after

@@ -45,7 +45,7 @@ class FakeExtensions:
     def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
         return tuple(self.infos)
 
-    def find_keeper(self, name: str, folder: str | None) -> "FakeExtensions":
+    def find_manager(self, name: str, folder: str | None) -> "FakeExtensions":
         return self
 
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:

@@ -28,8 +28,8 @@ class People:
         self.asked: list[tuple[SessionId, str, str, str]] = []
         self.meanwhile: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
 
-    async def __call__(self, session_id: SessionId, asker: ExtensionCaller, title: str, shown: str) -> bool:
-        self.asked.append((session_id, asker.extension, title, shown))
+    async def __call__(self, session_id: SessionId, caller: ExtensionCaller, title: str, shown: str) -> bool:
+        self.asked.append((session_id, caller.extension, title, shown))
         await self.meanwhile()
         return self.yes
 
@@ -47,14 +47,14 @@ class Programs:
     async def run(self, line: str, cwd: str | None = None) -> ProgramResult:
         """Run a program for the extension, but not for ever."""
         with trio.fail_after(60):
-            return await self.gate(asker(self.session_id), line, cwd)
+            return await self.gate(make_caller(self.session_id), line, cwd)
 
     def made(self) -> list[str]:
         """What is in the folder."""
         return names(self.root)
 
 
-def asker(session_id: SessionId) -> ExtensionCaller:
+def make_caller(session_id: SessionId) -> ExtensionCaller:
     """The extension, in a dispatch of a session."""
     return ExtensionCaller(extension="git", session_id=session_id)
 

@@ -12,7 +12,7 @@ from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.testing.scripted import ScriptedAnswer, ScriptItem, text, tool_call
-from session_core.tools.background import BackgroundJobs, open_background_jobs
+from session_core.tools.background_jobs import BackgroundJobs, open_background_jobs
 from session_core.tools.files import coding_file_tools
 from session_core.tools.job_tools import shell_tools
 from session_core.tools.task import TaskTool

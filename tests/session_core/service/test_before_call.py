@@ -164,8 +164,8 @@ async def test_deciding_nonsense(nonsense: object) -> None:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         kind = type(nonsense).__name__
-        reason = f"it returned {kind}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or RefuseTurn with "
-        reason += "fields of the right types"
+        reason = f"it returned {kind}, but must return None, or a ReplaceRequest, SwitchTo, FinishNow or RefuseTurn "
+        reason += "with fields of the right types"
         assert (outcome.status, outcome.error) == (
             "failed",
             f"the protocol watched failed in before_model_call: {reason}",

@@ -119,7 +119,7 @@ async def test_going_back_to_the_beginning(tmp_path: Path) -> None:
 
 
 async def test_going_back_too_far(tmp_path: Path) -> None:
-    """Where the state is not kept any more code begins anew, and the model is told, once."""
+    """Where the state is no longer stored code begins anew, and the model is told, once."""
     cells = [f"c{number}" for number in range(limits.MAX_EXECUTOR_POINTS + 2)]
     async with opened(tmp_path, [*cells, "show", "show"]) as service:
         session_id = await new_session(service)
@@ -129,7 +129,7 @@ async def test_going_back_too_far(tmp_path: Path) -> None:
             await undo(service, session_id)
         assert (await service.load_session(session_id)).executor_lost
         told = await shown(service, session_id)
-        assert "not kept any more" in told
+        assert "no longer stored" in told
         assert "c0" not in told
         assert "(no output)" == await shown(service, session_id)
 
@@ -160,7 +160,7 @@ async def test_a_fork_from_before_what_is_kept(tmp_path: Path) -> None:
         for _ in cells[1:]:
             await shown(service, session_id)
         fork = (await service.fork_session(session_id, at_message_id=first)).session_id
-        assert "not kept any more" in await shown(service, fork)
+        assert "no longer stored" in await shown(service, fork)
 
 
 async def test_a_fork_in_the_middle_of_a_turn(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from session_core.vocabulary.messages import ToolCallPart
 from tests.session_core.sep._service import Home
 from tests.session_core.service._folders import SERVER, deny, folder, served, told_of
 from tests.session_core.service._helpers import new_session, say
-from tests.session_core.service._programs import People, asker
+from tests.session_core.service._programs import People, make_caller
 
 BROKEN = "permissions = 1\n"
 
@@ -61,7 +61,7 @@ async def test_programs_of_extensions_obey_the_folder(tmp_path: Path) -> None:
         gate = ProgramGate(world.service.core, people)
         session = await new_session(world.service, cwd=strict)
         with pytest.raises(Forbidden, match="a rule in the configuration forbids it"):
-            await gate(asker(session), "touch made", None)
+            await gate(make_caller(session), "touch made", None)
         await world.service.change_working_directory(session, free)
 
         async def leave() -> None:
@@ -69,7 +69,7 @@ async def test_programs_of_extensions_obey_the_folder(tmp_path: Path) -> None:
 
         people.meanwhile = leave
         with pytest.raises((Forbidden, Conflict)):
-            await gate(asker(session), "touch made", None)
+            await gate(make_caller(session), "touch made", None)
 
     assert 1 == len(people.asked)
     assert [] == made(tmp_path)
@@ -93,7 +93,7 @@ async def test_who_leaves_while_a_call_is_looked_at(tmp_path: Path, monkeypatch:
         await world.service.change_working_directory(session, left)
         people = People()
         with pytest.raises(Conflict, match="another folder"):
-            await ProgramGate(world.service.core, people)(asker(session), "touch made", None)
+            await ProgramGate(world.service.core, people)(make_caller(session), "touch made", None)
 
     assert ("error", True) == (result.status, "another folder" in result.text)
     assert ([], []) == (people.asked, made(tmp_path))
@@ -114,7 +114,7 @@ async def test_nothing_runs_where_the_rules_cannot_be_read(tmp_path: Path) -> No
             await world.folders.hold(str(link))
         assert world.folders.get_known(str(link)) is None
         with pytest.raises(FolderUnusable, match="line 1"):
-            await gate(asker(session), "touch made", None)
+            await gate(make_caller(session), "touch made", None)
 
     assert ("failed", True) == (outcome.status, "line 1" in (outcome.error or ""))
 

@@ -6,7 +6,7 @@ import pytest
 
 from session_core.errors import FilesChanged
 from session_core.testing.scripted import tool_call
-from session_core.tools import background
+from session_core.tools import background_jobs
 from tests.session_core.service._family import Scripts, hand_over
 from tests.session_core.service._helpers import new_session, say, until
 from tests.session_core.service._project import FULL_ACCESS, open_project, shell, turn, write
@@ -65,7 +65,7 @@ async def test_a_job_that_outlives_its_turn(tmp_path: Path) -> None:
         project.put("c", "mine, after it has ended")
         before = project.files()
 
-        with pytest.raises(FilesChanged, match="ran on in the background") as refused:
+        with pytest.raises(FilesChanged, match="kept running in the background") as refused:
             await project.service.restore_to_message(session_id)
         assert ["a", "b", "begin"] == [path for path, _ in refused.value.files]
         await project.service.restore_to_message(session_id, force=True)
@@ -86,7 +86,7 @@ async def test_an_undo_beside_a_running_job_says_so(tmp_path: Path) -> None:
 
 async def test_a_job_that_does_not_start_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When there are too many jobs, nothing runs, and what a person does afterwards is nobody's command."""
-    monkeypatch.setattr(background, "MAX_RUNNING_PER_SESSION", 0)
+    monkeypatch.setattr(background_jobs, "MAX_RUNNING_PER_SESSION", 0)
     async with open_project(
         tmp_path, {"go": turn(shell("sleep 1000", background=True))}, sandbox=FULL_ACCESS
     ) as project:

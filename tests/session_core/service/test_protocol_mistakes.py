@@ -166,10 +166,10 @@ class Late(NativeToolDriver):
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"instructions": "Be kind."}, "its instructions are a str, and no function"),
+        ({"instructions": "Be kind."}, "its instructions must be a function of the session's tools, not a str"),
         ({"session": Plain()}, "its session's restore is a plain function and must be async"),
         ({"driver": Late()}, "its driver's on_start is async"),
-        ({"tools": [1]}, "its tools are none: they are a list, and not a tuple"),
+        ({"tools": [1]}, "its tools must be a tuple of tools, not a list"),
         ({"executor": 3}, "its executor is an int, which is not a CodeExecutor"),
     ],
 )

@@ -18,7 +18,7 @@ from session_core.service.config import ServiceConfig
 from session_core.service.retention import AT_ONCE, LOOK_EVERY_S, PAUSE_S, find_due_actions
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
-from session_core.storage.settings import Retention
+from session_core.storage.retention_settings import Retention
 from session_core.testing.scripted import Hang, text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import ArchiveSession, DeleteSession, LoadService

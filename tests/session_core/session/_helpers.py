@@ -32,13 +32,13 @@ def new_session(mode: PermissionMode = "ask_writes") -> tuple[Session, list[Even
 
 
 def started(mode: PermissionMode = "ask_writes") -> tuple[Session, TurnHandle, list[Event]]:
-    """Make a session with a turn that has just begun, and the turn's desk."""
+    """Make a session with a turn that has just begun, and the turn's handle."""
     session, seen = new_session(mode)
     session.work = Work(kind="turn", turn_id=TURN)
     session.record(ev.TurnStarted(turn_id=TURN))
-    desk = TurnHandle(session, session.work, approval_timeout_ms=1_000)
+    handle = TurnHandle(session, session.work, approval_timeout_ms=1_000)
     seen.clear()
-    return session, desk, seen
+    return session, handle, seen
 
 
 def call(name: str, number: int = 1) -> ToolCallPart:

@@ -13,7 +13,7 @@ from tests.session_core.session._helpers import call, started
 ONE_OF_EACH: tuple[DeliverAs, ...] = ("steer", "follow_up", "steer", "next_turn")
 
 
-def queued(desk: TurnHandle, number: int, deliver_as: DeliverAs) -> None:
+def queued(handle: TurnHandle, number: int, deliver_as: DeliverAs) -> None:
     item = QueueItem(
         item_id=QueueItemId(f"item_{number}"),
         parts=(TextPart(text=str(number)),),
@@ -21,28 +21,28 @@ def queued(desk: TurnHandle, number: int, deliver_as: DeliverAs) -> None:
         queued_at=0,
         client_id=ClientId("ann"),
     )
-    desk.record(ev.MessageQueued(item=item))
+    handle.record(ev.MessageQueued(item=item))
 
 
 def test_messages_are_delivered_by_kind_and_in_order() -> None:
     """Only messages of the wanted kinds leave the queue, oldest first, each as a child of the one before."""
-    _, desk, _ = started()
+    _, handle, _ = started()
     for number, kind in enumerate(ONE_OF_EACH):
-        queued(desk, number, kind)
-    assert desk.deliver_waiting(("steer",))
-    assert not desk.deliver_waiting(("steer",))
-    delivered = desk.state.transcript
+        queued(handle, number, kind)
+    assert handle.deliver_waiting(("steer",))
+    assert not handle.deliver_waiting(("steer",))
+    delivered = handle.state.transcript
     assert ["0", "2"] == [message.text for message in delivered]
     assert [None, delivered[0].message_id] == [message.parent_id for message in delivered]
-    assert ["item_1", "item_3"] == [item.item_id for item in desk.state.queue]
+    assert ["item_1", "item_3"] == [item.item_id for item in handle.state.queue]
 
 
 def test_the_end_waits_for_messages_that_came_meanwhile() -> None:
     """A turn that would complete goes on with a waiting message, ends without one, and never goes on after a stop."""
-    session, desk, _ = started()
-    queued(desk, 1, "follow_up")
-    assert not desk.finish_unless_more("completed")
-    assert desk.finish_unless_more("completed")
+    session, handle, _ = started()
+    queued(handle, 1, "follow_up")
+    assert not handle.finish_unless_more("completed")
+    assert handle.finish_unless_more("completed")
     assert session.state.last_outcome is not None
     assert "completed" == session.state.last_outcome.status
 
@@ -59,42 +59,42 @@ async def test_nobody_is_asked_after_the_end() -> None:
     watched, *_ = started()
     helper, _, _ = started()
     assert helper.work is not None
-    desk = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, watched))
+    handle = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, watched))
     asked = ApprovalPrompt(call=call("rm"), summary="", displayed_text="", fingerprint="f", reason="r", grant="rm")
     watched.close_work("completed")
-    decision, why = await desk.ask_approval(asked)
+    decision, why = await handle.ask_approval(asked)
     assert ("deny", "Nobody can be asked any more: the turn that this call belongs to has ended.") == (decision, why)
 
 
-def test_a_desk_knows_those_above() -> None:
+def test_a_turn_handle_knows_those_above() -> None:
     """What is allowed above is allowed here, and no turn may take longer than one that waits for it."""
     top, above, _ = started()
     helper, _, _ = started()
     assert helper.work is not None
-    desk = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, top))
-    assert (None, frozenset()) == (desk.remaining_ms, desk.grants)
+    handle = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, top))
+    assert (None, frozenset()) == (handle.remaining_ms, handle.grants)
     for session, grant in ((top, "one"), (helper, "two")):
         resolved = ev.ApprovalResolved(
             request_id=RequestId("r"), tool_name="t", decision="allow_session", because="answered", grant=grant
         )
         session.record(resolved)
-    assert {"one", "two"} == desk.grants
+    assert {"one", "two"} == handle.grants
     assert {"one"} == above.grants
     top.record(ev.TurnLimitsChanged(limits=TurnLimits(time_ms=500)))
     helper.record(ev.TurnLimitsChanged(limits=TurnLimits(time_ms=900)))
-    assert (500, top) == (desk.remaining_ms, desk.root_session)
+    assert (500, top) == (handle.remaining_ms, handle.root_session)
 
 
 async def test_an_approval_is_asked_for_and_answered() -> None:
-    """The desk asks with everything a person needs to decide, and returns the decision."""
-    session, desk, _ = started()
+    """The handle asks with everything a person needs to decide, and returns the decision."""
+    session, handle, _ = started()
     decisions = []
 
     async def ask() -> None:
         asked = ApprovalPrompt(
             call=call("rm"), summary="rm (write)", displayed_text="rm -r x", fingerprint="f", reason="r", grant="rm"
         )
-        decisions.append(await desk.ask_approval(asked))
+        decisions.append(await handle.ask_approval(asked))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)

@@ -48,7 +48,7 @@ async def test_an_edit(root: Path) -> None:
 async def test_every_place(root: Path) -> None:
     """With replace_all every place is replaced; without it, two places are refused with their lines."""
     said = await refusal(EditTool(), root, path="a.py", **change("return", "yield"))
-    assert "cannot edit a.py: old_text is there 2 times, beginning in lines 2, 6" in said
+    assert "cannot edit a.py: old_text occurs 2 times, beginning in lines 2, 6" in said
     assert CODE == now(root)
 
     text = await answer(EditTool(), root, path="a.py", **change("return", "yield", replace_all=True))
@@ -63,7 +63,7 @@ async def test_a_lenient_match_is_told(root: Path) -> None:
         EditTool(), root, path="a.py", **change("  def g():\n      return 2", "  def g():\n      return 3")
     )
 
-    assert text.endswith("\n[old_text was not there exactly; it matched one place but for indentation]")
+    assert text.endswith("\n[old_text does not occur exactly; it matched one place, ignoring indentation]")
     assert CODE.replace("2", "3") == now(root)
 
 
@@ -218,12 +218,12 @@ async def test_a_folder_without_permission(root: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"path": "a.py", "edits": []}, "the argument 'edits' must be a list of objects"),
+        ({"path": "a.py", "edits": []}, "the argument 'edits' must be a non-empty list of objects"),
         ({"path": "a.py", "edits": [1]}, "the argument 'edits' must be a list of objects"),
         ({"path": "a.py", "edits": [{"old_text": "x"}]}, "edits[0]: the argument 'new_text' is missing"),
-        ({"path": "a.py", "edits": [change("1", "2", x=1)]}, "edits[0] has no part 'x'"),
+        ({"path": "a.py", "edits": [change("1", "2", x=1)]}, "unknown field 'x' in 'edits[0]'"),
         ({"path": "a.py", "edits": [change("1", "2", replace_all="yes")]}, "'replace_all' must be true or false"),
-        ({"path": "a.py", "edits": [change("1", "2")] * (MAX_EDITS + 1)}, f"{MAX_EDITS} are the most"),
+        ({"path": "a.py", "edits": [change("1", "2")] * (MAX_EDITS + 1)}, f"the maximum is {MAX_EDITS}"),
         ({"path": "a.py", "edits": [change("", "2")]}, "old_text is empty"),
         ({"path": "a.py", "edits": [change("1", "1")]}, "nothing to change"),
     ],

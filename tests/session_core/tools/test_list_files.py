@@ -95,7 +95,7 @@ async def test_a_folder_that_vanishes_or_is_closed(root: Path, monkeypatch: pyte
     [
         ("README.md", "'README.md' is a file, not a folder"),
         ("gone", "there is no 'gone' in the working folder"),
-        ("out", "leads out of the folders that tools may use"),
+        ("out", "leads outside of the folders that tools may use"),
         ("..", "outside of the folders that tools may use"),
     ],
 )

@@ -104,5 +104,5 @@ def test_places_with_keys_are_closed_beneath_a_home(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     lay_out(tmp_path, ".ssh/id_rsa", ".aws/credentials")
     closed = ClosedPlaces.find_beneath(str(tmp_path), ())
-    assert all(closed.holds(path) for path in (".ssh/id_rsa", ".bashrc", ".aws/credentials", ".GIT/config"))
-    assert not any(closed.holds(path) for path in ("notes.txt", ".sshx/file", "work/.bashrc"))
+    assert all(closed.contains(path) for path in (".ssh/id_rsa", ".bashrc", ".aws/credentials", ".GIT/config"))
+    assert not any(closed.contains(path) for path in ("notes.txt", ".sshx/file", "work/.bashrc"))

@@ -49,21 +49,24 @@ async def test_an_empty_plan_clears_it(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         ({}, "the argument 'items' is missing"),
-        ({"items": "x"}, "the argument 'items' must be a list of objects, one at least"),
+        ({"items": "x"}, "the argument 'items' must be a non-empty list of objects"),
         ({"items": [1]}, "the argument 'items' must be a list of objects"),
-        ({"items": [{"text": "x"}] * (MAX_PLAN_ITEMS + 1)}, "the argument 'items' has 51 entries, and 50 are the most"),
+        ({"items": [{"text": "x"}] * (MAX_PLAN_ITEMS + 1)}, "the argument 'items' has 51 entries; the maximum is 50"),
         ({"items": [{"text": "x"}, {"text": " "}]}, "the argument 'items[1].text' must be a short sentence"),
         ({"items": [{"text": 1}]}, "the argument 'items[0].text' must be a short sentence"),
         (
             {"items": [{"text": "x" * (MAX_PLAN_ITEM_CHARS + 1)}]},
             "the argument 'items[0].text' is longer than 200 characters",
         ),
-        ({"items": [{"text": "\ud800"}]}, "the argument 'items[0].text' holds half a character, which no text may"),
+        (
+            {"items": [{"text": "\ud800"}]},
+            "the argument 'items[0].text' contains an unpaired surrogate, which cannot be encoded",
+        ),
         (
             {"items": [{"text": "x", "status": "completed"}]},
             "the argument 'items[0].status' must be one of pending, in_progress, done",
         ),
-        ({"items": [{"text": "x", "note": ""}]}, "the argument 'items[0]' has no part 'note'"),
+        ({"items": [{"text": "x", "note": ""}]}, "unknown field 'note' in 'items[0]'"),
         ({"plan": []}, "plan has no argument 'plan'; it takes items"),
     ],
 )
@@ -72,5 +75,5 @@ async def test_wrong_arguments(tmp_path: Path, arguments: dict[str, Any], says: 
     host = Host()
     assert says == await refusal(PlanTool(), context_in(tmp_path, host=host), **arguments)
     assert host.plan is None
-    if "short sentence" not in says and "half a character" not in says:  # which a schema cannot see
+    if "short sentence" not in says and "unpaired surrogate" not in says:  # which a schema cannot see
         assert check_arguments(PlanTool.spec, JsonObject(arguments)) is not None

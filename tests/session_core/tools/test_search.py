@@ -233,11 +233,11 @@ async def test_strange_names_are_harmless(root: Path, engine: Engine) -> None:
         ({"pattern": "a\nb"}, "for one line at a time"),
         ({"pattern": "x" * 10_001}, "the argument 'pattern' must have 1 to"),
         ({"pattern": "a", "show": "all"}, "the argument 'show' must be one of lines, files, counts"),
-        ({"pattern": "a", "context": -1}, "the argument 'context' must be a whole number from 0 upwards"),
+        ({"pattern": "a", "context": -1}, "the argument 'context' must be a whole number of at least 0"),
         ({"pattern": "a", "include": "../*"}, "the argument 'include'"),
         ({"pattern": "a", "path": "gone"}, "there is no 'gone' in the working folder"),
-        ({"pattern": "a", "path": "up"}, "leads out of the folders that tools may use"),
-        ({"pattern": "a", "path": "up/secret.txt"}, "leads out of the folders that tools may use"),
+        ({"pattern": "a", "path": "up"}, "leads outside of the folders that tools may use"),
+        ({"pattern": "a", "path": "up/secret.txt"}, "leads outside of the folders that tools may use"),
         ({"pattern": "a", "path": "../secret.txt"}, "outside of the folders that tools may use"),
         ({"pattern": "a", "regex": True}, "grep has no argument 'regex'"),
     ],
@@ -264,7 +264,7 @@ def test_output_may_come_in_any_pieces(cuts: list[int]) -> None:
     """Where the output is cut on its way to us does not matter, nor do complaints in between."""
     line = '{"type":"match","data":{"path":{"text":"./a"},"lines":{"text":"x\\n"},"line_number":%d}}\n'
     text = "rg: oops\n" + line % 1 + line % 2 + '{"type":"end","data":{"binary_offset":null}}\nnull\n[]\n'
-    results = SearchResults("lines", most=9, when_full=lambda: None)
+    results = SearchResults("lines", limit=9, when_full=lambda: None)
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, stop in zip(places, [*places[1:], len(text)], strict=True):
         results.feed(text[start:stop])

@@ -13,9 +13,9 @@ import trio
 
 from session_core.sandbox.bubblewrap import open_filter
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
-from session_core.tools.background import open_background_jobs
+from session_core.tools.background_jobs import open_background_jobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import ShellSetup, confine_reading
+from session_core.tools.command_confinement import ShellSetup, confine_reading
 from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
@@ -309,7 +309,7 @@ async def test_full_access_needs_no_sandbox(root: Path) -> None:
         ({"command": 1}, "the argument 'command' must be text"),
         ({"command": "a\0b"}, "the argument 'command' holds a null character, which no command may"),
         ({"command": "x" * (MAX_COMMAND_CHARS + 1)}, "longer than 30000 characters; put it into a file"),
-        ({"command": "ls", "timeout_ms": 0}, "the argument 'timeout_ms' must be a whole number from 1 upwards"),
+        ({"command": "ls", "timeout_ms": 0}, "the argument 'timeout_ms' must be a whole number of at least 1"),
         ({"command": "ls", "timeout_ms": 600_001}, "must be at most 600000; use background=true instead"),
         ({"command": "ls", "background": True}, "nothing can run in the background here"),
         ({"command": "ls", "cwd": "/"}, "bash has no argument 'cwd'; it takes command, timeout_ms,"),

@@ -91,7 +91,7 @@ async def test_long_and_binary_files(folder: Path) -> None:
 
     assert MAX_TOOL_OUTPUT_CHARS == len(text)
     assert text.endswith("[cut here: the file is longer]")
-    assert "is not a text" in await refusal(folder, name="bake", file="binary")
+    assert "is not a text file" in await refusal(folder, name="bake", file="binary")
     assert "cannot be read" in await refusal(folder, name="bake", file="pipe")
 
 

@@ -198,7 +198,7 @@ def test_a_similar_line_helps() -> None:
 def test_nothing_similar() -> None:
     """When nothing is similar, nothing is shown."""
     assert "nothing in it is similar" in fault(CODE, "quux zork plugh")
-    assert "only blanks" in fault("a", "\n \n")
+    assert "only whitespace" in fault("a", "\n \n")
 
 
 @pytest.mark.parametrize(

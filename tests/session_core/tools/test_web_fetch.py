@@ -14,7 +14,7 @@ import trio
 
 from session_core.tools import web_fetch
 from session_core.tools.base import CallPreview, ToolOutput
-from session_core.tools.web_address import _may_reach
+from session_core.tools.web_address import _can_reach
 from session_core.tools.web_fetch import MAX_CHARS, MAX_PAGE_BYTES, WebFetch
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart
@@ -220,13 +220,13 @@ async def test_private_addresses_are_refused(server: Server, tmp_path: Path, hos
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"])
 def test_public_addresses_are_reached(address: str) -> None:
     """Public addresses are let through."""
-    assert _may_reach(address, allow_loopback=False)
+    assert _can_reach(address, allow_loopback=False)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "2002:7f00:1::", "224.0.0.1", "ff02::1", "240.0.0.1", "nonsense"])
 def test_loopback_only_means_loopback(address: str) -> None:
     """The option for tests opens the loopback and nothing else."""
-    assert not _may_reach(address, allow_loopback=True)
+    assert not _can_reach(address, allow_loopback=True)
 
 
 async def test_a_name_with_a_private_address_is_refused(server: Server, tmp_path: Path) -> None:

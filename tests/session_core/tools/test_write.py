@@ -153,7 +153,7 @@ async def test_names_with_escape_codes_are_harmless(root: Path) -> None:
         ({"content": "x"}, "the argument 'path' is missing"),
         ({"path": "a"}, "the argument 'content' is missing"),
         ({"path": "a", "content": 5}, "the argument 'content' must be text"),
-        ({"path": "a", "content": "\ud800"}, "half a character"),
+        ({"path": "a", "content": "\ud800"}, "unpaired surrogate"),
         ({"path": "a", "text": "x"}, "write has no argument 'text'; it takes path, content"),
     ],
 )

@@ -38,7 +38,7 @@ def assert_frozen(item: Any) -> None:
 def test_every_value_is_frozen_all_the_way_down(cls: type) -> None:
     """Any value of the vocabulary can be hashed, and no field of it or of anything in it can be set."""
 
-    @settings(max_examples=10)
+    @settings(max_examples=3)
     @given(values_of(cls))
     def check(item: object) -> None:
         assert_frozen(item)

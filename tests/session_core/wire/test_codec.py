@@ -21,7 +21,7 @@ from session_core.wire.catalogue import TAG, wire_tag
 from tests.strategies import damaged, values_of
 
 CLASSES = codec.wire_classes()
-FEW = max(settings.default.max_examples // 20, 10) if settings.default else 10
+FEW = max(settings.default.max_examples // 20, 3) if settings.default else 3
 """Examples per class: there are more than a hundred classes, and their hints are of a dozen kinds."""
 
 SESSION = SessionId("ses_1")

@@ -67,7 +67,7 @@ def test_any_input_is_a_value_or_a_protocol_error(data: bytes | str) -> None:
         (b'{"\\u0061":1,"a":1}', "$", 'the key "a" occurs twice'),
         (b'{"command":{"text":["","","","\\ud800"]}}', "$.command.text[3]", strict_json.HALF_CHARACTER),
         (b'["\\udc00\\ud800"]', "$[0]", strict_json.HALF_CHARACTER),
-        (b'[{"\\ud800":1}]', "$[0]", 'the key "\\ud800" holds half a character (a lone surrogate)'),
+        (b'[{"\\ud800":1}]', "$[0]", 'the key "\\ud800" contains an unpaired surrogate'),
         (b'{"n":%d}' % (limits.MAX_INTEGER + 1), "$.n", strict_json.TOO_LARGE),
         (b"[%d]" % (-limits.MAX_INTEGER - 1), "$[0]", strict_json.TOO_LARGE),
         (b'{"n":[' + b"9" * 5_000 + b"]}", "$.n[0]", strict_json.TOO_LARGE),

@@ -7,5 +7,5 @@
 - `said`: user messages, thinking, summaries, remarks; `entries`: entries of extensions
 - `lines`: wrapping and cutting, used by all others
 
-Every text is made inert (`frontends.terminal.look.harmless_text`) before it is measured, and every length is bounded.
+Every text is made inert (`frontends.terminal.look.sanitised_text`) before it is measured, and every length is bounded.
 """

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.style import Style
 
-from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.lines import Span
 
@@ -28,7 +28,7 @@ def highlight_fenced(code: str, info: str, look: Look) -> list[list[Span]]:
 
 def highlight(code: str, language: str, look: Look) -> list[list[Span]]:
     """Return the lines of some code; plain text if the language is unknown or there are no colours."""
-    code = inert(code)
+    code = sanitise_text(code)
     lines = code.split("\n")
     lexer = None if look.code_theme is None else _lexer(language.strip().lower())
     if lexer is None or len(code) > MOST_CHARS or max(map(len, lines)) > MOST_LINE_CHARS:
@@ -48,7 +48,7 @@ def highlight(code: str, language: str, look: Look) -> list[list[Span]]:
 
 def label_of(info: str) -> str:
     """Return the text after a fence if it is more than a language name: nothing may be hidden there."""
-    return "" if _lexer(info.strip().lower()) is not None else inert_line(info)
+    return "" if _lexer(info.strip().lower()) is not None else sanitise_line(info)
 
 
 @lru_cache(64)

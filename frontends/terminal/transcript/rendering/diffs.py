@@ -7,7 +7,7 @@ from typing import Final, Literal
 import attrs
 from textual.strip import Strip
 
-from frontends.terminal.look.harmless_text import inert
+from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.lines import (
     MOST_ROWS,
@@ -56,7 +56,7 @@ def diff_rows(patch: str, width: int, look: Look, *, expanded: bool) -> list[Str
 def _read(patch: str) -> Iterator[_DiffLine]:
     old = new = 0
     hunks = 0
-    for raw in inert(patch).rstrip("\n").split("\n"):
+    for raw in sanitise_text(patch).rstrip("\n").split("\n"):
         head = _HUNK.match(raw)
         if head is not None:
             old, new = int(head[1]), int(head[2])

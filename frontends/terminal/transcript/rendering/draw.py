@@ -4,7 +4,7 @@ from typing import Final
 
 from textual.strip import Strip
 
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.blocks import (
     AnswerBlock,
@@ -17,10 +17,15 @@ from frontends.terminal.transcript.blocks import (
     UserMessageBlock,
 )
 from frontends.terminal.transcript.rendering.entries import entry_rows
-from frontends.terminal.transcript.rendering.flow import Flow
+from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.lines import cut_spans, strip_of
-from frontends.terminal.transcript.rendering.said import remark_rows, summary_rows, thinking_rows, user_message_rows
 from frontends.terminal.transcript.rendering.tools import tool_rows
+from frontends.terminal.transcript.rendering.user_messages import (
+    remark_rows,
+    summary_rows,
+    thinking_rows,
+    user_message_rows,
+)
 
 _MOST_FLOWS: Final = 8
 """The most answers that grow at the same time; usually one or two."""
@@ -63,7 +68,7 @@ class Drawer:
             self._flows.pop(block.key, None)
         if block.source is None:
             return rows
-        return [strip_of(cut_spans([(f"{inert_line(block.source, 60)}:", look.accent)], width)), *rows]
+        return [strip_of(cut_spans([(f"{sanitise_line(block.source, 60)}:", look.accent)], width)), *rows]
 
 
 def changes_with_time(block: Block) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from textual.strip import Strip
 
 import session_core as sc
-from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Look
 from frontends.terminal.look.text_width import width_of
 from frontends.terminal.transcript.rendering.diffs import diff_rows
@@ -40,7 +40,7 @@ def entry_rows(
 ) -> list[Strip]:
     """Draw an entry of an extension by its template, or its own fields if there is none."""
     block = _fill_template(template, entry.entry, 0) if template is not None else _as_pairs(entry.entry)
-    head = strip_of(cut_spans([(f"{look.glyph('dot')} {inert_line(entry.extension, 60)}", look.accent)], width))
+    head = strip_of(cut_spans([(f"{look.glyph('dot')} {sanitise_line(entry.extension, 60)}", look.accent)], width))
     rows = render_block_rows(block, indented_width(width), look)
     return limit_rows([head, *indent_rows(rows, width)], look, width)
 
@@ -71,19 +71,19 @@ def render_block_rows(block: Mapping[str, object], width: int, look: Look, *, de
         case "widget" if depth < _MOST_DEPTH and isinstance(body := block.get("body"), Mapping):
             return render_block_rows(body, width, look, depth=depth + 1)
         case _:
-            return wrap([(inert_line(_text(block.get("text"), _CELL_CHARS)), look.text)], width)
+            return wrap([(sanitise_line(_text(block.get("text"), _CELL_CHARS)), look.text)], width)
 
 
 def _pairs(block: Mapping[str, object], width: int, look: Look) -> list[Strip]:
     rows: list[Strip] = []
-    title = inert_line(_text(block.get("title"), _CELL_CHARS))
+    title = sanitise_line(_text(block.get("title"), _CELL_CHARS))
     if title:
         rows += wrap([(title, look.text + look.strong)], width)
     pairs = [each for each in _items(block.get("rows")) if isinstance(each, Mapping)][:_MOST_PAIRS]
-    names = [inert_line(_text(each.get("key"), _CELL_CHARS)) for each in pairs]
+    names = [sanitise_line(_text(each.get("key"), _CELL_CHARS)) for each in pairs]
     column = min(max(map(width_of, names), default=0), max(4, width // 3))
     for name, each in zip(names, pairs, strict=True):
-        value = inert_line(_text(each.get("value"), _CELL_CHARS))
+        value = sanitise_line(_text(each.get("value"), _CELL_CHARS))
         label = cut_spans([(name, look.dim)], column)
         space: Span = (" " * (column - spans_width(label) + 2), look.dim)
         rows += wrap([(value, look.text)], width, first=[*label, space])
@@ -92,7 +92,7 @@ def _pairs(block: Mapping[str, object], width: int, look: Look) -> list[Strip]:
 
 def _table(block: Mapping[str, object], width: int, look: Look) -> list[Strip]:
     def cell(value: object) -> list[Span]:
-        return [(inert_line(_text(value, _CELL_CHARS)), look.text)]
+        return [(sanitise_line(_text(value, _CELL_CHARS)), look.text)]
 
     head = [cell(each) for each in _items(block.get("columns"))]
     body = [[cell(each) for each in _items(row)] for row in _items(block.get("rows"))]
@@ -101,7 +101,7 @@ def _table(block: Mapping[str, object], width: int, look: Look) -> list[Strip]:
 
 def _progress(block: Mapping[str, object], width: int, look: Look) -> Strip:
     share = _share(block.get("value"))
-    label = inert_line(_text(block.get("label"), _CELL_CHARS))
+    label = sanitise_line(_text(block.get("label"), _CELL_CHARS))
     if share is None:
         return strip_of(cut_spans([(label or look.glyph("more"), look.text)], width))
     length = max(1, min(20, width // 3))

@@ -1,6 +1,6 @@
 """Lines of a given width: wrapping, cutting and omitting. All drawing goes through here.
 
-Texts passed to these functions are already inert (see `frontends.terminal.look.harmless_text`).
+Texts passed to these functions are already inert (see `frontends.terminal.look.sanitised_text`).
 """
 
 from bisect import bisect_right

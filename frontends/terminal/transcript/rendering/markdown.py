@@ -17,7 +17,7 @@ import attrs
 from rich.style import Style
 from textual.strip import Strip
 
-from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.code import highlight_fenced
 from frontends.terminal.transcript.rendering.lines import BLANK, Span, Spans, cut_spans, spans_width, strip_of, wrap
@@ -53,7 +53,7 @@ def _parser() -> MarkdownIt:
 
 def markdown(text: str, width: int, look: Look) -> list[Strip]:
     """Draw a passage of Markdown in rows of at most `width` cells, without blank rows at its ends."""
-    text = inert(text)
+    text = sanitise_text(text)
     if _is_too_much(text):
         return draw_plain_lines(text, width, look.text)
     tokens = _parser().parse(text)
@@ -293,12 +293,12 @@ def _spans_of(tokens: Sequence[Token], base: Style, look: Look) -> list[list[Spa
                 styles.append(styles[-1] + look.accent)
             case "link_close":
                 styles.pop()
-                address = inert_line(addresses.pop())
+                address = sanitise_line(addresses.pop())
                 if address and address != "".join(text for text, _ in lines[-1])[-len(address) :]:
                     lines[-1].append((f" ({address})", look.dim))
             case "image":
-                lines[-1].append((f"[image: {inert_line(token.content)}]", look.accent))
-                lines[-1].append((f" ({inert_line(str(token.attrGet('src') or ''))})", look.dim))
+                lines[-1].append((f"[image: {sanitise_line(token.content)}]", look.accent))
+                lines[-1].append((f" ({sanitise_line(str(token.attrGet('src') or ''))})", look.dim))
             case kind if kind.endswith("_close"):
                 styles.pop()
             case _:
@@ -307,4 +307,4 @@ def _spans_of(tokens: Sequence[Token], base: Style, look: Look) -> list[list[Spa
 
 
 def _flat(text: str) -> str:
-    return inert(text).replace("\n", " ")
+    return sanitise_text(text).replace("\n", " ")

@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 import session_core as sc
-from frontends.terminal.look.harmless_text import inert
+from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.lines import (
     WHOLE_CHARS,
@@ -56,7 +56,7 @@ def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: 
     if not expanded:
         return _last_rows(text, SHORT, width, look.dim, look)
     unseen, text = max(0, len(text) - WHOLE_CHARS), text[-WHOLE_CHARS:]
-    preview = excerpt(inert(apply_overprinting(text)), head=_MOST_LINES // 2, tail=_MOST_LINES // 2)
+    preview = excerpt(sanitise_text(apply_overprinting(text)), head=_MOST_LINES // 2, tail=_MOST_LINES // 2)
     rows = [row for line in preview.head for row in _line(line, width, look.text, _LONG_ROWS)]
     if unseen:
         rows.insert(0, strip_of(cut_spans([omission_remark(unseen, look, noun="character", where=" above")], width)))
@@ -77,7 +77,7 @@ def split_ending(text: str) -> tuple[str, str]:
 def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -> list[Strip]:
     """Draw the last lines of an output, and how many are above them; only they are processed."""
     output = output.rstrip("\n")
-    text = inert(apply_overprinting(output[-_LIVE_CHARS:]))
+    text = sanitise_text(apply_overprinting(output[-_LIVE_CHARS:]))
     if not text.strip():
         return []
     lines = text.split("\n")[-wanted:]
@@ -95,7 +95,7 @@ def _line(line: str, width: int, style: Style, most: int) -> list[Strip]:
 def command_rows(command: str, width: int, look: Look) -> list[Strip]:
     """Draw a whole command line, verbatim."""
     mark: Span = ("$ ", look.dim)
-    lines = inert(command[:WHOLE_CHARS]).rstrip("\n").split("\n")
+    lines = sanitise_text(command[:WHOLE_CHARS]).rstrip("\n").split("\n")
     rows: list[Strip] = []
     for number, line in enumerate(lines[:_MOST_LINES]):
         first = [mark] if not number else [("  ", look.dim)]

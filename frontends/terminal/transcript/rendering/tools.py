@@ -16,12 +16,12 @@ from textual.strip import Strip
 import session_core as sc
 from frontends.shared.figures import format_size
 from frontends.shared.style import duration, format_count
-from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.transcript.blocks import ToolBlock
 from frontends.terminal.transcript.rendering.code import highlight
 from frontends.terminal.transcript.rendering.diffs import diff_rows
-from frontends.terminal.transcript.rendering.flow import Flow
+from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.lines import (
     WHOLE_CHARS,
     Span,
@@ -37,7 +37,7 @@ from frontends.terminal.transcript.rendering.lines import (
 )
 from frontends.terminal.transcript.rendering.markdown import code_rows
 from frontends.terminal.transcript.rendering.shell import command_rows, exit_of, live_rows, output_rows
-from frontends.terminal.transcript.rendering.subjects import (
+from frontends.terminal.transcript.rendering.tool_summaries import (
     count_partial_lines,
     describe_extras,
     last_written_lines,
@@ -84,7 +84,7 @@ def tool_rows(block: ToolBlock, width: int, look: Look, *, expanded: bool, now_m
 
 def _header(block: ToolBlock, width: int, look: Look, now_ms: int) -> Strip:
     standing = _call_status(block, look, now_ms)
-    name = inert_line(block.name, _NAME_CHARS) or "a tool"
+    name = sanitise_line(block.name, _NAME_CHARS) or "a tool"
     if block.arguments is not None:
         subject = subject_of(block.name, block.arguments)
         extra = list(describe_extras(block.name, block.arguments))
@@ -135,7 +135,7 @@ def _progress(live: sc.LiveTool) -> tuple[str, ...]:
         return ()
     share = live.progress.progress
     percent = (f"{min(1.0, max(0.0, share)):.0%}",) if share is not None and share == share else ()  # noqa: PLR0124 - NaN
-    message = (inert_line(live.progress.message, 200),) if live.progress.message else ()
+    message = (sanitise_line(live.progress.message, 200),) if live.progress.message else ()
     return (*message, *percent)
 
 
@@ -174,7 +174,7 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
     elif expanded or block.name not in _ONE_LINE:
         rows += _text(result.text, width, look, expanded=expanded)
     for image in result.images:
-        kind = inert_line(image.media_type.removeprefix("image/"), 20).upper()
+        kind = sanitise_line(image.media_type.removeprefix("image/"), 20).upper()
         rows.append(
             strip_of(cut_spans([(f"({kind} picture, {format_size(len(image.data) * 3 // 4)})", look.dim)], width))
         )
@@ -204,7 +204,7 @@ def _text(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
 def _passage(
     text: str, width: int, look: Look, style: Style, *, head: int, long: bool = True, whole: int = WHOLE_CHARS
 ) -> list[Strip]:
-    preview = excerpt(inert(text[:whole]), head=head, tail=0)
+    preview = excerpt(sanitise_text(text[:whole]), head=head, tail=0)
     most = _LONG_ROWS if long else _SHORT_ROWS
     rows = [row for line in preview.head for row in wrap([(line, style)], width, words=long, most=most)]
     if preview.left_out:
@@ -236,10 +236,10 @@ def _arguments(name: str, arguments: Mapping[str, sc.JsonValue], width: int, loo
 
 
 def _argument(key: str, value: sc.JsonValue, width: int, look: Look) -> list[Strip]:
-    label: Span = (f"{inert_line(key, _NAME_CHARS)}:", look.accent)
+    label: Span = (f"{sanitise_line(key, _NAME_CHARS)}:", look.accent)
     text = value if isinstance(value, str) else _as_json(value)
     if "\n" not in text and len(text) <= _NAME_CHARS * 10:
-        return wrap([(f"{label[0]} ", label[1]), (inert(text), look.dim)], width, words=False, most=_LONG_ROWS)
+        return wrap([(f"{label[0]} ", label[1]), (sanitise_text(text), look.dim)], width, words=False, most=_LONG_ROWS)
     beneath = _passage(text, indented_width(width), look, look.dim, head=_ARGUMENT_LINES, whole=_ARGUMENT_CHARS)
     return [strip_of(cut_spans([label], width)), *indent_rows(beneath, width)]
 
@@ -260,5 +260,5 @@ def _plan(arguments: Mapping[str, sc.JsonValue], width: int, look: Look) -> list
     for item in items if isinstance(items, tuple) else ():
         if isinstance(item, Mapping) and isinstance(text := item.get("text"), str):
             glyph = look.glyph(_PLAN_GLYPHS.get(item.get("status", "pending"), "waiting"))
-            rows += wrap([(inert_line(text), look.text)], width, first=[(f"{glyph} ", look.accent)])
+            rows += wrap([(sanitise_line(text), look.text)], width, first=[(f"{glyph} ", look.accent)])
     return rows

@@ -16,7 +16,7 @@ from session_core.tools.base import current_turn_id
 _KEPT_ACTIONS = 1_024
 _KEPT_EVENTS = 1_024  # per process: tokens of events never expire on their own, so the oldest are dropped
 
-_TOKEN_BYTES = 18  # random; a multiple of three, so tokens can be cut from one long text
+_TOKEN_BYTES = 18  # random; a multiple of three, so tokens can be cut from one long string
 _TOKEN_CHARS = _TOKEN_BYTES * 4 // 3
 _TOKENS_AT_ONCE = 64  # asking the system for randomness costs as much for many tokens as for one
 

@@ -8,7 +8,7 @@
 4. A timeout, an error and an unreadable answer are failures. Where a hook protects something (`FAIL_CLOSED`), a failure
    is a veto; elsewhere it is ignored.
 5. An extension that is not running is skipped, unless its silence may hide a veto: see
-   `HostedExtension.may_veto_when_dead`. One that never declared its hooks, and answers that it knows no hooks at all,
+   `HostedExtension.can_veto_when_dead`. One that never declared its hooks, and answers that it knows no hooks at all,
    does not count as failed.
 """
 
@@ -101,7 +101,7 @@ class HookParticipant(Protocol):
         ...
 
     @property
-    def may_veto_when_dead(self) -> bool:
+    def can_veto_when_dead(self) -> bool:
         """Whether its silence may hide a veto."""
         ...
 
@@ -221,7 +221,7 @@ def has_say(extension: HookParticipant, hook: HookName) -> bool:
     """Return whether an extension has a say in a hook: it handles it, and runs or its silence may hide a veto."""
     if extension.hooks is not None and hook not in extension.hooks:
         return False
-    return extension.running or (hook in FAIL_CLOSED and extension.may_veto_when_dead)
+    return extension.running or (hook in FAIL_CLOSED and extension.can_veto_when_dead)
 
 
 def has_participant(extensions: Iterable[HookParticipant], hook: HookName) -> bool:
@@ -292,5 +292,5 @@ async def _ask(
 
 
 def to_single_line(text: str) -> str:
-    """Reduce a foreign text to one line that fits into our messages."""
+    """Reduce foreign text to one line that fits into our messages."""
     return " ".join("".join(each if each.isprintable() else " " for each in text[: limits.MAX_ERROR_CHARS]).split())

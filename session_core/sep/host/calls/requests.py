@@ -73,7 +73,7 @@ def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
         case "select":
             options = params.texts("options", most=MAX_OPTIONS, chars=MAX_LINE_CHARS, empty=True)
             if not options:
-                raise InvalidDocumentField("options", "must be a list of texts with something to choose from")
+                raise InvalidDocumentField("options", "must be a non-empty list of strings")
             return {"prompt": _prompt(params), "options": list(options)}
         case "confirm":
             return {"prompt": _prompt(params)}
@@ -130,11 +130,11 @@ by a context or the likeliest session; by a context or the only session there is
 
 @attrs.frozen(kw_only=True)
 class _InboundCall:
-    """A request that may be carried out; without an asker it belongs to no session."""
+    """A request that may be carried out; without a caller it belongs to no session."""
 
     extension: ExtensionSender
     params: DocumentFields
-    asker: ExtensionCaller | None
+    caller: ExtensionCaller | None
 
     @property
     def name(self) -> str:
@@ -142,8 +142,8 @@ class _InboundCall:
 
     @property
     def session_caller(self) -> ExtensionCaller:
-        assert self.asker is not None
-        return self.asker
+        assert self.caller is not None
+        return self.caller
 
 
 class InboundRequests:
@@ -182,17 +182,17 @@ class InboundRequests:
             raise RpcFailed(CAPABILITY_DISABLED, f"the manifest does not enable {method.capability}")
         if session_id is None and method.need != "nothing":
             raise RpcFailed(NO_UI if method.need == "guessed" else CAPABILITY_DISABLED, _NO_SESSION)
-        asker: ExtensionCaller | None = None
+        caller: ExtensionCaller | None = None
         if session_id is not None:
             turn_id = self._contexts.turn_of(extension.name, generation, session_id, request.params.get("context"))
-            asker = ExtensionCaller(extension=extension.name, session_id=session_id, turn_id=turn_id)
+            caller = ExtensionCaller(extension=extension.name, session_id=session_id, turn_id=turn_id)
         retried = _action(request) if method.need == "acting" and request.method != "session/state" else None
         token = request.params["context"]["token"] if retried is not None else ""
         if retried is not None and self._contexts.is_done(token, retried):
             return {}
         try:
             result = await method.carry_out(
-                self, _InboundCall(extension=extension, params=DocumentFields(request.params), asker=asker)
+                self, _InboundCall(extension=extension, params=DocumentFields(request.params), caller=caller)
             )
             if retried is not None:
                 self._contexts.note_done(token, retried)
@@ -221,7 +221,7 @@ class InboundRequests:
             raise _failure(error) from error
         return {}
 
-    # --- the asker and its session ------------------------------------------------------------------------------------
+    # --- the caller and its session -----------------------------------------------------------------------------------
 
     def _session(
         self, need: SessionLookup, extension: ExtensionSender, generation: int, params: Mapping[str, Any]

@@ -15,7 +15,7 @@ from session_core.errors import NotFound
 from session_core.ids import SessionId
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, ModelInfo, built_in_models, find_model
-from session_core.providers.choose import DEMO
+from session_core.providers.model_choice import DEMO
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.models.credentials import CredentialFile
 from session_core.sep.host.models.logins import LoginFailed, ProviderExtension, ProviderLogins

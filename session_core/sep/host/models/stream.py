@@ -15,9 +15,9 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.error_capture import ErrorCapture
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId, new_id
-from session_core.own_errors import ErrorCapture
 from session_core.providers.base import FailureKind, ModelFailed, ModelFinished, ModelRequest, ProviderEvent
 from session_core.providers.failures import build_failure, classify_error, failure_from_status
 from session_core.providers.secrets import Secret

@@ -53,7 +53,7 @@ class ExtensionLog:
         self._more = trio.Event()
 
     def note(self, source: LogSource, text: str) -> str:
-        """Record a text line by line; returns the last line as recorded, if any."""
+        """Record text line by line; returns the last line as recorded, if any."""
         last = ""
         for line in text[: 16 * limits.EXTENSION_LOG_CHARS].splitlines():
             if line := _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", line.rstrip()):
@@ -117,7 +117,7 @@ class ProcessLog:
         self._said = ""
 
     def note(self, source: LogSource, text: str) -> None:
-        """Record a text line by line."""
+        """Record text line by line."""
         self.whole.note(source, text)
 
     def feed_stderr(self, chunk: bytes | bytearray) -> None:

@@ -188,7 +188,7 @@ def _check_all_is_pinned(found: DiscoveredExtension, command: str, env: Mapping[
 
 
 def _paths_in(text: str) -> set[str]:
-    """Return everything in a text that a program could take for a path: the whole, list items, option values."""
+    """Return everything in a string that a program could take for a path: the whole, list items, option values."""
     parts = {text, *_BETWEEN_PATHS.split(text)}
     return parts | {part[2:] for part in parts if part.startswith("-")}
 

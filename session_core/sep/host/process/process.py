@@ -28,8 +28,8 @@ from session_core.rpc.connection import NotificationHandler, RpcConnection, igno
 from session_core.rpc.request_tasks import RequestHandler, refuse_method
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
 from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, is_lasting
-from session_core.tools.namespace import Namespace
 from session_core.tools.process import ChildProcess, end_group, explain_start_failure
+from session_core.tools.sandbox_processes import Namespace
 
 # --- lines on stdout that are not messages ----------------------------------------------------------------------------
 # Programs greet people and print debug output, and messages come out broken. All of it goes to the log, with the reason

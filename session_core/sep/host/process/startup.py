@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _MAX_EARLY: Final = 256
 """Notifications kept between the answer to `initialize` and the moment we have processed it."""
-_WEIGHT: Final = 64  # roughly what any value takes in memory, besides the characters of a text
+_WEIGHT: Final = 64  # roughly what any value takes in memory, besides the characters of a string
 
 
 class EarlyNotifications:

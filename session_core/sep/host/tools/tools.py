@@ -142,7 +142,7 @@ class ExtensionTool:
         if details is not None:
             details = self._details(details)
         if not isinstance(content, str) or not is_encodable(content):
-            got = "half a character" if isinstance(content, str) else describe_json(content)
+            got = "an unpaired surrogate" if isinstance(content, str) else describe_json(content)
             raise ToolFailed(f"{name} answered with {got} as its content, which must be text", details=details)
         if failed is not None and not isinstance(failed, bool):
             raise ToolFailed(f"{name} did not say whether it failed, but {describe_json(failed)}", details=details)
@@ -218,7 +218,7 @@ def visible_tools(sources: Sequence[ExtensionToolSource], session_id: SessionId)
     """Return the tools of several sources that a session's model sees, with one search for all deferred ones."""
     visible: list[Tool] = []
     hidden: list[ExtensionTool] = []
-    keepers: dict[str, ExtensionToolSource] = {}
+    source_of: dict[str, ExtensionToolSource] = {}
     for source in sources:
         found = source.promoted_names(session_id)
         for tool in source.all_tools(session_id):
@@ -226,13 +226,13 @@ def visible_tools(sources: Sequence[ExtensionToolSource], session_id: SessionId)
                 visible.append(tool)
             if tool.registration.deferred:
                 hidden.append(tool)
-                keepers.setdefault(tool.spec.name, source)
-    if not any(tool.spec.name not in keepers[tool.spec.name].promoted_names(session_id) for tool in hidden):
+                source_of.setdefault(tool.spec.name, source)
+    if not any(tool.spec.name not in source_of[tool.spec.name].promoted_names(session_id) for tool in hidden):
         return visible
 
     def promote(session_id: SessionId, names: Iterable[str]) -> None:
         for name in names:
-            keepers[name].promote(session_id, (name,))
+            source_of[name].promote(session_id, (name,))
 
     visible.append(ToolSearch([tool.spec for tool in hidden], promote))
     return visible

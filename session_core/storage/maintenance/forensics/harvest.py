@@ -109,7 +109,7 @@ class Harvest:
         return [PassingRow(session_id=session_id, about=about, payload=payload) for about, payload in rows]
 
     def blob(self, digest: bytes) -> bytes | None:
-        """Return a long text by its digest."""
+        """Return a blob by its digest."""
         row = self.scratch.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
         return row[0] if row is not None else None
 
@@ -203,7 +203,7 @@ def _harvest_tables(harvest: Harvest, home: Path, connect: Connect, progress: Pr
             return
         progress("reading the records")
         _read_or_note_problem(harvest, "the records", lambda: _read_events(harvest, db))
-        _read_or_note_problem(harvest, "the long texts", lambda: _read_blobs(harvest, db))
+        _read_or_note_problem(harvest, "the blobs", lambda: _read_blobs(harvest, db))
         _read_or_note_problem(harvest, "unfinished answers", lambda: _read_passing(harvest, db))
         _read_or_note_problem(harvest, "saved code state", lambda: _read_leaves(harvest, db))
         _read_or_note_problem(harvest, "the list of sessions", lambda: _read_list(harvest, db))
@@ -255,7 +255,7 @@ def _read_blobs(harvest: Harvest, db: sqlite3.Connection) -> None:
     for columns in db.execute("SELECT digest, data FROM blob NOT INDEXED"):
         row = verify_blob_row(*columns)
         if row is None:
-            harvest.problems.append("a long text is not what was written")
+            harvest.problems.append("a blob is not what was written")
         else:
             harvest.add(row)
 

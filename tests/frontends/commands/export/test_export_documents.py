@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import session_core as sc
 from frontends.commands.export import facts
-from frontends.commands.export.clean_text import MOST_CHARS, TextCleaner, remove_controls
 from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document import Document
+from frontends.commands.export.document_text import MOST_CHARS, DocumentSanitiser, sanitise_lines
 from frontends.commands.export.html import POLICY, STYLE, HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
 from frontends.commands.export.paragraphs import DocumentPassage, passages
@@ -85,7 +85,7 @@ def story(text: str, *parts: sc.Part, unusual: bool = False) -> tuple[facts.Docu
     state = snapshot(text if unusual else "x")
     tree = MessageTree(snapshot=state, shown_numbers=frozenset({0}), branches={}, elsewhere=2)
     helper = summary("ses_helper", text if unusual else "x", parent_id=state.session_id)
-    told = facts.build_document_facts(tree, [helper], TextCleaner(), abandoned=True)
+    told = facts.build_document_facts(tree, [helper], DocumentSanitiser(), abandoned=True)
     message = sc.Message(
         message_id=sc.MessageId("m"),
         parent_id=None,
@@ -122,12 +122,12 @@ def pieces(document: Document, message: sc.Message, text: str = "x") -> Iterator
 
 def page_of(text: str, *parts: sc.Part, unusual: bool = False) -> Page:
     told, message = story(text, *parts, unusual=unusual)
-    return Page("".join(pieces(HtmlDocument(about=told, cleaning=TextCleaner()), message, text)))
+    return Page("".join(pieces(HtmlDocument(about=told, cleaning=DocumentSanitiser()), message, text)))
 
 
 def markdown_of(text: str, *parts: sc.Part, unusual: bool = False) -> str:
     told, message = story(text, *parts, unusual=unusual)
-    return "".join(pieces(MarkdownDocument(about=told, cleaning=TextCleaner()), message, text))
+    return "".join(pieces(MarkdownDocument(about=told, cleaning=DocumentSanitiser()), message, text))
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_all_is_there_to_be_read() -> None:
     """What is harmless on a terminal is readable in the page, letter by letter."""
     page = page_of("x", *(sc.CodePart(text=text) for text in HOSTILE))
 
-    assert not [text for text in HOSTILE if TextCleaner().text(text).strip("\n") not in page.text]
+    assert not [text for text in HOSTILE if DocumentSanitiser().text(text).strip("\n") not in page.text]
 
 
 @given(text=st.text(max_size=200), field=st.sampled_from(sorted(PARTS)))
@@ -176,7 +176,7 @@ def test_any_text_in_any_field(text: str, field: str) -> None:
 def test_a_page_stands_alone() -> None:
     """A page has a policy that lets a browser load nothing, no script and no address, and knows light and dark."""
     told, message = story("x", sc.TextPart(text="hello"))
-    markup = "".join(pieces(HtmlDocument(about=told, cleaning=TextCleaner()), message))
+    markup = "".join(pieces(HtmlDocument(about=told, cleaning=DocumentSanitiser()), message))
 
     assert "default-src &#x27;none&#x27;; style-src &#x27;sha256-" in markup
     assert "unsafe" not in POLICY
@@ -281,20 +281,22 @@ def test_keys_are_masked(write: Callable[..., str]) -> None:
 
 def test_keys_of_the_configuration_are_masked() -> None:
     """A key that is known here is masked whatever it looks like."""
-    assert "use *** now" == TextCleaner(secrets=(sc.setup.Secret("hunter22-hunter"),)).text("use hunter22-hunter now")
+    assert "use *** now" == DocumentSanitiser(secrets=(sc.setup.Secret("hunter22-hunter"),)).text(
+        "use hunter22-hunter now"
+    )
 
 
 @given(text=st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b]P[\n\t\u3164\ufe00\u202e\u00ad\x07"))))
 def test_harmless_as_on_a_terminal(text: str) -> None:
     """Cleaning line by line gives what cleaning all at once does."""
-    assert sanitise(text) == remove_controls(text)
+    assert sanitise(text) == sanitise_lines(text)
 
 
 def test_facts_and_folds() -> None:
     """A page tells of usage, cost, helpers, branches and other conversations, and folds calls, results and thoughts."""
     change = sc.JsonObject({"diff": "@@ 1 @@\n+new\n-old\n same", "session_id": "ses_helper"})
     told, message = story("x", sc.ThinkingPart(text="hm"), result("done", details=change))
-    markup = "".join(pieces(HtmlDocument(about=told, cleaning=TextCleaner()), message))
+    markup = "".join(pieces(HtmlDocument(about=told, cleaning=DocumentSanitiser()), message))
 
     for expected in (
         "1,200 tokens in, 34 out, $0.0042",

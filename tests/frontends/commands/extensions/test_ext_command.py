@@ -319,7 +319,7 @@ def test_one_name_for_two(home: Path, tmp_path: Path, capfd: Said) -> None:
         (["logout", "gate/"], 2, "'gate/' is neither NAME nor NAME/PROVIDER of an extension"),
         (["polish"], 2, "argument task: invalid choice: 'polish'"),
         ([], 2, "the following arguments are required: task"),
-        (["logs", "x", "--lines", "0"], 2, "argument --lines: '0' is not a number from 1 on"),
+        (["logs", "x", "--lines", "0"], 2, "argument --lines: '0' is not a whole number of at least 1"),
         (["list", "--cwd", "/no/such/place"], 2, "--cwd: there is no '/no/such/place'"),
     ],
 )

@@ -37,7 +37,7 @@ async def test_without_a_key(home: Path) -> None:
     quiet = await program("run", "--no-save", "--quiet", "count to 1", env=nothing)
     as_json = await program("run", "--no-save", "--json", "count to 1", env=nothing)
 
-    sentence = "● no model has a key, so the offline demo answers: set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+    sentence = "● no API key is configured, so the offline demo model is used: set ANTHROPIC_API_KEY or OPENAI_API_KEY"
     assert (0, "1 Done.\n", 1) == (told.code, told.out, told.err.count(sentence))
     assert (1, 1) == (told.err.count("offline demo"), as_json.err.count("offline demo")), "once is enough"
     assert ("1 Done.\n", "") == (quiet.out, quiet.err)
@@ -88,6 +88,7 @@ async def test_limits_and_what_cannot_be_held(home: Path) -> None:
     ] == list(agent.remarks)
 
 
+@pytest.mark.slow
 async def test_flags_reach_the_session(home: Path) -> None:
     """What was said on the command line is what the session has, hyphens and all; its model stays when it goes on."""
     modes = ("--permissions", "auto-edit", "--thinking", "low")
@@ -120,6 +121,7 @@ async def test_a_limit_ends_the_turn() -> None:
     assert "✗ ended after" in ended.err
 
 
+@pytest.mark.slow
 async def test_a_folder_that_is_not_trusted(tmp_path: Path) -> None:
     """Files of a project that do not count are told, with the command that makes them count."""
     folder = tmp_path / "project"

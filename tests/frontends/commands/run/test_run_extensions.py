@@ -184,6 +184,7 @@ async def test_who_is_not_used(place: Home) -> None:
     assert ["no extension runs here, so --flag has no effect: loud"] == collect_extension_remarks(None, ["loud=1"])
 
 
+@pytest.mark.slow
 async def test_the_whole_program(home: Path, tmp_path: Path) -> None:
     """`run` starts extensions, tells them of flags and modes, and does their commands; a slip changes nothing."""
     place = Home(tmp_path)

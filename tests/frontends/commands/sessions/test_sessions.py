@@ -46,6 +46,7 @@ async def test_nothing_is_kept_unless_asked(home: Path) -> None:
     assert not await trio.Path(home).exists()
 
 
+@pytest.mark.slow
 async def test_quiet_and_json_stay_as_they_are(home: Path) -> None:
     """With --quiet nothing is said about keeping; with --json the first line is the snapshot as ever."""
     quiet = await program("run", "--quiet", "--cwd", "/", "count to 3")

@@ -45,7 +45,7 @@ async def test_a_sound_store() -> None:
     assert (0, "") == (verified.code, verified.err)
     assert verified.out.startswith("✓ ")
     assert " is sound: 1 session, " in verified.out
-    assert "\nsessions    1 (0 archived, 0 running)\nmessages    2\n" in figures.out
+    assert "\nsessions   1 (0 archived, 0 running)\nmessages   2\n" in figures.out
 
 
 def test_a_damaged_store(home: Path, capfd: Said) -> None:
@@ -193,16 +193,16 @@ def test_a_table_of_figures() -> None:
     lines = statistics_lines(PLAIN, figures, Path("/srv/home"), now=NOW, width=60)
 
     assert [
-        "home        /srv/home",
-        "sessions    1,200 (3 archived, 1 running)",
-        "messages    20",
-        "events      50",
-        "long texts  2 (5.0 KB)",
-        "file        2.0 MB, and 0 bytes in its log",
+        "home       /srv/home",
+        "sessions   1,200 (3 archived, 1 running)",
+        "messages   20",
+        "events     50",
+        "blobs      2 (5.0 KB)",
+        "file       2.0 MB, and 0 bytes in its log",
     ] == lines[:6]
     assert "oldest" not in "\n".join(lines)
-    assert lines[6].startswith("last used   ")
-    assert f"largest     1.5 KB     0abcdefg  {'n' * 26}…" == lines[7]
+    assert lines[6].startswith("last used  ")
+    assert f"largest    1.5 KB     0abcdefg  {'n' * 27}…" == lines[7]
 
 
 # --- out and in -------------------------------------------------------------------------------------------------------

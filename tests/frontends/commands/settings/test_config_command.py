@@ -61,6 +61,7 @@ async def test_show_as_json(home: Path) -> None:
     assert {"decision": "ask", "tool": "bash"} == rows["permissions[1]"]["value"]
 
 
+@pytest.mark.slow
 async def test_a_wrong_file_is_told_in_lines(home: Path) -> None:
     """A file with several mistakes gives one line for each of them and exit code 2, in any command that needs it."""
     path = write(home, "thinkin = 'high'\n[limits]\nsteps = 0\n")
@@ -105,6 +106,7 @@ async def test_check_as_json(home: Path) -> None:
     } == json.loads(ended.out)
 
 
+@pytest.mark.slow
 async def test_check_a_sound_file(home: Path, tmp_path: Path) -> None:
     """A file with nothing wrong in it is named, and where there is none, where it would be."""
     nothing = await program("config", "check", "--cwd", str(tmp_path), env=QUIET)
@@ -181,6 +183,7 @@ async def test_a_key_that_others_may_read(home: Path) -> None:
     assert KEY not in ended.out
 
 
+@pytest.mark.slow
 async def test_path(home: Path, tmp_path: Path) -> None:
     """`config path` prints one path, even while the file is missing or wrong, and with --json the project's too."""
     plain = await program("config", "path")

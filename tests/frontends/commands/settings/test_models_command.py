@@ -34,7 +34,9 @@ async def test_without_a_key() -> None:
 
     assert (0, "") == (ended.code, ended.err)
     first, second, third = ended.out.splitlines()
-    assert first.startswith("no model has a key, so the offline demo answers: set ANTHROPIC_API_KEY or OPENAI_API_KEY")
+    assert first.startswith(
+        "no API key is configured, so the offline demo model is used: set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+    )
     assert "demo answers offline and without a key" == second
     assert third.endswith("more with --all")
 

@@ -46,7 +46,7 @@ async def test_what_was_taken_is_printed(autojump_clock: trio.testing.MockClock)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watching._write, [], lambda: "the last words\n")
         await trio.testing.wait_all_tasks_blocked()
-        watching.hurry()
+        watching.limit_remaining_output()
         nursery.cancel_scope.cancel()
         terminal.ready.set()
     assert "the last words\n" == terminal.shown
@@ -61,7 +61,7 @@ async def test_what_waits_its_turn_is_printed(autojump_clock: trio.testing.MockC
         for _ in range(3):
             nursery.start_soon(watching._write, [snapshot], str)
         await trio.testing.wait_all_tasks_blocked()
-        watching.hurry()
+        watching.limit_remaining_output()
         nursery.cancel_scope.cancel()
         terminal.ready.set()
     await watching.finish()
@@ -75,7 +75,7 @@ async def test_a_terminal_that_takes_nothing_holds_up_nobody(autojump_clock: tri
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watching._write, [], lambda: "never shown\n")
         await trio.testing.wait_all_tasks_blocked()
-        watching.hurry()
+        watching.limit_remaining_output()
         nursery.cancel_scope.cancel()
     await watching.finish()
     assert 1.0 == trio.current_time() - began

@@ -11,13 +11,13 @@ import trio
 
 import session_core as sc
 from frontends.server.http.openapi import openapi_document
-from frontends.server.unix_door import serve_unix
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import short_socket_name
 from session_core.testing.scripted import text
 from tests._needs import needs_curl
 from tests.docs._documents import ROOT, blocks
 from tests.frontends.server._world import open_world
-from tests.frontends.server.http._door import open_door
+from tests.frontends.server.http._listener import open_listener
 
 PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 
@@ -37,7 +37,7 @@ async def test_the_curl_examples_work(tmp_path: Path) -> None:
 async def curl_examples(script: str, tmp_path: Path) -> bool:
     """Run them and look at what came of it; returns whether the time for the feed was long enough."""
     home = tmp_path / "home"
-    async with open_door(home, text("hello to you")) as world:
+    async with open_listener(home, text("hello to you")) as world:
         environment = {
             "URL": world.url,
             "SESSION_CORE_HOME": str(home),
@@ -139,14 +139,14 @@ def test_the_table_of_routes_is_complete() -> None:
 
 def test_the_example_of_a_token_with_fewer_rights_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines of Python on the page make a token that a server of that home takes."""
-    from frontends.server.http.tokens import TokenKeeper
+    from frontends.server.http.tokens import TokenVerifier
 
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     [example] = [block.text for block in blocks(PAGE) if "scoped_token" in block.text]
     made: dict[str, str] = {}
     exec(example, made)
 
-    found = TokenKeeper(tmp_path / ".local/share/session-core").credential_of(made["token"])
+    found = TokenVerifier(tmp_path / ".local/share/session-core").credential_of(made["token"])
     assert found is not None
     assert "observer" == found.access.role
     with pytest.raises(sc.AccessDenied):

@@ -1,4 +1,4 @@
-"""The end of the door, whatever its clients do; TLS; and what is relied on in hypercorn."""
+"""The end of the listener, whatever its clients do; TLS; and what is relied on in hypercorn."""
 
 import inspect
 import ssl
@@ -18,13 +18,13 @@ from hypercorn.protocol.ws_stream import WebsocketBuffer
 
 import session_core as sc
 from frontends.server.admission import serve_all
-from frontends.server.http.door import Connections, open_http_door
 from frontends.server.http.hypercorn_guards import ClientGone
+from frontends.server.http.listener import Connections, open_http_listener
 from frontends.server.http.settings import HttpSettings, Tls
 from frontends.server.server import Server, ServerSettings
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text
-from tests.frontends.server.http._door import PLENTY, OpenDoor, open_door, until
+from tests.frontends.server.http._listener import PLENTY, RunningListener, open_listener, until
 from tests.frontends.server.http.test_hostile import UPGRADE
 
 
@@ -44,7 +44,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 
 
 @asynccontextmanager
-async def connected(world: OpenDoor, tls: Tls | None) -> AsyncGenerator[trio.abc.Stream]:
+async def connected(world: RunningListener, tls: Tls | None) -> AsyncGenerator[trio.abc.Stream]:
     """A connection that is dropped, not closed, at the end."""
     stream: Any = await world.raw()
     if tls is not None:
@@ -63,7 +63,7 @@ def frame(line: bytes) -> bytes:
 
 @pytest.mark.parametrize("secure", [False, True])
 async def test_stalled_clients_do_not_hold_up_the_end(tmp_path: Path, tls: Tls, *, secure: bool) -> None:
-    """With a feed, a WebSocket and a plain answer that nobody reads on, and half a request, the door closes soon."""
+    """With a feed, a WebSocket and a plain answer that nobody reads on, and half a request, the listener closes soon."""
     provider = ScriptedProvider(text(*["x" * 1_000_000] * 12))
     config = sc.ServiceConfig(models={"m": provider}, tools=(), cwd="/", store=sc.MemoryStore())
     settings = HttpSettings(bounds=PLENTY, tls=tls if secure else None)  # where nothing but the end is in a hurry
@@ -71,8 +71,8 @@ async def test_stalled_clients_do_not_hold_up_the_end(tmp_path: Path, tls: Tls, 
         bound = stack.enter_context(trio.fail_at(inf))
         server = Server(service, ServerSettings(home=str(tmp_path)))
         made = (await service.create_session(name="x")).session_id
-        async with open_http_door(server, settings) as door:
-            world = OpenDoor(door, server, service, tmp_path)
+        async with open_http_listener(server, settings) as listener:
+            world = RunningListener(listener, server, service, tmp_path)
             feed, socket, plain, half, silent = [
                 await stack.enter_async_context(connected(world, settings.tls)) for _ in range(5)
             ]
@@ -90,20 +90,20 @@ async def test_stalled_clients_do_not_hold_up_the_end(tmp_path: Path, tls: Tls, 
             await half.send_all(world.head("/v1/status")[:-2])
             if not secure:
                 await silent.send_all(b"G")
-            assert len(door.connections) >= 4
+            assert len(listener.connections) >= 4
             server.end(sc.wire.Goodbye(reason="enough"))
             bound.deadline = trio.current_time() + 60
         bound.deadline = inf
 
-        assert 0 == len(door.connections) == server.connections
+        assert 0 == len(listener.connections) == server.connections
 
 
 async def test_the_end_is_quick_when_nobody_stalls(tmp_path: Path) -> None:
-    """A feed that is read and connections that rest end by themselves: the door closes at once, and whole."""
+    """A feed that is read and connections that rest end by themselves: the listener closes at once, and whole."""
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(trio.fail_at(inf))
         patient = attrs.evolve(PLENTY, farewell_s=600)
-        async with open_door(tmp_path, settings=HttpSettings(bounds=patient)) as world:
+        async with open_listener(tmp_path, settings=HttpSettings(bounds=patient)) as world:
             client = await stack.enter_async_context(world.client())
             await client.get("/healthz")  # rests from now on
             feed = await stack.enter_async_context(world.events("/v1/events"))
@@ -119,20 +119,23 @@ async def test_the_end_is_quick_when_nobody_stalls(tmp_path: Path) -> None:
 
 
 async def test_the_door_opens_on_ipv6(tmp_path: Path) -> None:
-    """A door on ::1 is reached by its address, written as addresses of that kind are."""
-    async with open_door(tmp_path, settings=HttpSettings(host="::1", bounds=PLENTY)) as world, world.client() as client:
+    """A listener on ::1 is reached by its address, written as addresses of that kind are."""
+    async with (
+        open_listener(tmp_path, settings=HttpSettings(host="::1", bounds=PLENTY)) as world,
+        world.client() as client,
+    ):
         assert world.url.startswith("http://[::1]:")
         assert 200 == (await client.get("/v1/status")).status_code
         assert 421 == (await client.get("/v1/status", headers={"host": "[::1]"})).status_code
 
 
 async def test_tls_is_spoken_and_nothing_else_on_its_port(tmp_path: Path, tls: Tls) -> None:
-    """With a certificate the door speaks TLS, its cookies are Secure, and plain HTTP gets no answer."""
-    async with open_door(tmp_path, settings=HttpSettings(bounds=PLENTY, tls=tls)) as world:
+    """With a certificate the listener speaks TLS, its cookies are Secure, and plain HTTP gets no answer."""
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=PLENTY, tls=tls)) as world:
         context = ssl.create_default_context(cafile=str(tls.certificate))
         async with world.client(verify=context) as client, world.client(None, verify=context) as browser:
             status = await client.get("/v1/status")
-            login = await browser.get(world.door.login_link())
+            login = await browser.get(world.listener.login_link())
             read = await browser.get("/v1/status")
         plain = await world.exchange(world.head("/v1/status"))
 
@@ -153,7 +156,7 @@ async def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, tls: T
         (missing, "'.*none' cannot be read: No such"),
     ]:
         with pytest.raises(sc.Unavailable, match=f"the certificate or its key cannot be used: {words}"):
-            async with open_door(tmp_path, settings=HttpSettings(tls=each)):
+            async with open_listener(tmp_path, settings=HttpSettings(tls=each)):
                 pass
 
 
@@ -201,7 +204,7 @@ async def test_a_bug_in_a_handler_is_the_end_of_its_request_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A handler that fails by a bug is answered with 500 and an ErrorInfo, is logged, and others go on."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
 
         def fail() -> None:
             raise ZeroDivisionError

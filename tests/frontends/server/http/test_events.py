@@ -10,10 +10,10 @@ from trio.testing import MockClock
 
 import session_core as sc
 from frontends.server.access import EVERYTHING
-from frontends.server.http.leases import Guest
+from frontends.server.http.served_clients import ServedClient
 from frontends.server.http.tokens import Credential, scoped_token
 from session_core.testing.scripted import Pause, ScriptedProvider, text
-from tests.frontends.server.http._door import EventReader, OpenDoor, Sent, open_door, until
+from tests.frontends.server.http._listener import EventReader, RunningListener, Sent, open_listener, until
 
 
 def items(batches: list[Sent]) -> list[Any]:
@@ -23,7 +23,7 @@ def items(batches: list[Sent]) -> list[Any]:
 
 async def test_events_begin_with_a_snapshot_and_fold_to_the_state(tmp_path: Path) -> None:
     """The first event says how the feed begins, the second holds a snapshot; with what follows it gives the state."""
-    async with open_door(tmp_path, text("one ", "two ", "three")) as world:
+    async with open_listener(tmp_path, text("one ", "two ", "three")) as world:
         made = (await world.service.create_session(name="x")).session_id
         async with world.events(f"/v1/sessions/{made}/events") as source:
             followed = await source.next()
@@ -43,7 +43,7 @@ async def test_events_begin_with_a_snapshot_and_fold_to_the_state(tmp_path: Path
 
 async def test_a_reconnect_misses_nothing(tmp_path: Path) -> None:
     """Cut in the middle and resumed with Last-Event-ID, events are all there once, in order, without a new snapshot."""
-    async with open_door(tmp_path, text(*[f"{number} " for number in range(30)])) as world:
+    async with open_listener(tmp_path, text(*[f"{number} " for number in range(30)])) as world:
         made = (await world.service.create_session(name="x")).session_id
         begin = await world.service.load_session(made)
         await world.service.send_user_message(made, "go")
@@ -71,7 +71,7 @@ async def test_a_reconnect_misses_nothing(tmp_path: Path) -> None:
 
 async def test_a_cursor_of_no_use_gets_a_snapshot_and_the_reason(tmp_path: Path) -> None:
     """A cursor of another run or of the future is answered with a snapshot that says why, never with a gap."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         made = (await world.service.create_session(name="x")).session_id
         epoch = world.server.epoch
         for cursor, reason in [("run_other:1", "foreign_epoch"), (f"{epoch}:999", "future")]:
@@ -87,7 +87,7 @@ async def test_a_slow_reader_is_told_in_band(tmp_path: Path) -> None:
     """A client that does not read for long gets, on the same connection, a snapshot marked as lagged, and the state."""
     provider = ScriptedProvider([*text(*["x" * 20_000] * 1_500)])
     config = {"session_stream_capacity": 16}
-    async with open_door(tmp_path, provider, config=config) as world:
+    async with open_listener(tmp_path, provider, config=config) as world:
         made = (await world.service.create_session(name="x")).session_id
         async with world.events(f"/v1/sessions/{made}/events") as source:
             first = [await source.next(), await source.next()]
@@ -106,7 +106,7 @@ async def test_a_slow_reader_is_told_in_band(tmp_path: Path) -> None:
 
 async def test_heartbeats_carry_the_place(tmp_path: Path) -> None:
     """A feed that is quiet says now and then that the server lives, with an id from which one can go on."""
-    async with open_door(tmp_path, heartbeat_ms=30) as world:
+    async with open_listener(tmp_path, heartbeat_ms=30) as world:
         made = (await world.service.create_session(name="x")).session_id
         async with world.events(f"/v1/sessions/{made}/events") as source:
             await source.next()
@@ -123,7 +123,7 @@ async def test_heartbeats_carry_the_place(tmp_path: Path) -> None:
 
 async def test_the_list_of_sessions_can_be_followed(tmp_path: Path) -> None:
     """The events of the whole service begin with the list of sessions and fold to it."""
-    async with open_door(tmp_path) as world, world.events("/v1/events") as source:
+    async with open_listener(tmp_path) as world, world.events("/v1/events") as source:
         first = [await source.next(), await source.next()]
         await world.service.create_session(name="new")
         fresh = await world.service.load_service()
@@ -134,7 +134,7 @@ async def test_the_list_of_sessions_can_be_followed(tmp_path: Path) -> None:
 
 async def test_a_head_of_events_ends_at_once(tmp_path: Path) -> None:
     """Who asks for the head of a feed gets that, and no feed is opened."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         answer = await client.head("/v1/events")
 
         assert (200, "") == (answer.status_code, answer.text)
@@ -144,7 +144,7 @@ async def test_a_head_of_events_ends_at_once(tmp_path: Path) -> None:
 
 async def test_the_end_is_told(tmp_path: Path) -> None:
     """When the session is deleted, or the server ends, the feed says so and the answer is complete."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         made = (await world.service.create_session(name="x")).session_id
         async with world.events(f"/v1/sessions/{made}/events") as one:
             await one.next()
@@ -170,17 +170,17 @@ async def test_the_end_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def long_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine needs longer than half a second for a last word."""
-    monkeypatch.setattr("frontends.server.http.leases._FAREWELL_S", 60.0)
+    monkeypatch.setattr("frontends.server.http.served_clients._FAREWELL_S", 60.0)
 
 
 @pytest.mark.usefixtures("long_farewell")
 async def test_a_new_token_ends_feeds(tmp_path: Path) -> None:
     """A feed that was opened by the old token says why it ends when the token is changed, and leaves nothing behind."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         async with world.events("/v1/events") as source:
             await source.next()
             await source.next()
-            world.door.rotate_token()
+            world.listener.rotate_token()
             await world.service.create_session(name="not for them")
             rest = await source.rest()
 
@@ -193,7 +193,7 @@ async def test_a_new_token_ends_feeds(tmp_path: Path) -> None:
 async def test_a_token_that_runs_out_ends_feeds(tmp_path: Path, mock_clock: MockClock) -> None:
     """A feed that was opened by a token with a time says at that time that it has ended."""
     mock_clock.rate = 1
-    async with open_door(tmp_path) as world, await world.raw() as stream:
+    async with open_listener(tmp_path) as world, await world.raw() as stream:
         now = world.server.now()
         world.server.now = lambda: now  # the token has an hour, however long it takes to begin
         token = scoped_token(tmp_path, EVERYTHING, expires_at=now + 3_600_000)
@@ -209,23 +209,23 @@ async def test_a_token_that_runs_out_ends_feeds(tmp_path: Path, mock_clock: Mock
 
 
 async def test_whoever_does_not_read_the_last_word_is_cut_off(autojump_clock: MockClock) -> None:
-    """What is done for a guest ends half a second after its token, although it may say goodbye."""
+    """What is done for a served client ends half a second after its token, although it may say goodbye."""
     credential = Credential(id="token", kind="token", access=EVERYTHING, generation=1)
-    guest = Guest(credential, trio.CancelScope(), inf)
+    served = ServedClient(credential, trio.CancelScope(), inf)
     began = trio.current_time()
-    with guest.scope:
-        guest.say_goodbye_first()
-        guest.send_away()
-        await guest.wait_ended()
+    with served.scope:
+        served.reserve_goodbye()
+        served.disconnect()
+        await served.wait_ended()
         await trio.sleep_forever()
 
     assert 0.5 == pytest.approx(trio.current_time() - began)
 
 
 async def test_a_reader_that_goes_leaves_nothing(tmp_path: Path) -> None:
-    """A client that disappears in the middle of a turn is forgotten: no connection, no feed, no guest."""
+    """A client that disappears in the middle of a turn is forgotten: no connection, no feed, no served client."""
     provider = ScriptedProvider([*text("a"), Pause("now")])
-    async with open_door(tmp_path, provider) as world:
+    async with open_listener(tmp_path, provider) as world:
         made = (await world.service.create_session(name="x")).session_id
         async with world.events(f"/v1/sessions/{made}/events") as source:
             await source.next()
@@ -234,5 +234,5 @@ async def test_a_reader_that_goes_leaves_nothing(tmp_path: Path) -> None:
         assert 0 == world.service.statistics().stream.subscribers
 
 
-async def until_left(world: OpenDoor) -> None:
-    await until(lambda: not (world.server.connections or world.door.app.guests))
+async def until_left(world: RunningListener) -> None:
+    await until(lambda: not (world.server.connections or world.listener.app.served_clients))

@@ -14,7 +14,7 @@ import trio
 
 from frontends.server.http.settings import HttpSettings
 from session_core.testing.scripted import text
-from tests.frontends.server.http._door import PLENTY, open_door, read_all, until
+from tests.frontends.server.http._listener import PLENTY, open_listener, read_all, until
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def statuses(answer: bytes) -> list[int]:
 async def test_requests_that_two_readers_read_differently_are_refused(tmp_path: Path) -> None:
     """What one server in a row might end elsewhere than the next one is refused, and nothing after it is looked at."""
     hidden = b'{"name":"smuggled"}'
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         next_one = world.head(
             "/v1/commands/create_session",
             "Content-Type: application/json",
@@ -63,7 +63,7 @@ async def test_requests_that_two_readers_read_differently_are_refused(tmp_path: 
 
 async def test_other_protocols_are_not_spoken(tmp_path: Path) -> None:
     """Neither HTTP/2 without TLS, by upgrade or from the start, nor proxying, nor anything else is taken up."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         upgrade = world.head(
             "/v1/status", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"
         )
@@ -86,7 +86,7 @@ async def test_other_protocols_are_not_spoken(tmp_path: Path) -> None:
 
 async def test_an_endless_head_is_refused(tmp_path: Path) -> None:
     """A head of more than its bound is answered with 431, however it comes, and not kept."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         one_line = await world.exchange(b"GET /" + b"a" * 20_000)
         many_lines = await world.exchange(world.head("/v1/status")[:-2] + b"x: y\r\n" * 5_000)
 
@@ -98,7 +98,7 @@ async def test_a_body_that_is_too_large_is_refused_however_it_comes(tmp_path: Pa
     bounds = attrs.evolve(PLENTY, body_bytes=100_000)
     body = json.dumps({"name": "x" * 200_000}).encode()
     address, kind = "/v1/commands/create_session", "Content-Type: application/json"
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
         length = f"Content-Length: {len(body)}"
         announced = world.head(address, kind, length, "Connection: close", method="POST") + body
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [body[:65_000], body[65_000:130_000], body])
@@ -117,7 +117,7 @@ async def test_slow_requests_have_their_time(tmp_path: Path) -> None:
     for bound in ("head_s", "body_s", "idle_s"):
         short: dict[str, Any] = {bound: 0.3}
         bounds = attrs.evolve(PLENTY, **short)  # all others are longer than anybody waits here
-        async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
+        async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
             kind, length = "Content-Type: application/json", "Content-Length: 10"
             half = world.head("/v1/commands", kind, length, method="POST") + b"{"
             slow: dict[str, list[tuple[bytes, list[int]]]] = {
@@ -132,7 +132,7 @@ async def test_slow_requests_have_their_time(tmp_path: Path) -> None:
 async def test_a_drop_at_a_time_does_not_put_off_the_end(tmp_path: Path) -> None:
     """A head that comes one byte at a time has the same time in all as one that does not come."""
     bounds = attrs.evolve(PLENTY, head_s=0.5)
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, await world.raw() as stream:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world, await world.raw() as stream:
         with trio.fail_after(60), contextlib.suppress(trio.BrokenResourceError):
             while True:
                 await stream.send_all(b"x")
@@ -143,28 +143,28 @@ async def test_an_answer_that_nobody_reads_has_its_time(tmp_path: Path) -> None:
     """A client that asks for much and reads nothing is disconnected after a while."""
     much = text(*["x" * 1_000_000] * 12)
     bounds = attrs.evolve(PLENTY, write_s=0.5)
-    async with open_door(tmp_path, much, settings=HttpSettings(bounds=bounds)) as world:
+    async with open_listener(tmp_path, much, settings=HttpSettings(bounds=bounds)) as world:
         made = (await world.service.create_session(name="x")).session_id
         await world.service.send_user_message(made, "go")
         await world.service.wait_for_turn(made)
         async with await world.raw() as stream:
             await stream.send_all(world.head(f"/v1/sessions/{made}"))
             assert b"H" == await stream.receive_some(1)
-            await until(lambda: not world.door.connections)
+            await until(lambda: not world.listener.connections)
             assert len(await read_all(stream)) < 12_000_000
 
 
 async def test_only_so_many_may_connect(tmp_path: Path) -> None:
     """One connection too many is told so and closed; when another one leaves there is room again."""
     bounds = attrs.evolve(PLENTY, connections_per_address=3)
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
         held = [await world.raw() for _ in range(3)]
         for stream in held:
             await stream.send_all(world.head("/healthz"))
             assert (await stream.receive_some(10_000)).startswith(b"HTTP/1.1 200 ")
         refused = await world.exchange(b"")
         await held.pop().aclose()
-        await until(lambda: len(world.door.connections) == 2)
+        await until(lambda: len(world.listener.connections) == 2)
         again = await world.exchange(world.head("/healthz", "Connection: close"))
         for stream in held:
             await stream.aclose()
@@ -172,12 +172,12 @@ async def test_only_so_many_may_connect(tmp_path: Path) -> None:
         assert [429] == statuses(refused)
         assert b"retry-after: 1\r\n" in refused
         assert [200] == statuses(again)
-        assert 1 == world.door.connections.refused
+        assert 1 == world.listener.connections.refused
 
 
 async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
     """Requests sent ahead are answered one after the other, and none of them is lost."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         many = world.head("/healthz") * 20 + world.head("/nothing", "Connection: close")
 
         assert [200] * 20 + [404] == statuses(await world.exchange(many))
@@ -194,7 +194,7 @@ UPGRADE = (
 async def test_a_websocket_message_that_is_too_long_ends_it(tmp_path: Path) -> None:
     """A message over the bound is told so (1009) and the connection ends; compression is not taken up."""
     bounds = attrs.evolve(PLENTY, body_bytes=1_000)
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
         frame = b"\x81\xfe" + (2_000).to_bytes(2, "big") + b"\0\0\0\0" + b"x" * 2_000
         head = world.head("/v1/ws", *UPGRADE, "Sec-WebSocket-Extensions: permessage-deflate")
         async with await world.raw() as stream:
@@ -210,7 +210,7 @@ async def test_a_websocket_message_that_is_too_long_ends_it(tmp_path: Path) -> N
 
 async def test_broken_websockets_are_refused(tmp_path: Path) -> None:
     """An upgrade that is not complete and frames that break the rules end the connection, and nothing else."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         no_key = await world.exchange(world.head("/v1/ws", *UPGRADE[:3]))
         elsewhere = await world.exchange(world.head("/v1/status", *UPGRADE))
         for frame in [
@@ -239,7 +239,7 @@ async def test_requests_beyond_the_bound_of_large_bodies_wait(tmp_path: Path) ->
     bounds = attrs.evolve(PLENTY, large_bodies=1)
     body = json.dumps({"name": "x" * 1_500_000}).encode()
     head_of = ("/v1/commands/create_session", "Content-Type: application/json", f"Content-Length: {len(body)}")
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
         head = world.head(*head_of, "Connection: close", method="POST")
         async with await world.raw() as slow:
             await slow.send_all(head + body[:-1])
@@ -250,7 +250,7 @@ async def test_requests_beyond_the_bound_of_large_bodies_wait(tmp_path: Path) ->
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(other)
-                await until(lambda: world.door.app.routes.large.statistics().tasks_waiting == 1)
+                await until(lambda: world.listener.app.routes.large.statistics().tasks_waiting == 1)
                 assert [] == done
                 await slow.send_all(body[-1:])
                 assert [400] == statuses(await read_all(slow))  # the name is too long

@@ -23,59 +23,59 @@ def logins(world: World) -> BrowserLogins:
 
 def test_a_code_is_good_once() -> None:
     """A code gives one login, which gives the rights it was made for; a second use gives nothing."""
-    door = logins(World())
-    code = door.new_code(Access(role="observer"))
+    browsers = logins(World())
+    code = browsers.new_code(Access(role="observer"))
 
-    secret = door.redeem(code)
+    secret = browsers.redeem(code)
 
     assert secret is not None
-    found = door.credential_of(secret)
+    found = browsers.credential_of(secret)
     assert found is not None
     assert (Access(role="observer"), "cookie") == (found.access, found.kind)
-    assert door.redeem(code) is None
-    assert door.redeem("") is None
-    assert door.credential_of(code) is None
+    assert browsers.redeem(code) is None
+    assert browsers.redeem("") is None
+    assert browsers.credential_of(code) is None
 
 
 def test_codes_and_logins_grow_old() -> None:
     """A code is good for a minute and a login for a week, to the millisecond."""
     world = World()
-    door = logins(world)
-    early, late = door.new_code(EVERYTHING), door.new_code(EVERYTHING)
+    browsers = logins(world)
+    early, late = browsers.new_code(EVERYTHING), browsers.new_code(EVERYTHING)
 
     world.now += CODE_MS - 1
-    secret = door.redeem(early)
+    secret = browsers.redeem(early)
     world.now += 1
 
     assert secret is not None
-    assert door.redeem(late) is None
+    assert browsers.redeem(late) is None
     world.now += LOGIN_MS - 2
-    assert door.credential_of(secret) is not None
+    assert browsers.credential_of(secret) is not None
     world.now += 1
-    assert door.credential_of(secret) is None
+    assert browsers.credential_of(secret) is None
 
 
 def test_a_new_token_of_the_home_ends_them() -> None:
     """Codes and logins that rest on another token of the home are good for nothing."""
     world = World()
-    door = logins(world)
-    code, secret = door.new_code(EVERYTHING), door.redeem(door.new_code(EVERYTHING))
+    browsers = logins(world)
+    code, secret = browsers.new_code(EVERYTHING), browsers.redeem(browsers.new_code(EVERYTHING))
 
     world.generation += 1
 
     assert secret is not None
-    assert door.redeem(code) is None
-    assert door.credential_of(secret) is None
+    assert browsers.redeem(code) is None
+    assert browsers.credential_of(secret) is None
 
 
 def test_their_number_is_bounded() -> None:
     """Of too many codes or logins the oldest are forgotten."""
-    door = logins(World())
-    codes = [door.new_code(EVERYTHING) for _ in range(MAX_CODES + 1)]
+    browsers = logins(World())
+    codes = [browsers.new_code(EVERYTHING) for _ in range(MAX_CODES + 1)]
 
-    assert [None] == [each for each in map(door.redeem, codes) if each is None]
-    secrets = [door.redeem(door.new_code(EVERYTHING)) or "" for _ in range(MAX_LOGINS + 1)]
-    assert [False, *[True] * MAX_LOGINS] == [door.credential_of(each) is not None for each in secrets]
+    assert [None] == [each for each in map(browsers.redeem, codes) if each is None]
+    secrets = [browsers.redeem(browsers.new_code(EVERYTHING)) or "" for _ in range(MAX_LOGINS + 1)]
+    assert [False, *[True] * MAX_LOGINS] == [browsers.credential_of(each) is not None for each in secrets]
 
 
 def test_the_cookie_is_kept_from_pages_and_other_sites() -> None:

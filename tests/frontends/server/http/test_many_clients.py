@@ -1,4 +1,4 @@
-"""Many clients at once, and clients that come and go, at the HTTP door."""
+"""Many clients at once, and clients that come and go, at the HTTP listener."""
 
 import random
 from pathlib import Path
@@ -8,13 +8,13 @@ import trio
 import session_core as sc
 from frontends.client.factory import open_client
 from session_core.testing.scripted import Pause, ScriptedProvider, text
-from tests.frontends.server.http._door import OpenDoor, open_door, until
+from tests.frontends.server.http._listener import RunningListener, open_listener, until
 from tests.frontends.server.http.test_hostile import UPGRADE
 
 
 async def test_the_client_library_speaks_over_a_websocket(tmp_path: Path) -> None:
-    """A `SessionClient` at this door acts and follows as at the home's own socket."""
-    async with open_door(tmp_path, text("one ", "two")) as world:
+    """A `SessionClient` at this listener acts and follows as at the home's own socket."""
+    async with open_listener(tmp_path, text("one ", "two")) as world:
         address = world.url.replace("http", "ws", 1) + "/v1/ws"
         async with open_client(address=address, token=world.token, name="far away") as client:
             made = await client.create_session(name="x")
@@ -36,7 +36,7 @@ async def test_clients_that_drop_at_any_moment_leave_nothing(tmp_path: Path) -> 
     """After many connections that break at random places of requests, feeds and WebSockets, nothing is left of them."""
     provider = ScriptedProvider([*text("a"), Pause("now"), *text("b")])
     dice = random.Random(7)
-    async with open_door(tmp_path, provider) as world:
+    async with open_listener(tmp_path, provider) as world:
         made = (await world.service.create_session(name="x")).session_id
         await world.service.send_user_message(made, "go")
 
@@ -66,15 +66,17 @@ async def test_clients_that_drop_at_any_moment_leave_nothing(tmp_path: Path) -> 
         assert () == (await world.service.load_service()).clients
 
 
-async def nothing_left(world: OpenDoor) -> None:
-    await until(lambda: not (world.door.connections or world.server.connections or world.door.app.guests))
+async def nothing_left(world: RunningListener) -> None:
+    await until(
+        lambda: not (world.listener.connections or world.server.connections or world.listener.app.served_clients)
+    )
     assert 0 == world.service.statistics().stream.subscribers
 
 
 async def test_a_reader_that_stalls_does_not_delay_others(tmp_path: Path) -> None:
     """With feeds that nobody reads, another reader gets everything, and they leave nothing behind."""
     provider = ScriptedProvider(text(*["x" * 50_000] * 200))
-    async with open_door(tmp_path, provider) as world:
+    async with open_listener(tmp_path, provider) as world:
         made = (await world.service.create_session(name="x")).session_id
         stalled = [await world.raw() for _ in range(5)]
         for stream in stalled:

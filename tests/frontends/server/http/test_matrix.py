@@ -10,7 +10,7 @@ import trio
 import session_core as sc
 from frontends.server.access import Access
 from frontends.server.http.tokens import scoped_token
-from tests.frontends.server.http._door import OpenDoor, open_door
+from tests.frontends.server.http._listener import RunningListener, open_listener
 
 ROUTES: list[tuple[str, str, Any]] = [
     ("GET", "/", None),
@@ -30,7 +30,7 @@ ROUTES: list[tuple[str, str, Any]] = [
 ]
 
 
-async def ask(world: OpenDoor, method: str, path: str, body: Any, headers: dict[str, str | None]) -> int:
+async def ask(world: RunningListener, method: str, path: str, body: Any, headers: dict[str, str | None]) -> int:
     """Ask the app itself, as thousands of requests over a socket would take long; returns the status."""
     statuses: list[int] = []
     shown = {"content-type": "application/json", **headers}
@@ -60,13 +60,13 @@ async def ask(world: OpenDoor, method: str, path: str, body: Any, headers: dict[
         if "status" in message:
             statuses.append(message["status"])
 
-    await world.door.app(scope, receive, send)
+    await world.listener.app(scope, receive, send)
     return statuses[0]
 
 
 async def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
     """Of 8 hosts x 8 origins x 4 tokens on all routes, only the right ones are let in, and the service is as before."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         made = await world.service.create_session(name="there before")
         before = await world.service.load_service()
         port = world.port
@@ -115,7 +115,7 @@ async def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
 
 async def test_a_token_of_one_session_reaches_no_other(tmp_path: Path) -> None:
     """By the token of session A, everything of B and of all sessions is refused without a trace, cursors included."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         ours = (await world.service.create_session(name="A")).session_id
         other = (await world.service.create_session(name="B")).session_id
         before = await world.service.load_service()
@@ -151,7 +151,7 @@ async def test_a_token_of_one_session_reaches_no_other(tmp_path: Path) -> None:
 
 async def test_a_token_of_one_session_does_not_delete_it(tmp_path: Path) -> None:
     """Who may act in a session by a token of its own may archive it, but not delete it; the token of the home may."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         ours = (await world.service.create_session(name="A")).session_id
         access = Access(role="controller", sessions=frozenset({ours}))
         token = scoped_token(tmp_path, access, expires_at=sc.now_ms() + 60_000)
@@ -169,7 +169,7 @@ async def test_a_token_of_one_session_does_not_delete_it(tmp_path: Path) -> None
 
 async def test_what_is_refused_is_named(tmp_path: Path) -> None:
     """Who may see some sessions only is told what was refused, and which field is the reason."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         ours = (await world.service.create_session(name="A")).session_id
         token = scoped_token(tmp_path, Access(sessions=frozenset({ours})), expires_at=sc.now_ms() + 60_000)
         async with world.client(token) as client:
@@ -195,7 +195,7 @@ async def test_what_is_refused_is_named(tmp_path: Path) -> None:
 
 async def test_an_observer_reads_and_changes_nothing(tmp_path: Path) -> None:
     """By an observer's token everything can be read, and nothing be changed."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         made = (await world.service.create_session(name="A")).session_id
         before = await world.service.load_service()
         token = scoped_token(tmp_path, Access(role="observer"), expires_at=sc.now_ms() + 60_000)

@@ -17,7 +17,7 @@ import session_core as sc
 from frontends.server.http import openapi
 from frontends.server.http.openapi import document_text, main, openapi_document
 from session_core.testing.scripted import text
-from tests.frontends.server.http._door import OpenDoor, open_door
+from tests.frontends.server.http._listener import RunningListener, open_listener
 from tests.strategies import damaged, values_of
 
 DOCUMENT = openapi_document()
@@ -38,10 +38,10 @@ def test_the_file_is_up_to_date(tmp_path: Path) -> None:
 
 async def test_the_document_describes_all_routes_and_no_others(tmp_path: Path) -> None:
     """Each route of the app is in the document, each path of the document is a route, and each command has one."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         routed = {
             (method, route.path)
-            for route in world.door.app.router.routes
+            for route in world.listener.app.router.routes
             if isinstance(route, Route)
             for method in (route.methods or set()) - {"HEAD"}
         }
@@ -78,7 +78,7 @@ def schema_of(path: str, method: str, status: str) -> dict[str, Any] | None:
 
 async def test_answers_are_what_the_document_says(tmp_path: Path) -> None:
     """Real answers of all kinds fit the schemas that the document has for them."""
-    async with open_door(tmp_path, text("hello")) as world, world.client() as client:
+    async with open_listener(tmp_path, text("hello")) as world, world.client() as client:
         made = (await world.service.create_session(name="x")).session_id
         await world.service.send_user_message(made, "go")
         await world.service.wait_for_turn(made)
@@ -121,7 +121,7 @@ async def test_no_command_makes_the_server_fail(
     random: object, asked: list[tuple[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Any command, sensible or not, is answered with a status that the document names for it, and never with a 5xx."""
-    async with open_door(tmp_path_factory.mktemp("home"), *[text("ok")] * 100) as world:
+    async with open_listener(tmp_path_factory.mktemp("home"), *[text("ok")] * 100) as world:
         made = (await world.service.create_session(name="x")).session_id
         for name, fields in asked:
             if name == "run_shell_line":
@@ -132,7 +132,7 @@ async def test_no_command_makes_the_server_fail(
             assert status is None or (str(status) in responses and status < 500), (name, fields)
 
 
-async def status_of(world: OpenDoor, path: str, body: bytes) -> int | None:
+async def status_of(world: RunningListener, path: str, body: bytes) -> int | None:
     """Ask the app itself; nothing if the answer takes longer than a moment, as with what waits for people."""
     statuses: list[int] = []
     headers = {"host": world.host, "authorization": f"Bearer {world.token}", "content-type": "application/json"}
@@ -162,7 +162,7 @@ async def status_of(world: OpenDoor, path: str, body: bytes) -> int | None:
             statuses.append(message["status"])
 
     with trio.move_on_after(0.5):
-        await world.door.app(scope, receive, send)
+        await world.listener.app(scope, receive, send)
     return statuses[0] if statuses else None
 
 
@@ -197,7 +197,7 @@ async def test_schemathesis_finds_no_failure(tmp_path: Path) -> None:
 
         run()
 
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         await trio.to_thread.run_sync(attack, world.url, world.token)
 
     assert statuses[200] > 0

@@ -14,16 +14,16 @@ from frontends.server.http.settings import HttpBounds, HttpSettings
 from session_core import errors
 from session_core.protocols.faults import UnknownPlugin
 from session_core.testing.scripted import Pause, ScriptedProvider, text
-from tests.frontends.server.http._door import PLENTY, OpenDoor, open_door, until
+from tests.frontends.server.http._listener import PLENTY, RunningListener, open_listener, until
 
 
-async def create(world: OpenDoor, name: str = "x") -> sc.SessionId:
+async def create(world: RunningListener, name: str = "x") -> sc.SessionId:
     return (await world.service.create_session(name=name)).session_id
 
 
 async def test_commands_are_run_and_their_replies_come_back(tmp_path: Path) -> None:
     """A command can be sent whole or by its own address; the answer is its typed reply."""
-    async with open_door(tmp_path, text("hello to you")) as world, world.client() as client:
+    async with open_listener(tmp_path, text("hello to you")) as world, world.client() as client:
         made = await client.post("/v1/commands/create_session", json={"name": "by address"})
         reply = sc.wire.decode(made.content, sc.replies.CreateSessionReply)
         whole = {"command": {"type": "send_user_message", "session_id": reply.session_id, "text": "hello"}}
@@ -43,7 +43,7 @@ async def test_commands_are_run_and_their_replies_come_back(tmp_path: Path) -> N
 
 async def test_a_key_makes_sending_twice_safe(tmp_path: Path) -> None:
     """The same command with the same key, by header or in the body, is done once and answered twice."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         first = await client.post("/v1/commands/create_session", json={"name": "a"}, headers={"idempotency-key": "k"})
         again = await client.post(
             "/v1/commands", json={"command": {"type": "create_session", "name": "a"}, "idempotency_key": "k"}
@@ -57,7 +57,7 @@ async def test_a_key_makes_sending_twice_safe(tmp_path: Path) -> None:
 
 async def test_lists_are_asked_by_query(tmp_path: Path) -> None:
     """The list of sessions takes its fields from the query, and names those that are wrong."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         for name in ["one", "two", "three"]:
             await create(world, name)
         page = await client.get("/v1/sessions", params={"limit": 2, "search": "t", "archived": "null"})
@@ -108,7 +108,7 @@ BAD: list[tuple[str, str, bytes | None, int, str]] = [
 
 async def test_bad_requests_get_a_typed_error(tmp_path: Path) -> None:
     """Whatever is wrong with a request, the answer is an ErrorInfo with a fitting status and all security headers."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         for method, path, body, status, code in BAD:
             answer = await client.request(method, path, content=body, headers={"content-type": "application/json"})
 
@@ -126,7 +126,7 @@ def missing_headers(found: dict[str, str]) -> list[str]:
 
 async def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:
     """Answers and refusals, also those of the HTTP parser itself, carry the same headers, and never any of CORS."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         answers = [
             await client.get("/v1/status"),
             await client.get("/v1/status", headers={"origin": "http://evil.example"}),
@@ -161,15 +161,15 @@ def test_every_error_has_a_status() -> None:
 
 async def test_health_needs_no_token_and_says_nothing_else(tmp_path: Path) -> None:
     """Anybody may ask whether the server lives, and learns nothing more."""
-    async with open_door(tmp_path) as world, world.client(None) as client:
+    async with open_listener(tmp_path) as world, world.client(None) as client:
         assert {"ok": True} == (await client.get("/healthz")).json()
         assert 401 == (await client.get("/")).status_code
 
 
 async def test_a_login_link_works_once(tmp_path: Path) -> None:
     """A browser that opens the link gets a cookie, reads with that, and writes with our header; the link is used up."""
-    async with open_door(tmp_path) as world, world.client(None) as browser:
-        link = world.door.login_link()
+    async with open_listener(tmp_path) as world, world.client(None) as browser:
+        link = world.listener.login_link()
         first = await browser.get(link, headers={"sec-fetch-site": "none"})
         again = await browser.get(link)
         read = await browser.get("/v1/status")
@@ -185,10 +185,10 @@ async def test_a_login_link_works_once(tmp_path: Path) -> None:
 
 async def test_a_new_token_ends_the_old_one_and_its_logins(tmp_path: Path) -> None:
     """After the token was changed, the old one, its logins and its open links are refused, and the new one is good."""
-    async with open_door(tmp_path) as world, world.client() as client, world.client(None) as browser:
-        await browser.get(world.door.login_link())
-        link = world.door.login_link()
-        new = world.door.rotate_token()
+    async with open_listener(tmp_path) as world, world.client() as client, world.client(None) as browser:
+        await browser.get(world.listener.login_link())
+        link = world.listener.login_link()
+        new = world.listener.rotate_token()
 
         assert 401 == (await client.get("/v1/status")).status_code
         assert 401 == (await browser.get("/v1/status")).status_code
@@ -199,7 +199,7 @@ async def test_a_new_token_ends_the_old_one_and_its_logins(tmp_path: Path) -> No
 async def test_a_new_token_ends_requests_that_wait(tmp_path: Path) -> None:
     """A request that came in by the old token and still waits gets no reply any more."""
     provider = ScriptedProvider([Pause("now"), *text("done")])
-    async with open_door(tmp_path, provider) as world, world.client() as client, trio.open_nursery() as nursery:
+    async with open_listener(tmp_path, provider) as world, world.client() as client, trio.open_nursery() as nursery:
         made = await create(world)
         await world.service.send_user_message(made, "go")
         statuses: list[int] = []
@@ -210,16 +210,16 @@ async def test_a_new_token_ends_requests_that_wait(tmp_path: Path) -> None:
             assert "access_denied" == answer.json()["code"]
 
         nursery.start_soon(wait)
-        await until(lambda: world.door.app.guests)
-        world.door.rotate_token()
+        await until(lambda: world.listener.app.served_clients)
+        world.listener.rotate_token()
         await until(lambda: statuses)
         provider.release("now")
-        assert ([401], set()) == (statuses, world.door.app.guests)
+        assert ([401], set()) == (statuses, world.listener.app.served_clients)
 
 
 async def test_a_command_that_stands_alone_is_told_where_it_belongs(tmp_path: Path) -> None:
     """A command in place of what wraps it is refused with the form that is wanted."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         refused = await client.post("/v1/commands", json={"type": "create_session", "name": "x"})
 
         assert (400, "protocol_error") == (refused.status_code, refused.json()["code"])
@@ -229,7 +229,7 @@ async def test_a_command_that_stands_alone_is_told_where_it_belongs(tmp_path: Pa
 async def test_people_are_refused_in_words(tmp_path: Path) -> None:
     """A browser without a token or with a used link is shown a sentence that says how to get in; programs get JSON."""
     page = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    async with open_door(tmp_path) as world, world.client(None) as browser:
+    async with open_listener(tmp_path) as world, world.client(None) as browser:
         stranger = await browser.get("/v1/status", headers=page)
         used = await browser.get("/login?code=used", headers=page)
         program = await browser.get("/login?code=used")
@@ -244,18 +244,18 @@ async def test_people_are_refused_in_words(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_done_is_said_before_how(tmp_path: Path) -> None:
     """A method that a path does not have is refused as such, whatever its body is."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         answers = [await client.request(method, "/v1/status") for method in ("DELETE", "PUT", "PATCH")]
 
         assert [405] * 3 == [each.status_code for each in answers]
-        methods = {method for route in world.door.app.routes.table() for method in route.methods or ()}
+        methods = {method for route in world.listener.app.routes.table() for method in route.methods or ()}
         assert {"GET", "HEAD", WRITING} == methods
 
 
 async def test_looking_at_a_login_link_does_not_use_it_up(tmp_path: Path) -> None:
     """A program that only asks for the head of a link, as previews do, gets no cookie, and the link stays good."""
-    async with open_door(tmp_path) as world, world.client(None) as browser:
-        link = world.door.login_link()
+    async with open_listener(tmp_path) as world, world.client(None) as browser:
+        link = world.listener.login_link()
         looked = await browser.head(link)
         assert (405, None) == (looked.status_code, looked.headers.get("set-cookie"))
         assert 303 == (await browser.get(link)).status_code
@@ -264,7 +264,7 @@ async def test_looking_at_a_login_link_does_not_use_it_up(tmp_path: Path) -> Non
 async def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
     """A client with a token has a bucket of its own, and guesses of an address have another; both end in 429."""
     bounds = HttpBounds(requests_per_s=0.001, requests_at_once=3, refusals_per_s=0.001, refusals_at_once=2)
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client() as client:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client() as client:
         good = [(await client.get("/v1/status")).status_code for _ in range(4)]
         last = await client.get("/v1/status")
         bad = [(await client.get("/v1/status", headers={"authorization": "Bearer x"})).status_code for _ in range(3)]
@@ -278,10 +278,10 @@ async def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> N
 async def test_neither_monitors_nor_bad_tokens_keep_people_out(tmp_path: Path) -> None:
     """Looking whether the server lives, logging in and bad tokens have a bucket each, so none uses up another's."""
     bounds = HttpBounds(refusals_per_s=0.001, refusals_at_once=2)
-    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client(None) as stranger:
+    async with open_listener(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client(None) as stranger:
         alive = [(await stranger.get("/healthz")).status_code for _ in range(3)]
         guessed = [(await stranger.get("/v1/status")).status_code for _ in range(3)]
-        logged_in = await stranger.get(world.door.login_link())
+        logged_in = await stranger.get(world.listener.login_link())
         wrong = [(await stranger.get("/login?code=x")).status_code for _ in range(2)]
 
         assert ([200, 200, 429], [401, 401, 429]) == (alive, guessed)
@@ -292,7 +292,7 @@ async def test_neither_monitors_nor_bad_tokens_keep_people_out(tmp_path: Path) -
 async def test_each_request_is_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Also a client that has all it wanted with the head of an answer, and leaves, makes one line."""
     caplog.set_level(logging.INFO, logger="frontends.server.http.access")
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         for _ in range(3):
             async with world.client() as client:
                 await client.head("/healthz")
@@ -303,14 +303,14 @@ async def test_each_request_is_one_line_of_the_log(tmp_path: Path, caplog: pytes
 async def test_a_client_that_leaves_ends_its_waiting(tmp_path: Path) -> None:
     """When a client gives up a long request, the server stops waiting for it, and the turn goes on."""
     provider = ScriptedProvider([Pause("now"), *text("done")])
-    async with open_door(tmp_path, provider) as world, world.client() as client:
+    async with open_listener(tmp_path, provider) as world, world.client() as client:
         made = await create(world)
         await world.service.send_user_message(made, "go")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(client.post, "/v1/commands/wait_for_turn", json={"session_id": made}))
-            await until(lambda: world.door.app.guests)
+            await until(lambda: world.listener.app.served_clients)
             nursery.cancel_scope.cancel()
-        await until(lambda: not (world.door.connections or world.door.app.guests))
+        await until(lambda: not (world.listener.connections or world.listener.app.served_clients))
         provider.release("now")
 
         assert "completed" == (await world.service.wait_for_turn(made)).outcome.status
@@ -318,7 +318,7 @@ async def test_a_client_that_leaves_ends_its_waiting(tmp_path: Path) -> None:
 
 async def test_figures_for_prometheus(tmp_path: Path) -> None:
     """The figures are lines that Prometheus reads: each with help and type, requests by route and status."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    async with open_listener(tmp_path) as world, world.client() as client:
         await create(world)
         await client.get("/v1/status")
         await client.get("/v1/sessions/ses_x")
@@ -341,10 +341,10 @@ async def test_figures_for_prometheus(tmp_path: Path) -> None:
 
 
 async def test_no_secret_reaches_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither tokens nor codes nor cookies are in anything the door logs."""
+    """Neither tokens nor codes nor cookies are in anything the listener logs."""
     caplog.set_level(logging.DEBUG, logger="frontends.server")
-    async with open_door(tmp_path) as world, world.client() as client, world.client(None) as browser:
-        link = world.door.login_link()
+    async with open_listener(tmp_path) as world, world.client() as client, world.client(None) as browser:
+        link = world.listener.login_link()
         logged_in = await browser.get(link)
         await browser.get("/v1/status")
         await client.get(f"/v1/status?token={world.token}")
@@ -358,8 +358,8 @@ async def test_no_secret_reaches_the_log(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 async def test_the_address_is_told(tmp_path: Path) -> None:
-    """The status of the server names the door while it is open, with the port that the system chose."""
-    async with open_door(tmp_path) as world, world.client() as client:
+    """The status of the server names the listener while it is open, with the port that the system chose."""
+    async with open_listener(tmp_path) as world, world.client() as client:
         status = sc.wire.decode((await client.get("/v1/status")).content, sc.wire.ServiceStatus)
         server = world.server
 
@@ -372,7 +372,7 @@ async def test_the_address_is_told(tmp_path: Path) -> None:
 async def test_a_server_answers_to_what_others_call_it(tmp_path: Path) -> None:
     """Behind a proxy the address that browsers know is a good Host and Origin, and links begin with it."""
     settings = HttpSettings(bounds=PLENTY, urls=("https://Agents.example.net",))
-    async with open_door(tmp_path, settings=settings) as world, world.client() as client:
+    async with open_listener(tmp_path, settings=settings) as world, world.client() as client:
         known = {"host": "agents.example.net", "origin": "https://agents.example.net"}
         answers = [
             await client.get("/v1/status", headers=headers)
@@ -380,14 +380,14 @@ async def test_a_server_answers_to_what_others_call_it(tmp_path: Path) -> None:
         ]
 
         assert [200, 403, 421, 200] == [each.status_code for each in answers]
-        assert world.door.login_link().startswith("https://agents.example.net/login?code=")
+        assert world.listener.login_link().startswith("https://agents.example.net/login?code=")
 
 
 async def test_a_link_can_be_opened_wherever_the_server_listens(tmp_path: Path) -> None:
     """A link of a server that listens everywhere names an address that a browser can open."""
     settings = HttpSettings(host="0.0.0.0", allow_remote=True, bounds=PLENTY)
-    async with open_door(tmp_path, settings=settings) as world, world.client(None) as browser:
-        link = world.door.login_link()
+    async with open_listener(tmp_path, settings=settings) as world, world.client(None) as browser:
+        link = world.listener.login_link()
 
         assert link.startswith(f"http://127.0.0.1:{world.port}/login?code=")
         assert (303, 200) == (
@@ -403,10 +403,10 @@ async def test_a_link_can_be_opened_wherever_the_server_listens(tmp_path: Path) 
 
 async def test_an_address_that_is_taken_is_a_clear_refusal(tmp_path: Path) -> None:
     """A port that another program has is named in one sentence."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         words = (
             f"cannot listen on 127.0.0.1 port {world.port}: another program uses it; choose another port, or 0 for any"
         )
         with pytest.raises(sc.Unavailable, match=words):
-            async with open_door(tmp_path / "other", settings=HttpSettings(port=world.port)):
+            async with open_listener(tmp_path / "other", settings=HttpSettings(port=world.port)):
                 pass

@@ -1,4 +1,4 @@
-"""What is refused before a door is opened."""
+"""What is refused before a listener is opened."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Buckets, the inbox of a handler, and what is written to the log."""
+"""RateLimits, the inbox of a handler, and what is written to the log."""
 
 import logging
 
@@ -6,13 +6,13 @@ import pytest
 import trio
 
 from frontends.server.http.access_log import WHOLE, AccessLog, redact
-from frontends.server.http.buckets import Buckets
 from frontends.server.http.hypercorn_guards import Inbox
+from frontends.server.http.rate_limits import RateLimits
 
 
 def test_a_bucket_lets_a_burst_through_and_then_a_steady_rate() -> None:
     """A client may send its burst at once, then one per refill, and is told how long to wait."""
-    buckets = Buckets(per_s=2, at_once=3)
+    buckets = RateLimits(per_s=2, at_once=3)
 
     assert [0, 0, 0] == [buckets.take("a", 10.0) for _ in range(3)]
     assert 0.5 == pytest.approx(buckets.take("a", 10.0))
@@ -25,7 +25,7 @@ def test_a_bucket_lets_a_burst_through_and_then_a_steady_rate() -> None:
 
 def test_the_number_of_buckets_is_bounded() -> None:
     """An endless row of new clients does not fill the memory, and those seen lately keep their bucket."""
-    buckets = Buckets(per_s=0.001, at_once=1)
+    buckets = RateLimits(per_s=0.001, at_once=1)
     for number in range(10_000):
         buckets.take("regular", 0.0)
         buckets.take(f"client {number}", 0.0)

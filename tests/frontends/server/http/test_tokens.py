@@ -1,4 +1,4 @@
-"""The token of a home and those with fewer rights."""
+"""The token of a home and scoped tokens."""
 
 import os
 import stat
@@ -12,17 +12,17 @@ import trio
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.http import tokens
-from frontends.server.http.token_list import GivenToken, read_given
+from frontends.server.http.scoped_tokens import ScopedToken, read_scoped_tokens
 from frontends.server.http.tokens import (
     MAX_SCOPED_MS,
-    TokenKeeper,
+    TokenVerifier,
     ensure_token,
     rotate,
     scoped_token,
     token_file,
 )
 from session_core.ids import new_session_id
-from tests.frontends.server.http._door import open_door
+from tests.frontends.server.http._listener import open_listener
 
 A, B = new_session_id(), new_session_id()
 
@@ -88,7 +88,7 @@ def test_links_and_other_things_in_its_place_are_refused(tmp_path: Path) -> None
 def test_only_the_token_is_good(tmp_path: Path) -> None:
     """The token gives all rights; anything else, close or long or strange, gives none."""
     token = ensure_token(tmp_path)
-    keeper = TokenKeeper(tmp_path)
+    keeper = TokenVerifier(tmp_path)
 
     found = keeper.credential_of(token)
 
@@ -102,14 +102,14 @@ def test_the_keeper_does_not_keep_the_token(tmp_path: Path) -> None:
     """Nothing in a keeper's memory is the token itself."""
     token = ensure_token(tmp_path)
 
-    assert token not in repr(vars(TokenKeeper(tmp_path)))
+    assert token not in repr(vars(TokenVerifier(tmp_path)))
 
 
 def test_a_new_token_ends_the_old_one_at_once(tmp_path: Path) -> None:
     """After a rotation, by this process or another, the old token and all made from it are good for nothing."""
     old = ensure_token(tmp_path)
     scoped = scoped_token(tmp_path, Access(role="observer"), expires_at=soon())
-    keeper = TokenKeeper(tmp_path)
+    keeper = TokenVerifier(tmp_path)
     before = keeper.generation
     assert keeper.credential_of(scoped) is not None
 
@@ -126,7 +126,7 @@ def test_a_new_token_ends_the_old_one_at_once(tmp_path: Path) -> None:
 
 def test_a_token_that_changes_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rotation at the very moment in which the one before is noticed is noticed too: the old token is not kept."""
-    keeper = TokenKeeper(tmp_path)
+    keeper = TokenVerifier(tmp_path)
     between = rotate(tmp_path)
     read = tokens._read
 
@@ -147,7 +147,7 @@ def test_a_token_that_changes_while_it_is_looked_at(tmp_path: Path, monkeypatch:
 def test_a_token_that_is_gone_lets_nobody_in(tmp_path: Path, spoil: str) -> None:
     """When the file is removed or opened to others while the server runs, no token is good any more."""
     token = ensure_token(tmp_path)
-    keeper = TokenKeeper(tmp_path)
+    keeper = TokenVerifier(tmp_path)
 
     token_file(tmp_path).unlink() if spoil == "unlink" else token_file(tmp_path).chmod(0o644)
 
@@ -159,7 +159,7 @@ def test_a_token_with_fewer_rights_says_what_they_are(tmp_path: Path) -> None:
     access = Access(role="observer", sessions=frozenset({A}))
     token = scoped_token(tmp_path, access, expires_at=soon())
 
-    found = TokenKeeper(tmp_path).credential_of(token)
+    found = TokenVerifier(tmp_path).credential_of(token)
 
     assert found is not None
     assert (access, "scoped") == (found.access, found.kind)
@@ -172,7 +172,7 @@ def test_a_token_with_fewer_rights_says_what_they_are(tmp_path: Path) -> None:
 def test_a_changed_or_old_scoped_token_is_refused(tmp_path: Path) -> None:
     """Changing any letter of a scoped token, or waiting until its time is over, makes it worthless."""
     good = scoped_token(tmp_path, Access(role="observer", sessions=frozenset({A})), expires_at=soon())
-    keeper = TokenKeeper(tmp_path)
+    keeper = TokenVerifier(tmp_path)
 
     other = {place: "A" if good[place] != "A" else "B" for place in range(len("scs_"), len(good) - 1)}
     changed = [good[:place] + letter + good[place + 1 :] for place, letter in other.items()]
@@ -185,7 +185,7 @@ def test_a_scoped_token_of_another_home_is_refused(tmp_path: Path) -> None:
     """A token made from the token of another home lets nobody in here."""
     foreign = scoped_token(tmp_path / "one", EVERYTHING, expires_at=soon())
 
-    assert TokenKeeper(tmp_path / "two").credential_of(foreign) is None
+    assert TokenVerifier(tmp_path / "two").credential_of(foreign) is None
 
 
 def test_scoped_tokens_are_bounded(tmp_path: Path) -> None:
@@ -204,12 +204,12 @@ async def test_the_list_of_tokens_is_read_in_a_thread(tmp_path: Path, monkeypatc
     """A request after the list has changed is judged by the new one, which is read where it keeps nobody waiting."""
     threads: list[int] = []
 
-    def noting(home: Path, of: str) -> tuple[GivenToken, ...]:
+    def noting(home: Path, of: str) -> tuple[ScopedToken, ...]:
         threads.append(threading.get_ident())
-        return read_given(home, of)
+        return read_scoped_tokens(home, of)
 
-    async with open_door(tmp_path) as opened:
-        monkeypatch.setattr(tokens, "read_given", noting)
+    async with open_listener(tmp_path) as opened:
+        monkeypatch.setattr(tokens, "read_scoped_tokens", noting)
         scoped = await trio.to_thread.run_sync(
             lambda: scoped_token(opened.home, Access(role="observer"), expires_at=soon())
         )

@@ -21,7 +21,7 @@ from frontends.server.http.hypercorn_guards import _frame_head
 from frontends.server.http.tokens import rotate, scoped_token
 from session_core.session.session import Session
 from session_core.testing.scripted import text
-from tests.frontends.server.http._door import OpenDoor, open_door, until
+from tests.frontends.server.http._listener import RunningListener, open_listener, until
 from tests.frontends.server.http.test_hostile import UPGRADE
 
 NO_BOUND = 64 * 1024 * 1024
@@ -74,7 +74,7 @@ class Socket:
 
 @asynccontextmanager
 async def bare_socket(
-    world: OpenDoor, session_id: sc.SessionId
+    world: RunningListener, session_id: sc.SessionId
 ) -> AsyncGenerator[tuple[trio.SocketStream, Connection]]:
     """A WebSocket that reads only when it is told to, and follows a session."""
     async with await world.raw() as stream:
@@ -91,7 +91,7 @@ async def bare_socket(
 
 
 @asynccontextmanager
-async def socket(world: OpenDoor, token: str | None = "", **headers: str) -> AsyncGenerator[Socket]:
+async def socket(world: RunningListener, token: str | None = "", **headers: str) -> AsyncGenerator[Socket]:
     """A WebSocket for the length of the block."""
     address = world.url.replace("http", "ws", 1) + "/v1/ws"
     async with world.client(token, headers=headers) as client:
@@ -101,7 +101,7 @@ async def socket(world: OpenDoor, token: str | None = "", **headers: str) -> Asy
 
 async def test_the_whole_contract_works_over_a_websocket(tmp_path: Path) -> None:
     """A client says hello, has a command run, follows a session, and what it gets folds to the state."""
-    async with open_door(tmp_path, text("one ", "two")) as world, socket(world) as client:
+    async with open_listener(tmp_path, text("one ", "two")) as world, socket(world) as client:
         early = await client.ask("status")
         welcome = sc.wire.from_json(await client.ask("hello", name="page", kind="web"), sc.wire.Welcome)
         made = await client.ask("execute", command={"type": "create_session", "name": "x"})
@@ -126,7 +126,7 @@ async def test_the_whole_contract_works_over_a_websocket(tmp_path: Path) -> None
 
 async def test_several_lines_in_one_message(tmp_path: Path) -> None:
     """One message may hold several lines, in text or in bytes, and each of them is answered."""
-    async with open_door(tmp_path) as world, socket(world) as client:
+    async with open_listener(tmp_path) as world, socket(world) as client:
         lines = [json.dumps({"jsonrpc": "2.0", "id": number, "method": "hello", "params": {}}) for number in (1, 2)]
         await client.session.send_text("\n".join(lines))
         await client.session.send_bytes(b'{"jsonrpc":"2.0","id":3,"method":"status"}\n')
@@ -149,7 +149,7 @@ async def test_several_lines_in_one_message(tmp_path: Path) -> None:
 )
 async def test_a_page_of_another_site_gets_no_websocket(tmp_path: Path, headers: dict[str, str], status: int) -> None:
     """A cross-site, rebound or tokenless WebSocket is refused before it becomes one."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         with pytest.raises(Exception) as refused:
             async with socket(world, **headers):
                 raise AssertionError("it was let in")
@@ -168,8 +168,8 @@ def status_of(error: BaseException) -> int:
 
 async def test_a_cookie_opens_a_websocket_only_from_our_own_page(tmp_path: Path) -> None:
     """With a cookie, an exact Origin is needed; then the page is let in."""
-    async with open_door(tmp_path) as world, world.client(None) as browser:
-        await browser.get(world.door.login_link())
+    async with open_listener(tmp_path) as world, world.client(None) as browser:
+        await browser.get(world.listener.login_link())
         address = world.url.replace("http", "ws", 1) + "/v1/ws"
         with pytest.raises(Exception) as refused:
             async with browser.websocket(address):
@@ -183,7 +183,7 @@ async def test_a_cookie_opens_a_websocket_only_from_our_own_page(tmp_path: Path)
 
 async def test_a_token_of_one_session_follows_no_other(tmp_path: Path) -> None:
     """Over a WebSocket too, a token of one session reaches neither another one nor the list, with or without cursor."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         ours = (await world.service.create_session(name="A")).session_id
         other = (await world.service.create_session(name="B")).session_id
         access = Access(role="observer", sessions=frozenset({ours}))
@@ -208,7 +208,7 @@ async def test_a_token_of_one_session_follows_no_other(tmp_path: Path) -> None:
 
 async def test_a_token_that_is_changed_elsewhere_ends_websockets(tmp_path: Path) -> None:
     """When another process changes the token, open WebSockets of the old one are closed within moments."""
-    async with open_door(tmp_path) as world, socket(world) as client:
+    async with open_listener(tmp_path) as world, socket(world) as client:
         await client.ask("hello")
         rotate(tmp_path)
 
@@ -218,7 +218,7 @@ async def test_a_token_that_is_changed_elsewhere_ends_websockets(tmp_path: Path)
 async def test_a_token_that_grows_old_ends_its_websocket(tmp_path: Path, mock_clock: MockClock) -> None:
     """A WebSocket lasts no longer than the token it was opened with."""
     mock_clock.rate = 1
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         now = world.server.now()
         world.server.now = lambda: now  # the token has an hour, however long it takes to connect
         token = scoped_token(tmp_path, Access(), expires_at=now + 3_600_000)
@@ -230,7 +230,7 @@ async def test_a_token_that_grows_old_ends_its_websocket(tmp_path: Path, mock_cl
 
 async def test_the_end_of_the_server_is_told(tmp_path: Path) -> None:
     """A client hears goodbye, and its WebSocket is closed as going away."""
-    async with open_door(tmp_path) as world, socket(world) as client:
+    async with open_listener(tmp_path) as world, socket(world) as client:
         await client.ask("hello")
         world.server.end(sc.wire.Goodbye(reason="enough"))
         await world.server.say_goodbye()
@@ -256,7 +256,7 @@ def test_a_message_of_any_length_can_be_read(size: int) -> None:
 
 async def test_messages_and_pongs_do_not_get_into_each_other(tmp_path: Path) -> None:
     """A client that reads nothing for a while, and asks whether the server lives, then gets everything whole."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         session_id = (await world.service.create_session()).session_id
         session = world.service.core.sessions[session_id]
         async with bare_socket(world, session_id) as (stream, ends):
@@ -285,7 +285,7 @@ async def test_messages_and_pongs_do_not_get_into_each_other(tmp_path: Path) -> 
 
 async def test_nothing_comes_after_the_end(tmp_path: Path) -> None:
     """Once a client has closed its WebSocket, it is told so, and of what goes on meanwhile nothing comes after that."""
-    async with open_door(tmp_path) as world:
+    async with open_listener(tmp_path) as world:
         session_id = (await world.service.create_session()).session_id
         session = world.service.core.sessions[session_id]
         async with bare_socket(world, session_id) as (stream, ends), trio.open_nursery() as nursery:

@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanContext
 
 import session_core as sc
 from frontends.server.telemetry import exporter
-from frontends.server.telemetry.exporter import PatientExporter, open_telemetry
+from frontends.server.telemetry.exporter import FailureLoggingExporter, open_telemetry
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call
 from tests.session_core.service._helpers import new_session, say, scripted, until
@@ -97,7 +97,7 @@ async def test_an_end_that_hangs_keeps_nobody(
     async def hang(_: object) -> None:
         await trio.sleep(3_600)
 
-    monkeypatch.setattr(exporter._Sending, "_end", hang)
+    monkeypatch.setattr(exporter._TelemetryPipeline, "_end", hang)
     ending = trio.Event()
     async with open_checked_service(scripted(text("hello"))) as service:
         async with open_telemetry(service, exporter=InMemorySpanExporter(), ending=ending):
@@ -124,7 +124,7 @@ class Broken(SpanExporter):
 def test_a_collector_that_is_away_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     """Failures are counted and told once a minute, and never raised."""
     now = 100.0
-    patient = PatientExporter(Broken(), clock=lambda: now)
+    patient = FailureLoggingExporter(Broken(), clock=lambda: now)
     span = ReadableSpan("one")
     with caplog.at_level(logging.WARNING, logger="frontends"):
         results = [patient.export([span]) for _ in range(3)]

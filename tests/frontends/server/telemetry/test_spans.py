@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 import session_core as sc
-from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, SpanMaker, SpanStep
+from frontends.server.telemetry.spans import SpanEnded, SpanLost, SpanStarted, SpanStep, SpanTracker
 
 e = sc.events
 ONE, TWO = sc.SessionId("ses_one"), sc.SessionId("ses_two")
@@ -20,7 +20,7 @@ def told(event: sc.Event, *, at: int = 0, session_id: sc.SessionId | None = ONE)
     return sc.SessionEvent(seq=1, sseq=1, session_id=session_id, at=at, event=event)
 
 
-def steps_of(maker: SpanMaker, *events: sc.SessionEvent) -> list[SpanStep]:
+def steps_of(maker: SpanTracker, *events: sc.SessionEvent) -> list[SpanStep]:
     return [step for event in events for step in maker.feed(event)]
 
 
@@ -56,7 +56,7 @@ TOKENS: dict[str, Any] = {
 
 def test_a_turn_has_its_calls_as_parts() -> None:
     """A turn, its model call and its tool call are told with their times, states and counts, and nothing else."""
-    maker = SpanMaker()
+    maker = SpanTracker()
     steps = steps_of(maker, STARTED, ASKED, ANSWERED, CALLED, RETURNED, ENDED)
     turn, model, tool = f"turn {TURN}", f"model {SAID}", f"tool {ONE} {CALL}"
     chat = {**ABOUT, "gen_ai.operation.name": "chat", "gen_ai.request.model": "a/good"}
@@ -68,10 +68,10 @@ def test_a_turn_has_its_calls_as_parts() -> None:
     }
     whole = {**ABOUT, "gen_ai.operation.name": "invoke_agent"}
     assert steps == [
-        SpanBegan(key=turn, kind="turn", name="turn", time_ms=1, attributes=whole),
-        SpanBegan(key=model, kind="model", name="chat a/good", time_ms=2, parent=turn, attributes=chat),
+        SpanStarted(key=turn, kind="turn", name="turn", time_ms=1, attributes=whole),
+        SpanStarted(key=model, kind="model", name="chat a/good", time_ms=2, parent=turn, attributes=chat),
         SpanEnded(key=model, time_ms=3, attributes=TOKENS),
-        SpanBegan(key=tool, kind="tool", name="execute_tool read", time_ms=4, parent=turn, attributes=call),
+        SpanStarted(key=tool, kind="tool", name="execute_tool read", time_ms=4, parent=turn, attributes=call),
         SpanEnded(key=tool, time_ms=5, attributes={"session_core.tool.status": "success"}),
         SpanEnded(key=turn, time_ms=6, attributes={**states, **TOKENS}),
     ]
@@ -93,7 +93,7 @@ def test_a_turn_has_its_calls_as_parts() -> None:
 )
 def test_a_model_call_ends_with_a_word(event: sc.Event, error: str | None) -> None:
     """However a model call ends, its span ends once and says why in a word of ours."""
-    maker = SpanMaker()
+    maker = SpanTracker()
     steps = steps_of(maker, STARTED, ASKED, told(event, at=9), told(event, at=10), ENDED)
     ends = [step for step in steps if isinstance(step, SpanEnded) and step.key == f"model {SAID}"]
     assert [SpanEnded(key=f"model {SAID}", time_ms=9, error=error)] == ends
@@ -105,7 +105,7 @@ def test_a_model_call_ends_with_a_word(event: sc.Event, error: str | None) -> No
 )
 def test_a_stop_is_no_error(status: str, error: str | None) -> None:
     """A turn that a person has stopped did not fail; one that ran into a limit did."""
-    steps = steps_of(SpanMaker(), STARTED, told(e.TurnEnded(outcome=outcome(status)), at=2))
+    steps = steps_of(SpanTracker(), STARTED, told(e.TurnEnded(outcome=outcome(status)), at=2))
     end = steps[-1]
     assert isinstance(end, SpanEnded)
     assert (error, status) == (end.error, end.attributes["session_core.turn.status"])
@@ -113,13 +113,13 @@ def test_a_stop_is_no_error(status: str, error: str | None) -> None:
 
 def test_a_tool_that_failed_says_so() -> None:
     """A tool call ends with its state as the error, unless it succeeded."""
-    steps = steps_of(SpanMaker(), CALLED, told(e.ToolCallFinished(result=result("denied")), at=5))
+    steps = steps_of(SpanTracker(), CALLED, told(e.ToolCallFinished(result=result("denied")), at=5))
     assert ["denied"] == [step.error for step in steps if isinstance(step, SpanEnded)]
 
 
 def test_missed_events_lose_what_is_open() -> None:
     """After a gap all open spans are lost and counted, later ends of them say nothing, and new spans are told."""
-    maker = SpanMaker()
+    maker = SpanTracker()
     steps_of(maker, STARTED, CALLED)
     assert [SpanLost(key=f"tool {ONE} {CALL}"), SpanLost(key=f"turn {TURN}")] == list(maker.drop_open_spans(7))
     assert (2, 7) == (maker.lost_spans, maker.missed_events)
@@ -129,23 +129,23 @@ def test_missed_events_lose_what_is_open() -> None:
 
 def test_there_is_a_bound_on_open_spans() -> None:
     """One span too many is lost and counted, and those that are open go on."""
-    maker = SpanMaker(most=1)
+    maker = SpanTracker(most=1)
     steps = steps_of(maker, STARTED, ASKED, ANSWERED, ENDED)
     assert ([f"turn {TURN}"] * 2, 1) == ([step.key for step in steps], maker.lost_spans)
 
 
 def test_a_helper_is_part_of_the_call_that_started_it() -> None:
     """The turn of a child session belongs to the tool call that waits for it."""
-    maker = SpanMaker()
+    maker = SpanTracker()
     steps_of(maker, STARTED, CALLED, told(e.TaskStarted(call_id=CALL, child_id=TWO)))
     (began,) = steps_of(maker, told(e.TurnStarted(turn_id=sc.TurnId("turn_b")), session_id=TWO))
-    assert isinstance(began, SpanBegan)
+    assert isinstance(began, SpanStarted)
     assert f"tool {ONE} {CALL}" == began.parent
 
 
 def test_helpers_that_never_begin_are_forgotten() -> None:
     """A child session that is deleted before its turn is forgotten, and so are the oldest of too many."""
-    maker = SpanMaker(most=5)
+    maker = SpanTracker(most=5)
     for number in range(20):
         child = sc.SessionId(f"ses_{number:02d}")
         steps_of(maker, told(e.TaskStarted(call_id=CALL, child_id=child)))
@@ -158,7 +158,7 @@ def test_helpers_that_never_begin_are_forgotten() -> None:
 @pytest.mark.parametrize("how", ["deleted", "closed"])
 def test_what_goes_away_is_interrupted(how: str) -> None:
     """What is open when its session is deleted, or the service ends, ends as interrupted, the turn last."""
-    maker = SpanMaker()
+    maker = SpanTracker()
     steps_of(maker, STARTED, CALLED)
     gone = told(e.SessionDeleted(), at=8)
     steps = list(maker.feed(gone) if how == "deleted" else maker.close(8))
@@ -169,6 +169,6 @@ def test_what_goes_away_is_interrupted(how: str) -> None:
 
 def test_a_name_that_is_a_text_is_not_told() -> None:
     """A model may ask for a tool by a whole sentence, which is not a name and is not shown."""
-    (began,) = steps_of(SpanMaker(), told(e.ToolCallStarted(call_id=CALL, name=SECRET, arguments=sc.JsonObject())))
+    (began,) = steps_of(SpanTracker(), told(e.ToolCallStarted(call_id=CALL, name=SECRET, arguments=sc.JsonObject())))
     assert "?" in repr(began)
     assert SECRET not in repr(began)

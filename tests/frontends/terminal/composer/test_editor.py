@@ -12,7 +12,7 @@ from textual._xterm_parser import XTermParser
 from frontends.terminal.composer import editor
 from frontends.terminal.composer.editor import Editor, KillRing, word_left, word_right
 from frontends.terminal.composer.keys import KEYS, ROWS, TABLE
-from frontends.terminal.composer.paste import clean
+from frontends.terminal.composer.paste import sanitise_paste
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._composing import Hands, composing
 
@@ -214,7 +214,7 @@ def test_any_keys_in_any_order(seed: int) -> None:
             for _ in range(100):
                 await step(hands)
                 row, column = editor.cursor_location
-                assert clean(hands.composer.text) == hands.composer.text
+                assert sanitise_paste(hands.composer.text) == hands.composer.text
                 assert [] == [
                     (start, end)
                     for start, end in editor.pastes.spans(editor.document.get_line(row))

@@ -9,7 +9,15 @@ from textual._cells import cell_len
 
 from frontends.shared.sanitise import sanitise
 from frontends.terminal.composer import paste
-from frontends.terminal.composer.paste import Pastes, Prompt, Veil, as_drawn, clean, expand_labels, is_large
+from frontends.terminal.composer.paste import (
+    InvisibleCharacters,
+    Pastes,
+    Prompt,
+    as_drawn,
+    expand_labels,
+    is_large,
+    sanitise_paste,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,18 +34,18 @@ from frontends.terminal.composer.paste import Pastes, Prompt, Veil, as_drawn, cl
         ("👨\u200d👩 \u202eabc", "👨\u200d👩 \u202eabc"),
     ],
 )
-def test_clean(pasted: str, kept: str) -> None:
+def test_sanitise_paste(pasted: str, kept: str) -> None:
     """Control characters and whole escape sequences go, all else stays."""
-    assert kept == clean(pasted)
+    assert kept == sanitise_paste(pasted)
 
 
 @given(st.text())
 def test_cleaned_text_has_no_control_characters(text: str) -> None:
     """Whatever is pasted, no control character but newline and tab is left, and cleaning once is enough."""
-    cleaned = clean(text)
+    cleaned = sanitise_paste(text)
 
     assert not {each for each in cleaned if unicodedata.category(each) in {"Cc", "Cs"}} - {"\n", "\t"}
-    assert cleaned == clean(cleaned)
+    assert cleaned == sanitise_paste(cleaned)
 
 
 HIDDEN = st.sampled_from(
@@ -46,30 +54,30 @@ HIDDEN = st.sampled_from(
 
 
 @given(st.lists(st.text(HIDDEN | st.characters(), max_size=30), max_size=5))
-def test_veil_loses_nothing_and_hides_all(texts: list[str]) -> None:
+def test_encoding_loses_nothing_and_hides_all(texts: list[str]) -> None:
     """Every text comes back as it was, and what is drawn of it has the same columns and nothing to hide."""
-    veil = Veil()
-    for text in map(clean, texts):
-        veiled = veil.veil(text)
+    invisible = InvisibleCharacters()
+    for text in map(sanitise_paste, texts):
+        encoded = invisible.encode(text)
 
-        assert text == veil.unveil(veiled)
-        assert len(text) == len(veiled) == len(as_drawn(veiled))
-        assert as_drawn(veiled) == sanitise(as_drawn(veiled))
+        assert text == invisible.decode(encoded)
+        assert len(text) == len(encoded) == len(as_drawn(encoded))
+        assert as_drawn(encoded) == sanitise(as_drawn(encoded))
 
 
 def test_stand_ins_are_one_cell_wide() -> None:
     """The input wraps and places its cursor by stand-ins, so they must be as wide as what is drawn."""
-    veiled = Veil().veil("\u200d\u202e")
+    encoded = InvisibleCharacters().encode("\u200d\u202e")
 
-    assert 2 == cell_len(veiled) == cell_len(as_drawn(veiled))
+    assert 2 == cell_len(encoded) == cell_len(as_drawn(encoded))
 
 
 def test_too_many_kinds_of_invisible_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """When no stand-in is left, an invisible character is shown and sent as the replacement character."""
     monkeypatch.setattr(paste, "_LAST", paste._FIRST)
-    veil = Veil()
+    invisible = InvisibleCharacters()
 
-    assert "\u200b\ufffd" == veil.unveil(veil.veil("\u200b\u200d"))
+    assert "\u200b\ufffd" == invisible.decode(invisible.encode("\u200b\u200d"))
 
 
 @pytest.mark.parametrize(

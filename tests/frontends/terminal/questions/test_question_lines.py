@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.color import Color
 
 import session_core as sc
-from frontends.terminal.look.harmless_text import InertFilter
+from frontends.terminal.look.sanitised_text import SanitisingFilter
 from frontends.terminal.panels.message_queue import queue_line
 from frontends.terminal.panels.panel import cut_to
 from frontends.terminal.panels.plan import plan_line, step_rows
@@ -33,7 +33,7 @@ def check(lines: list[Text], width: int) -> None:
         text = cut_to(line, width, PLAIN).plain
         assert cell_len(text) <= width
         segments = [Segment(text)]
-        assert InertFilter().apply(segments, Color(0, 0, 0)) is segments
+        assert SanitisingFilter().apply(segments, Color(0, 0, 0)) is segments
 
 
 def around(question: ScreenQuestion, width: int) -> list[Text]:

@@ -283,16 +283,16 @@ async def test_those_that_were_lost_begin_anew(tmp_path: Path, monkeypatch: pyte
     """When what runs a folder's extensions fails, others begin at the next look, but not right after the failure."""
     place = Place(tmp_path)
     here = place.project("left", "gate")
-    lose, real = trio.Event(), delegate.accompany
+    lose, real = trio.Event(), delegate.run_host
 
-    async def accompany(host: ExtensionHost, service: SessionService) -> None:
+    async def run_host(host: ExtensionHost, service: SessionService) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(real, host, service)
             if not lose.is_set():
                 await lose.wait()
                 raise ZeroDivisionError
 
-    monkeypatch.setattr(delegate, "accompany", accompany)
+    monkeypatch.setattr(delegate, "run_host", run_host)
     monkeypatch.setattr(extension_hosts, "_AGAIN_S", again_s)
     async with served(place) as world:
         session = await world.session(here)

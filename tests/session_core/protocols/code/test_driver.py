@@ -216,7 +216,9 @@ def test_a_value_of_the_wrong_shape_loops(value: Any) -> None:
     assert "The value given to finish is not right. At " in told(actions)
 
 
-@pytest.mark.parametrize(("value", "why"), [("\ud800", "half a character"), ("x" * limits.MAX_TEXT_CHARS, "to a file")])
+@pytest.mark.parametrize(
+    ("value", "why"), [("\ud800", "unpaired surrogate"), ("x" * limits.MAX_TEXT_CHARS, "to a file")]
+)
 def test_a_value_that_nobody_could_be_sent(value: str, why: str) -> None:
     """A value that has no form in JSON, or is too long, is told as well."""
     actions = DRIVER.on_code(ran(finished=True, value=value))

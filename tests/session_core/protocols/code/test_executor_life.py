@@ -71,7 +71,7 @@ async def test_killed_process_is_replaced(tmp_path: Path, sandbox: str) -> None:
         await session.run("x = [1]\nimport threading\nlock = threading.Lock()\ndef f(): return x")
         os.kill(session.processes[-1], signal.SIGKILL)
         again = await session.run("x.append(2)\nf()")
-        assert "[1, 2]\n[The Python process was started anew, as it had ended since the last cell" in again.output
+        assert "[1, 2]\n[The Python process was restarted, as it had ended since the last cell" in again.output
         assert "[Gone, as they cannot be kept: lock.]" in again.output
         async with trio.open_nursery() as nursery:
             session.said.clear()
@@ -103,8 +103,7 @@ async def test_cancelled_cell_leaves_what_was_before(tmp_path: Path) -> None:
                 assert [] == alive(before)
         after = await session.show("x")
         assert (
-            "1\n[The Python process was started anew, as the last cell was stopped; what that changed is lost.]"
-            == after
+            "1\n[The Python process was restarted, as the last cell was stopped; what that changed is lost.]" == after
         )
 
         async def for_ever(name: str, arguments: JsonObject) -> ToolResultPart:
@@ -156,7 +155,7 @@ async def test_new_folder_is_a_new_process(tmp_path: Path) -> None:
         assert "['one.txt']" == await session.show("import os\nfiles = os.listdir()\nfiles")
         session.folder = tmp_path / "two"
         output = await session.show("files, os.listdir()")
-        assert output.startswith("(['one.txt'], ['two.txt'])\n[The Python process was started anew, as the folder")
+        assert output.startswith("(['one.txt'], ['two.txt'])\n[The Python process was restarted, as the folder")
 
 
 async def test_without_a_sandbox_somebody_must_have_agreed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +168,7 @@ async def test_without_a_sandbox_somebody_must_have_agreed(tmp_path: Path, monke
         session.unconfined = True
         assert "2" == await session.show("x = 1\nx + 1")
         session.unconfined, session.sandbox = False, UNCONFINED
-        assert (await session.show("x + 2")).startswith("3\n[The Python process was started anew")
+        assert (await session.show("x + 2")).startswith("3\n[The Python process was restarted")
 
 
 async def test_a_yes_takes_no_sandbox_away(tmp_path: Path) -> None:
@@ -289,7 +288,7 @@ async def test_no_code_comes_back_without_a_sandbox(tmp_path: Path, monkeypatch:
         await session.executor.restore(state)
         there = "sorted(set(globals()) & {'evil', 'leave', 'json', 'plain'})"
         output = await session.show(f"{there}, plain['a'][1] == {{2.5, 'x'}}")
-        assert output.startswith("(['plain'], True)\n[The Python process was started anew")
+        assert output.startswith("(['plain'], True)\n[The Python process was restarted")
         assert "leave (it is more than plain data, which is all that is read without a sandbox)" in output
         assert [] == list((tmp_path / "b").iterdir())
 
@@ -299,4 +298,4 @@ async def test_what_agreed_cells_wrote_comes_back_whole(tmp_path: Path) -> None:
     async with open_session(tmp_path, sandbox=UNCONFINED) as session:
         await session.show("import json\ndef twice(x): return 2 * x")
         os.kill(session.processes[-1], signal.SIGKILL)
-        assert (await session.show("json.dumps(twice(2))")).startswith("'4'\n[The Python process was started anew")
+        assert (await session.show("json.dumps(twice(2))")).startswith("'4'\n[The Python process was restarted")

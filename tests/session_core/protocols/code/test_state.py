@@ -92,7 +92,7 @@ async def test_what_cannot_be_kept_is_named_once(tmp_path: Path) -> None:
     async with open_session(tmp_path) as session:
         await session.executor.restore(kept(capture))
         assert (
-            "1\n[The Python process was started anew.]\n[Gone, as they cannot be kept: f, g, made, m, big.]"
+            "1\n[The Python process was restarted.]\n[Gone, as they cannot be kept: f, g, made, m, big.]"
         ) == await session.show("x")
         assert "1" == await session.show("x")
 
@@ -179,9 +179,7 @@ async def test_what_cannot_be_brought_back_is_told_and_left_out(tmp_path: Path) 
         capture = await session.keep()
         await session.executor.restore(kept(capture))
         output = await session.show("good")
-        assert output.startswith(
-            "1\n[The Python process was started anew.]\n[Gone, as they could not be brought back: "
-        )
+        assert output.startswith("1\n[The Python process was restarted.]\n[Gone, as they could not be brought back: ")
         assert "kills (the process did not survive it: it exited with status 3)" in output
         assert "fails (ValueError: invalid literal for int() with base 10: 'no number')" in output
         assert "Orphan (NameError: name '_base' is not defined)" in output

@@ -40,7 +40,7 @@ async def test_an_extension_starts_answers_and_ends(tmp_path: Path) -> None:
         assert [tool.name for tool in extension.registrations.tools] == ["echo"]
         assert extension.subscriptions == {"turn_start", "turn_end"}
         assert extension.hooks == frozenset({"tool_call"})
-        assert extension.may_veto_when_dead
+        assert extension.can_veto_when_dead
         params = {"tool": "echo", "arguments": {"text": "ä"}, "call_id": "1"}
         assert await extension.request("tool/execute", params, timeout=30) == {"content": "ä"}
         assert await extension.request("descriptors", timeout=30) == [0, 1, 2, 3]  # the last is that of the listing

@@ -15,7 +15,7 @@ from session_core.errors import ExtensionFailed, Forbidden, NotFound, Unavailabl
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.catalogue.discovery import Discovery
 from session_core.sep.host.catalogue.folder_digest import digest_of
-from session_core.sep.host.host import ExtensionHost, HostSetting, Watcher
+from session_core.sep.host.host import ExtensionHost, HostConfig, Watcher
 from session_core.sep.protocol.names import EVENTS, HOOKS
 from session_core.sep.protocol.service_api import Delegate
 from session_core.service.config import ServiceConfig
@@ -73,7 +73,7 @@ async def test_the_session_of_a_greeting(home: Home) -> None:
     home.install("one")
     async with open_world(home) as world:
         assert {} == (await world.heard("one"))[0][1]["session"]
-        world.host.setting = attrs.evolve(world.host.setting, session_id=world.session_id)
+        world.host.config = attrs.evolve(world.host.config, session_id=world.session_id)
         await world.service.reload_extension("one")
         assert {"id": world.session_id} == (await world.heard("one"))[0][1]["session"]
 
@@ -401,7 +401,7 @@ async def test_who_gives_up_while_the_host_begins_is_not_kept() -> None:
 
     @asynccontextmanager
     async def prepare() -> AsyncGenerator[ExtensionHost]:
-        yield ExtensionHost(Discovery, HostSetting(folder="/"))
+        yield ExtensionHost(Discovery, HostConfig(folder="/"))
 
     async def operation(host: ExtensionHost) -> None:
         with trio.CancelScope() as scope:

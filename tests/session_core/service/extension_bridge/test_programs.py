@@ -28,13 +28,13 @@ from session_core.sep.protocol.service_api import ProgramResult
 from session_core.service.compact_and_restore import start_restore
 from session_core.service.extension_bridge.programs import ProgramGate
 from session_core.tools import shell as shell_module
-from session_core.tools.confined import ShellSetup
+from session_core.tools.command_confinement import ShellSetup
 from session_core.tools.shell import ShellTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from tests._needs import needs_sandbox
 from tests.session_core.service._helpers import new_session, of_type, recorded, until
-from tests.session_core.service._programs import People, Programs, asker, open_programs
+from tests.session_core.service._programs import People, Programs, make_caller, open_programs
 from tests.session_core.service._project import FULL_ACCESS, open_project, shell, turn
 from tests.session_core.tools._calls import assert_no_child, processes_with
 from tests.session_core.tools._running import names
@@ -357,7 +357,7 @@ async def test_its_changes_belong_to_the_turn(tmp_path: Path) -> None:
         session_id = await new_session(project.service)
         await project.service.send_user_message(session_id, "go")
         gate = ProgramGate(project.service._core, People())
-        await gate(asker(session_id), "echo new > a; echo made > b", None)
+        await gate(make_caller(session_id), "echo new > a; echo made > b", None)
         project.put("go", "")
         await project.service.wait_for_turn(session_id)
         await project.service.restore_to_message(session_id)
@@ -373,7 +373,7 @@ async def test_a_program_that_outlives_the_turn(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             await project.service.send_user_message(session_id, "go")
             line = f"touch begun; {WAITS.format('later')}; echo new > a"
-            nursery.start_soon(gate, asker(session_id), line, None)
+            nursery.start_soon(gate, make_caller(session_id), line, None)
             await project.service.wait_for_turn(session_id)
             project.put("later", "")
         with pytest.raises(FilesChanged) as refused:

@@ -16,7 +16,7 @@ from session_core.errors import InvalidInput, NotFound
 from session_core.ids import SessionId
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo, Prices
-from session_core.providers.choose import ModelChoice
+from session_core.providers.model_choice import ModelChoice
 from session_core.service import file_finder
 from session_core.service.config import ServiceConfig
 from session_core.service.file_finder import FileFinder

@@ -26,6 +26,7 @@ from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import ScriptedProvider, text
 from session_core.vocabulary.replies import Acknowledged
 from session_core.wire.codec import encode
+from tests._mostly_slow import mostly_slow
 from tests.session_core.storage.maintenance._stores import Contents, change, contents_of, said
 
 LEFT_BY_SQLITE = {f"{STORE_FILE}-wal", f"{STORE_FILE}-shm"}
@@ -281,7 +282,7 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("step", range(1, 12))
+@pytest.mark.parametrize("step", mostly_slow(range(1, 12), quick=4))
 @pytest.mark.parametrize("damage", ["SELECT 1", "DELETE FROM message"])
 async def test_a_crash_at_any_step_loses_nothing(
     home: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch, step: int, damage: str

@@ -20,6 +20,7 @@ from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.schema import VERSION
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import ScriptedProvider, text
+from tests._mostly_slow import mostly_slow
 from tests.session_core.storage.maintenance._stores import Contents, change, contents_of, said
 
 LOG_ENDINGS = ("-wal", "-shm")
@@ -175,7 +176,7 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("again", ["restore", "rebuild"])
-@pytest.mark.parametrize("step", range(1, 11))
+@pytest.mark.parametrize("step", mostly_slow(range(1, 11), quick=4))
 async def test_a_crash_at_any_step_loses_nothing(  # noqa: PLR0917 - fixtures
     interrupted_home: Path,
     backup: Path,

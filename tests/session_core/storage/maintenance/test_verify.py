@@ -121,7 +121,7 @@ def test_what_nobody_uses_is_a_warning(home: Path) -> None:
     report = verify_store(home)
 
     assert report.ok
-    assert [finding.what for finding in report.findings] == ["1 long texts are used by no session"]
+    assert [finding.what for finding in report.findings] == ["1 blobs are used by no session"]
 
 
 @pytest.mark.parametrize(

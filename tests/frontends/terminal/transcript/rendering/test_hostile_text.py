@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import session_core as sc
-from frontends.terminal.look.harmless_text import _UNDRAWABLE
+from frontends.terminal.look.sanitised_text import _UNDRAWABLE
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.blocks import (
     AnswerBlock,

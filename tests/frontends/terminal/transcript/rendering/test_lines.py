@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
-from frontends.terminal.look.harmless_text import inert
+from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.transcript.rendering.lines import cut_spans, excerpt, limit_rows, strip_of, wrap
 from tests.frontends.terminal._drawing import LOOK, foreign, texts
 
@@ -43,7 +43,7 @@ def test_rows_beyond_the_last_one_are_said_to_be_missing() -> None:
 @given(st.lists(foreign, max_size=4), st.integers(2, 50), st.booleans())
 def test_no_letter_is_lost_and_no_row_too_wide(parts: list[str], width: int, words: bool) -> None:  # noqa: FBT001
     """Wrapping leaves out nothing but spaces, and a strip knows its own width."""
-    spans = [(inert(part).replace("\n", " "), RED) for part in parts]
+    spans = [(sanitise_text(part).replace("\n", " "), RED) for part in parts]
     rows = wrap(spans, width, first=[("- ", BLUE)], words=words)
     assert all(row.cell_length == cell_len(row.text) <= width for row in rows)
     whole = "".join(text for text, _ in spans)

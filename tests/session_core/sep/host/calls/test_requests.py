@@ -225,7 +225,7 @@ async def test_an_action_sent_again_is_done_once(world: World) -> None:
         ):
             assert {} == await world.ask(speaking(), "session/send_message", params, id=number)
         await world.ask(speaking(), "session/send_user_message", first, id=1)
-    assert 6 == len(world.service.askers)
+    assert 6 == len(world.service.callers)
 
 
 async def test_a_question_sent_again_is_asked_again(world: World) -> None:
@@ -233,7 +233,7 @@ async def test_a_question_sent_again_is_asked_again(world: World) -> None:
     world.contexts.for_event("ext", 1, SESSION)
     for _ in range(3):
         await world.ask(speaking(), "ui/request", {"kind": "confirm", "prompt": "Delete everything?"}, id=1)
-    assert 3 == len(world.service.askers)
+    assert 3 == len(world.service.callers)
 
 
 # --- dialogs ----------------------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ async def test_an_extension_may_take_its_question_back(world: World) -> None:
     asked, cancelled = trio.Event(), trio.Event()
 
     class Waiting(Service):
-        async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        async def ask(self, caller: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
             asked.set()
             try:
                 await trio.Event().wait()
@@ -360,9 +360,9 @@ async def test_few_programs_of_one_extension_run_at_once(world: World) -> None:
 
     class Slow(Service):
         async def run_program(
-            self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+            self, caller: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
         ) -> ProgramResult:
-            running.append(asker.extension)
+            running.append(caller.extension)
             await go_on.wait()
             return ProgramResult(stdout="", stderr="", exit_code=0)
 

@@ -1,0 +1,138 @@
+"""The issued scoped tokens that are not revoked: `<home>/run/tokens.json`, without their secrets.
+
+A token is valid only while it is in this list, so revoking a token removes it, and without the list none is valid.
+Tokens made from an older token of the home (`of`) are invalid and left out, and so are expired ones. All of this
+blocks: call it in a worker thread.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Collection, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+import session_core as sc
+from frontends.shared.socket_path import prepare_run_folder, run_folder
+
+MAX_SCOPED_TOKENS: Final = 256
+"""Valid tokens at a time; people read this list."""
+MAX_NAME_CHARS: Final = 60
+_NAME: Final = "tokens.json"
+_LOCK: Final = "tokens.lock"
+_MOST_BYTES: Final = 2 * 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class ScopedToken:
+    """The rights of a scoped token; the secret itself is not stored.
+
+    Attributes:
+        id: Its id, for revoking it.
+        of: The hash of the home's token that it was made from.
+        role: The highest role of its bearer.
+        sessions: The sessions its bearer may see; None means everything.
+        made_at, expires_at: The start and end of its validity.
+        name: Its purpose, in the words of its creator.
+    """
+
+    id: str
+    of: str
+    role: sc.ClientRole
+    sessions: tuple[sc.SessionId, ...] | None
+    made_at: int
+    expires_at: int
+    name: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class _ScopedTokenList:
+    """The whole list."""
+
+    tokens: tuple[ScopedToken, ...] = ()
+
+
+def scoped_tokens_file(home: Path) -> Path:
+    """Return the path of the list."""
+    return run_folder(home) / _NAME
+
+
+def read_scoped_tokens(home: Path, main_token_hash: str) -> tuple[ScopedToken, ...]:
+    """Return the valid tokens, in the order of their creation.
+
+    Raises:
+        StoreUnusable: The list cannot be read, or is invalid.
+    """
+    file = scoped_tokens_file(home)
+    if not os.path.lexists(file):
+        return ()
+    with os.fdopen(sc.setup.private_open(file, os.O_RDONLY), "rb") as opened:
+        data = opened.read(_MOST_BYTES + 1)
+    try:
+        listed = sc.wire.decode(data[:_MOST_BYTES], _ScopedTokenList).tokens
+    except sc.ProtocolError as error:
+        raise sc.StoreUnusable(f"{str(file)!r} is not a list of tokens; delete it, which ends them all") from error
+    now = sc.now_ms()
+    return tuple(each for each in listed if each.of == main_token_hash and each.expires_at > now)
+
+
+def add_scoped_token(home: Path, token: ScopedToken) -> None:
+    """Add a token to the list.
+
+    Raises:
+        Conflict: There are too many.
+        StoreUnusable: The list cannot be changed.
+    """
+
+    def added(before: tuple[ScopedToken, ...]) -> Iterable[ScopedToken]:
+        if len(before) >= MAX_SCOPED_TOKENS:
+            raise sc.Conflict(f"there are already {MAX_SCOPED_TOKENS} valid tokens; revoke some of them first")
+        return (*before, token)
+
+    _change(home, token.of, added)
+
+
+def remove_scoped_tokens(home: Path, ids: Collection[str], main_token_hash: str) -> None:
+    """Remove tokens from the list; ignores those that are not in it.
+
+    Raises:
+        StoreUnusable: The list cannot be changed.
+    """
+    _change(home, main_token_hash, lambda before: [each for each in before if each.id not in ids])
+
+
+def _change(
+    home: Path, main_token_hash: str, change: Callable[[tuple[ScopedToken, ...]], Iterable[ScopedToken]]
+) -> None:
+    with _lock_list(home) as folder:
+        after = tuple(change(read_scoped_tokens(home, main_token_hash)))
+        _replace(folder / _NAME, sc.wire.encode(_ScopedTokenList(tokens=after)))
+
+
+@contextmanager
+def _lock_list(home: Path) -> Generator[Path]:
+    """Hold the lock on the list for the length of the block."""
+    folder = prepare_run_folder(home)
+    lock = sc.setup.private_open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(lock)
+
+
+def _replace(file: Path, data: bytes) -> None:
+    beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(sc.setup.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        beside.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise sc.StoreUnusable(f"{str(file)!r} cannot be changed: {error.strerror}") from error

@@ -1,0 +1,202 @@
+"""The subject of a tool call: the one argument that matters, and the outcome, in a few words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import session_core as sc
+from frontends.shared.figures import format_size
+from frontends.shared.style import format_count
+from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
+
+_BY_TOOL: Final[Mapping[str, str]] = {
+    "bash": "command",
+    "shell": "command",  # the earlier name of `bash`
+    "glob": "pattern",
+    "grep": "pattern",
+    "web_fetch": "url",
+    "task": "title",
+    "skill": "name",
+    "job_output": "job_id",
+    "job_stop": "job_id",
+    "cell": "code",
+}
+_LIKELY: Final = ("path", "file_path", "file", "command", "pattern", "query", "url", "title", "name", "prompt", "text")
+_SUBJECT_CHARS: Final = 400
+_MOST_ARGUMENTS: Final = 6
+_VALUE_CHARS: Final = 60
+_READ_CHARS: Final = 4_000
+_FOUND_LINE: Final = re.compile(r"^ +\d+: ", re.MULTILINE)
+_REMARK: Final = re.compile(r"\[.*\]")
+
+
+def subject_of(name: str, arguments: Mapping[str, sc.JsonValue]) -> str:
+    """Return the subject of a call as one inert line; empty if nothing stands out."""
+    if name == "plan":
+        return ""
+    wanted = (_BY_TOOL[name],) if name in _BY_TOOL else _LIKELY
+    for key in wanted:
+        value = arguments.get(key)
+        if isinstance(value, str) and value.strip():
+            return _first_line(value)
+    if name in {"list", "list_files"}:
+        return "."
+    few = list(arguments.items())[:_MOST_ARGUMENTS]
+    said = ", ".join(f"{sanitise_line(key, _VALUE_CHARS)}={_short(value)}" for key, value in few)
+    return f"{said}, …" if len(arguments) > _MOST_ARGUMENTS else said
+
+
+def _first_line(text: str) -> str:
+    lines = [line for line in sanitise_text(text[:_SUBJECT_CHARS]).strip().split("\n") if line.strip()]
+    if not lines:
+        return ""
+    return lines[0].strip() + (" …" if len(lines) > 1 or len(text) > _SUBJECT_CHARS else "")
+
+
+def _short(value: sc.JsonValue) -> str:
+    match value:
+        case str():
+            said = sanitise_line(value, _VALUE_CHARS)
+            return f'"{said}…"' if len(value) > _VALUE_CHARS else f'"{said}"'
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case Mapping():
+            return format_count(len(value), "field")
+        case tuple():
+            return format_count(len(value), "item")
+        case _:
+            return str(value)
+
+
+def describe_extras(name: str, arguments: Mapping[str, sc.JsonValue]) -> Iterator[str]:
+    """Yield other notable arguments of a call, in a few words each."""
+    match name:
+        case "grep" | "glob" if isinstance(path := arguments.get("path"), str):
+            yield f"in {sanitise_line(path, _VALUE_CHARS)}"
+        case "read" | "read_file" if isinstance(first := arguments.get("first_line"), int):
+            yield f"from line {first}"
+        case "bash" | "shell":
+            yield from (said for key, said in _SHELL_FLAGS.items() if arguments.get(key) is True)
+            if isinstance(folder := arguments.get("workdir"), str):
+                yield f"in {sanitise_line(folder, _VALUE_CHARS)}"
+        case "task" if arguments.get("read_only") is True:
+            yield "changes nothing"
+        case _:
+            pass
+
+
+_SHELL_FLAGS: Final = {
+    "background": "in the background",
+    "network": "with network",
+    "change_protected": "may change protected files",
+}
+
+
+# --- streaming arguments ----------------------------------------------------------------------------------------------
+
+
+def partial_subject(name: str, writing: str) -> str:
+    """Return the subject of a call as far as incomplete JSON shows it."""
+    wanted = (_BY_TOOL[name],) if name in _BY_TOOL else _LIKELY[:7]
+    start = writing[:_READ_CHARS]
+    for key in wanted:
+        found = re.search(rf'"{key}"\s*:\s*"((?:[^"\\]|\\.)*)', start)
+        if found is not None and found[1]:
+            return _first_line(_unescaped(found[1]))
+    return ""
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
+
+
+def last_written_lines(writing: str, most: int) -> list[str]:
+    """Return the last lines of the text being streamed into arguments, inert; none before its second line."""
+    tail = writing[-_TAIL_CHARS:]
+    lines = sanitise_text(_ESCAPED.sub(_unescape_match, tail)).split("\n")
+    return lines[1:][-most:]  # the first one is cut, or includes the argument's name
+
+
+_TAIL_CHARS: Final = 1_000
+_ESCAPES: Final = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+_ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{0,4}|.?)")
+
+
+def _unescape_match(found: re.Match[str]) -> str:
+    sign = found[1]
+    return chr(int(sign[1:], 16)) if len(sign) == 5 else _ESCAPES.get(sign, "")
+
+
+def count_partial_lines(writing: str) -> int:
+    """Count the lines of text in arguments that are being streamed."""
+    return writing.count("\\n")
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+def outcome_of(result: sc.ToolResultPart) -> str:
+    """Describe in a few words what a call found or did; empty where its text says it all."""
+    details: Mapping[str, sc.JsonValue] = result.details or {}
+    match result.name:
+        case "read" | "read_file" if not result.images:
+            return format_count(_lines_in(result.text), "line")
+        case "list" | "list_files":
+            return _describe_count(result.text, "name", "(no files here)")
+        case "glob":
+            return _describe_count(result.text, "file", "(no file fits)")
+        case "grep":
+            return _describe_matches(result.text)
+        case "web_fetch":
+            return format_size(len(result.text))
+        case "write" | "edit" | "multi_edit":
+            added, removed = details.get("added"), details.get("removed")
+            if isinstance(added, int) and isinstance(removed, int):
+                return f"{'new, ' if details.get('created') is True else ''}+{added:,} -{removed:,}"
+            return ""
+        case "plan":
+            return sanitise_line(result.text.removeprefix("the plan has "), 200)
+        case "task" if isinstance(steps := details.get("steps"), int):
+            return format_count(steps, "step")
+        case _:
+            return ""
+
+
+_REFUSED: Final = re.compile(
+    r"This call was not allowed(?:: (?P<why>.*?))?\. Do not try it again(?: unless asked to)?\.(?P<told>.*)", re.DOTALL
+)
+
+
+def refusal_of(result: sc.ToolResultPart) -> str:
+    """Return why a call was not run, without the words meant for the model; empty if no reason was given."""
+    said = _REFUSED.fullmatch(result.text.strip()) if result.status == "denied" else None
+    return result.text if said is None else f"{said['why'] or ''}{said['told']}".strip()
+
+
+def _describe_matches(text: str) -> str:
+    if text.startswith("(nothing found)"):
+        return "nothing"
+    matches = len(_FOUND_LINE.findall(text))
+    if matches:
+        return format_count(matches, "matching line")
+    return format_count(_lines_in(text), "file")
+
+
+def _describe_count(text: str, noun: str, nothing: str) -> str:
+    return f"no {noun}s" if text.startswith(nothing) else format_count(_lines_in(text), noun)
+
+
+def _lines_in(text: str) -> int:
+    """Count lines, without remarks for the model."""
+    lines = text.rstrip("\n").split("\n")
+    while lines and _REMARK.fullmatch(lines[-1]):
+        lines.pop()
+    return len(lines)

@@ -1,0 +1,241 @@
+"""Confinement of commands: in a sandbox according to the session's policy, or only with a person's approval."""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
+from session_core.sandbox.protected_mounts import clear_stand_ins
+from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.seccomp import filter_in_memory
+from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
+from session_core.tools.base import ToolContext, ToolFailed
+
+QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
+"""Programs must not wait for a person to scroll or to type a password: there is none."""
+UNCONFINED: Final = "sandbox: none, it can do anything you can do"
+_SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
+
+
+def explain_no_sandbox(what: str, reason: str) -> str:
+    """Explain why an unconfined command or cell needs approval."""
+    return f"no sandbox here: {reason}, so every {what} needs your approval"
+
+
+@attrs.frozen(kw_only=True)
+class ShellSetup:
+    """The service's settings for running commands.
+
+    Attributes:
+        hidden: Paths that no command may see: the home of this service.
+        filter_file: The system call filter, see `sandbox.seccomp`; by default one in memory.
+        environment: The environment whose harmless part commands inherit; ours by default.
+        user_home: The folder whose keys and tokens are hidden; the user's home by default.
+        bubblewrap_places: Where to look for bubblewrap; the system's folders by default.
+    """
+
+    hidden: tuple[str, ...] = ()
+    filter_file: str | None = None
+    environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)  # it holds keys
+    user_home: str | None = None
+    bubblewrap_places: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CommandLaunch:
+    """How to run one command, for `run_in_group`."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    bubblewrap: str | None
+
+
+@attrs.frozen(kw_only=True)
+class ExtraRights:
+    """The rights of a single command beyond the session's policy, if a person approves them."""
+
+    network: bool = False
+    protected: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        """Why the command needs approval."""
+        wants = [
+            words
+            for wanted, words in (
+                (self.network, "use the network"),
+                (self.protected, "change protected files such as .git"),
+            )
+            if wanted
+        ]
+        return f"it wants to {' and '.join(wants)}" if wants else None
+
+
+@attrs.frozen(kw_only=True)
+class Confinement:
+    """How a command will be confined; `unconfined` says why there is no sandbox although the policy asks for one."""
+
+    folder: str
+    environment: Mapping[str, str]
+    plan: SandboxPlan | None = None
+    bubblewrap: Bubblewrap | None = None
+    unconfined: str | None = None
+    wider: ExtraRights = ExtraRights()
+
+
+async def confine(
+    context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: ExtraRights | None = None
+) -> Confinement:
+    """Determine how a command would run here, without changing anything.
+
+    Raises:
+        ToolFailed: The folder does not exist, or the session may not use it.
+    """
+    wider = wider or ExtraRights()
+    ours = os.environ if setup.environment is None else setup.environment
+    folder = await trio.to_thread.run_sync(_resolve_folder, context, workdir, abandon_on_cancel=True)
+    confinement = Confinement(folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider)
+    if context.sandbox.mode == "full_access":
+        return confinement
+    places = () if setup.bubblewrap_places is None else (setup.bubblewrap_places,)
+    found = await find_bubblewrap(*places)
+    if isinstance(found, NoBubblewrap):
+        return attrs.evolve(confinement, unconfined=found.reason)
+
+    def make_plan() -> SandboxPlan:
+        return plan_sandbox(
+            context.cwd,
+            user_home=setup.user_home or ours.get("HOME") or str(Path.home()),
+            environment=ours,
+            writable_roots=context.sandbox.writable_roots,
+            readable_roots=(context.outputs,) if context.outputs is not None else (),
+            hidden=(*setup.hidden, *context.hidden, *hidden_places()),
+            read_only=context.sandbox.mode == "read_only",
+            network=context.sandbox.network or wider.network,
+            protected=None if wider.protected else PROTECTED,
+            homes=home_folders(),
+            filter_file=setup.filter_file or filter_in_memory(),
+            cwd=folder,
+        )
+
+    try:
+        plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
+    except WorkspaceRefused as error:
+        return attrs.evolve(confinement, unconfined=str(error))
+    plan = attrs.evolve(plan, environment=tuple(sorted((dict(plan.environment) | QUIET).items())))
+    return attrs.evolve(confinement, environment=dict(plan.environment), plan=plan, bubblewrap=found)
+
+
+@asynccontextmanager
+async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerator[CommandLaunch]:
+    """Prepare what the sandbox needs on the disk while the command runs."""
+    argv = [await trio.to_thread.run_sync(_find_shell), "-c", command]
+    plan, bubblewrap = confinement.plan, confinement.bubblewrap
+    if plan is None or bubblewrap is None:
+        yield CommandLaunch(argv=tuple(argv), cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
+        return
+    held = ExitStack()
+
+    def make_ready(plan: SandboxPlan) -> SandboxPlan:
+        if confinement.wider.protected:  # this run has no stand-ins, so leftover ones would be in the way
+            for root in plan.writable:
+                clear_stand_ins(root, home_folders())
+        held.enter_context(hold_places(plan))
+        return drop_vanished_files(plan)
+
+    try:
+        plan = await trio.to_thread.run_sync(make_ready, plan)
+    except (WorkspaceRefused, OSError) as error:
+        raise ToolFailed(f"the sandbox cannot be made: {error}") from error
+    try:
+        yield CommandLaunch(
+            argv=tuple(sandbox_argv(argv, plan, bubblewrap)),
+            cwd=confinement.folder,
+            env=confinement.environment,
+            bubblewrap=bubblewrap.path,
+        )
+    finally:
+        with trio.CancelScope(shield=True):  # only a few file system calls
+            await trio.to_thread.run_sync(held.close)
+
+
+@attrs.frozen(kw_only=True)
+class ConfinedReading:
+    """How to run a program that only reads workspace files; unconfined where there is no sandbox."""
+
+    environment: Mapping[str, str]
+    plan: SandboxPlan | None = None
+    bubblewrap: Bubblewrap | None = None
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """Return the command line that runs this command."""
+        if self.plan is None or self.bubblewrap is None:
+            return list(command)
+        return sandbox_argv(command, self.plan, self.bubblewrap)
+
+
+def _own_program() -> tuple[str, ...]:
+    """Return the paths of the interpreter and this program that a sandbox would otherwise hide."""
+    places = dict.fromkeys((sys.prefix, sys.base_prefix, str(Path(__file__).parent)))
+    return tuple(place for place in places if is_beneath(os.path.realpath(place), PRIVATE))
+
+
+async def confine_reading(context: ToolContext, environment: Mapping[str, str]) -> ConfinedReading:
+    """Determine how to run a program that opens files by path, while another process may swap them for links.
+
+    The program sees no more than the model's commands do, and may change nothing.
+    """
+    unconfined = ConfinedReading(environment=environment)
+    found = await find_bubblewrap()
+    if context.sandbox.mode == "full_access" or isinstance(found, NoBubblewrap):
+        return unconfined
+
+    def make_plan() -> SandboxPlan:
+        plan = plan_sandbox(
+            context.cwd,
+            user_home=str(Path.home()),
+            environment={},
+            readable_roots=(
+                *context.sandbox.writable_roots,
+                *((context.outputs,) if context.outputs else ()),
+                *_own_program(),
+            ),
+            hidden=(*context.hidden, *hidden_places()),
+            read_only=True,
+            filter_file=filter_in_memory(),
+        )
+        return attrs.evolve(plan, environment=tuple(environment.items()))
+
+    try:
+        plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
+    except WorkspaceRefused:
+        return unconfined
+    return ConfinedReading(environment=environment, plan=plan, bubblewrap=found)
+
+
+def _find_shell() -> str:
+    return next((path for path in _SHELLS if Path(path).exists()), "/bin/sh")
+
+
+def _resolve_folder(context: ToolContext, workdir: str) -> str:
+    """Return the folder to run in, with links resolved; it must lie in a folder that the session may use."""
+    try:
+        folder = Path(context.cwd, workdir).resolve(strict=True)
+        roots = [Path(root).resolve() for root in (context.cwd, *context.sandbox.writable_roots)]
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ToolFailed(f"there is no folder {workdir!r} to run a command in") from error
+    if not folder.is_dir():
+        raise ToolFailed(f"{workdir!r} is not a folder, so no command can run there")
+    if context.sandbox.mode != "full_access" and not any(folder.is_relative_to(root) for root in roots):
+        raise ToolFailed(f"the folder {workdir!r} is outside of the working folder, and commands run inside only")
+    return str(folder)
