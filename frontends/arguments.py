@@ -74,10 +74,10 @@ def _add_run(commands: Commands) -> None:
         "--continue",
         dest="go_on",
         action="store_true",
-        help="continue the last used session of this directory, or of one above it",
+        help="continue the last used session of this folder, or of one above it",
     )
     which.add_argument("--no-save", action="store_true", help="keep nothing on disk")
-    run.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one, or the session's)")
+    run.add_argument("--cwd", metavar="DIR", help="the folder to work in (default: this one, or the session's)")
     run.add_argument("--model", metavar="NAME", help="the model that answers (see: session-core models)")
     run.add_argument("--thinking", choices=THINKING, metavar="HOW", help=f"how much it reasons: {', '.join(THINKING)}")
     run.add_argument("--protocol", metavar="NAME", help="how the model acts in a new session: standard, code, ...")
@@ -97,7 +97,7 @@ def _add_run(commands: Commands) -> None:
         dest="files",
         action="append",
         default=[],
-        help="attach a text or an image; repeatable",
+        help="attach a text file or an image; repeatable",
     )
     run.add_argument("--output-schema", metavar="FILE", help="a JSON schema: the answer is JSON of that shape")
     run.add_argument(
@@ -135,7 +135,7 @@ def _add_reading(commands: Commands) -> None:
     sessions.add_argument("--json", action="store_true", help="one JSON object per line")
     show = add_command(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
     show.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this directory)"
+        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this folder)"
     )
     how_much = show.add_mutually_exclusive_group()
     how_much.add_argument("--last", metavar="N", type=count, help="only the newest N messages")
@@ -198,7 +198,7 @@ def _add_undo(commands: Commands) -> None:
         help_texts.UNDO,
     )
     undo.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this directory)"
+        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this folder)"
     )
     undo.add_argument("--to", metavar="MESSAGE", help="the beginning of that message, or of its id")
     what = undo.add_mutually_exclusive_group()
@@ -334,7 +334,7 @@ def _add_settings(commands: Commands) -> None:
         help_texts.DOCTOR,
     )
     for each in (show, check, path, models, mcp, doctor):
-        each.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one)")
+        each.add_argument("--cwd", metavar="DIR", help="the folder to work in (default: this one)")
         each.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
 
 
@@ -350,7 +350,7 @@ def _add_extensions(commands: Commands) -> None:
     tasks = ext.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
     for name, (help_line, about) in help_texts.EXT_TASKS.items():
         task = add_command(tasks, name, help_line, about)
-        task.add_argument("--cwd", metavar="DIR", help="the project's directory (default: this one)")
+        task.add_argument("--cwd", metavar="DIR", help="the project's folder (default: this one)")
         if name != "list":
             named = _NAMED.get(name, "its name, or the path of its folder")
             task.add_argument("extension", metavar="NAME", help=named)
@@ -377,4 +377,4 @@ def _add_extensions(commands: Commands) -> None:
     new.add_argument(
         "--template", metavar="KIND", choices=TEMPLATES, default=TEMPLATES[0], help=f"{', '.join(TEMPLATES)}"
     )
-    new.add_argument("--into", metavar="FOLDER", help="the folder to create (default: NAME in this directory)")
+    new.add_argument("--into", metavar="DIR", help="the folder to create (default: NAME in this one)")

@@ -328,7 +328,7 @@ def _directory(given: str, option: str = "--cwd") -> str:
     try:
         if not path.is_dir():
             raise UsageError(
-                f"{option}: {given!r} is not a directory" if path.exists() else f"{option}: there is no {given!r}"
+                f"{option}: {given!r} is not a folder" if path.exists() else f"{option}: there is no {given!r}"
             )
     except ValueError:
         raise UsageError(f"{option}: {given!r} cannot be a path") from None

@@ -22,15 +22,15 @@ $SESSION_CORE_HOME, else in the data directory of your system.
 SESSION_CORE_DEBUG=1 shows the log and where an unexpected error came from.
 
 exit codes:
-  0 done   1 it failed   2 wrong usage   130 interrupted   143 terminated (SIGTERM)
-  141 output pipe closed (SIGPIPE)   (run has more: session-core run --help)
+  0 done   1 it failed   2 wrong usage   (run has more: session-core run --help)
+  130 interrupted   143 terminated (SIGTERM)   141 output pipe closed (SIGPIPE)
 """
 RUN = """\
 examples:
   session-core run "list the files"
   session-core run --model sonnet --thinking high "why does the test fail?"
   session-core run --permissions auto-edit "fix the parser"
-  session-core run --cwd docs "read stop.md"        work in another directory
+  session-core run --cwd docs "read stop.md"        work in another folder
   session-core run --session 7k2f "now in German"   continue a session
   session-core run --continue                       finish an interrupted turn
   session-core run --file error.log --file shot.png "what happened here?"
@@ -101,7 +101,7 @@ It reads only, so it works while another session-core is running.
 """
 SHOW = """\
 examples:
-  session-core show                 the last used session of this directory
+  session-core show                 the last used session of this folder
   session-core show 7k2f            its recent messages
   session-core show 7k2f --last 4   its newest messages
   session-core show 7k2f --all      from the very beginning

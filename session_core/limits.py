@@ -272,7 +272,7 @@ MAX_CELL_STATE_BYTES: Final = 32 * 1024 * 1024
 MAX_CELL_VARIABLES: Final = 512
 """How many are kept; a list of them is part of each saved state."""
 MAX_CELL_IMAGES: Final = 4
-"""Pictures that one cell shows; they become part of the conversation."""
+"""Images that one cell shows; they become part of the conversation."""
 MAX_CELL_IMAGE_CHARS: Final = 6_000_000
 """Their total size in characters; they share a message with the cell's output."""
 MAX_CELL_CALLS: Final = 256

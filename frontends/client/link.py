@@ -69,7 +69,7 @@ class ServerLink:
         self._queued = ChangeSignal()
         self._scope = anyio.CancelScope()
         self._quiet = anyio.CancelScope()  # ends when nothing is heard for too long
-        self._patience = GREETING_S
+        self._silence_limit_s = GREETING_S
         self._welcomed = False
         self._broken: sc.SessionCoreError | None = None  # why writing has failed
         self._received = 0  # bytes that no notification has accounted for yet
@@ -143,8 +143,8 @@ class ServerLink:
     def welcome(self, heartbeat_ms: int) -> None:
         """Handle the server's welcome, which states its heartbeat interval."""
         self._welcomed = True
-        self._patience = max(2 * heartbeat_ms, 1) / 1000
-        self._quiet.deadline = anyio.current_time() + self._patience
+        self._silence_limit_s = max(2 * heartbeat_ms, 1) / 1000
+        self._quiet.deadline = anyio.current_time() + self._silence_limit_s
 
     def end(self, error: sc.SessionCoreError, *, final: bool = False) -> None:
         """End the link; only the first reason counts."""
@@ -174,7 +174,7 @@ class ServerLink:
 
     async def _read(self) -> None:
         with self._quiet:
-            self._quiet.deadline = anyio.current_time() + self._patience
+            self._quiet.deadline = anyio.current_time() + self._silence_limit_s
             try:
                 await self._listen()
             except TransportLost as lost:
@@ -183,14 +183,14 @@ class ServerLink:
             self.end(self._broken)
         elif self.ended is None:
             what = "has sent nothing" if self._welcomed else "has not answered the hello"
-            self.end(sc.Disconnected(f"the server {what} for {self._patience:g} s"))
+            self.end(sc.Disconnected(f"the server {what} for {self._silence_limit_s:g} s"))
 
     async def _listen(self) -> None:
         while self.ended is None:
             data = await self._transport.receive()
             self._received += len(data)
             if self._welcomed and self._broken is None:
-                self._quiet.deadline = anyio.current_time() + self._patience
+                self._quiet.deadline = anyio.current_time() + self._silence_limit_s
             self._peer.receive(data)
             while self._peer.has_unread and self.ended is None:
                 for item in self._peer.take_portion():

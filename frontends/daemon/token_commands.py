@@ -15,7 +15,7 @@ from frontends.commands.sessions.session_lookup import find_session, short_ids
 from frontends.daemon.runtime_paths import service_process
 from frontends.daemon.status import request_report
 from frontends.server.access import Access
-from frontends.server.http.scoped_tokens import ScopedToken
+from frontends.server.http.scoped_tokens import GivenToken
 from frontends.server.http.tokens import MAX_SCOPED_MS, issue_token, list_scoped_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back
 from frontends.shared.figures import clock_time
@@ -79,7 +79,7 @@ async def _new(wanted: TokenRequest, streams: StandardStreams) -> int:
         named = frozenset(find_session(each, stored_sessions, home).session_id for each in wanted.sessions)
     access = Access(role=wanted.role, sessions=named)
 
-    def make() -> tuple[ScopedToken, str]:
+    def make() -> tuple[GivenToken, str]:
         return issue_token(home, access, expires_at=sc.now_ms() + wanted.lasting_ms, name=wanted.name.strip())
 
     scoped, secret = await trio.to_thread.run_sync(make)
@@ -131,7 +131,7 @@ async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # 
 
 
 def token_lines(
-    style: Style, scoped: Sequence[ScopedToken], stored_sessions: Sequence[sc.SessionSummary], *, now: int
+    style: Style, scoped: Sequence[GivenToken], stored_sessions: Sequence[sc.SessionSummary], *, now: int
 ) -> list[str]:
     """Return the list for people."""
     lines = []
@@ -142,7 +142,7 @@ def token_lines(
     return lines
 
 
-def _sessions(scoped: ScopedToken, stored_sessions: Sequence[sc.SessionSummary]) -> str:
+def _sessions(scoped: GivenToken, stored_sessions: Sequence[sc.SessionSummary]) -> str:
     if scoped.sessions is None:
         return "all sessions"
     short = short_ids(stored_sessions)
@@ -165,7 +165,7 @@ async def _revoke(home: Path, ids: Sequence[str], streams: StandardStreams) -> i
     return 0
 
 
-def _find_token(typed: str, scoped: Sequence[ScopedToken], home: Path) -> ScopedToken:
+def _find_token(typed: str, scoped: Sequence[GivenToken], home: Path) -> GivenToken:
     fitting = [each for each in scoped if each.id.startswith(typed.lower()) and len(typed) >= _SHORTEST]
     if len(fitting) == 1:
         return fitting[0]
@@ -177,7 +177,7 @@ def _find_token(typed: str, scoped: Sequence[ScopedToken], home: Path) -> Scoped
     raise UsageError(f"there is no valid token {one_line(typed, 60)!r}; it may have ended already (see: {see})")
 
 
-async def _list_scoped_tokens(home: Path) -> tuple[ScopedToken, ...]:
+async def _list_scoped_tokens(home: Path) -> tuple[GivenToken, ...]:
     if not await trio.to_thread.run_sync(lambda: token_file(home).exists()):
         return ()
     return await trio.to_thread.run_sync(list_scoped_tokens, home)

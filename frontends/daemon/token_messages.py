@@ -26,7 +26,7 @@ Over HTTP (see: session-core serve --help) a token is sent with every request:
 Authorization: Bearer TOKEN. The token of the home lets its bearer do
 everything. Scoped tokens have fewer rights and are for others: an observer can
 only watch; a controller can also act in the named sessions, but change neither
-their mode, sandbox and directory nor anything beyond them, nor delete them. A
+their mode, sandbox and folder nor anything beyond them, nor delete them. A
 controller of --all sessions can do everything.
 
 When a token is revoked or expires, its clients are disconnected. Its secret is

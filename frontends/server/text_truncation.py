@@ -121,7 +121,7 @@ def _with_texts(plain: Any, short: Callable[[str], str]) -> Any:
     if isinstance(plain, Mapping):
         return {
             name: _whole_bytes(value, short(value))
-            if _is_picture(plain, name) and len(value) > _SHORT_TEXT
+            if _is_image(plain, name) and len(value) > _SHORT_TEXT
             else _with_texts(value, short)
             for name, value in plain.items()
         }
@@ -147,13 +147,13 @@ def _shorten_text(text: str, chars: int, size: int, most: int) -> str:
     return f"{text[:chars]}… ({missing:,} more characters were too long to be sent)" if missing else text
 
 
-def _is_picture(plain: Mapping[str, Any], name: str) -> bool:
+def _is_image(plain: Mapping[str, Any], name: str) -> bool:
     """Return whether this is base64, in which every four characters are whole bytes."""
     return name == "data" and plain.get("type") == "image_part" and isinstance(plain[name], str)
 
 
 def _whole_bytes(data: str, shorter: str) -> str:
-    """Return as much of a picture as fits."""
+    """Return as much of an image as fits."""
     return data if data == shorter else data[: len(shorter.partition("…")[0]) // 4 * 4]
 
 

@@ -4,7 +4,7 @@ from frontends.parser import Commands, add_command
 
 _EXAMPLES = """\
 examples:
-  session-core                              open it: the last used session of this directory, or a new one
+  session-core                              open it: the last used session of this folder, or a new one
   session-core terminal --new               begin a new session
   session-core terminal --session k3fq      view this one (the beginning or end of its id, or its name)
   session-core terminal "fix the tests"     begin a new session with this message
@@ -28,7 +28,7 @@ def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
     which = terminal.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="view this session")
     which.add_argument("--new", action="store_true", help="begin a new session with the first message")
-    terminal.add_argument("--cwd", metavar="DIR", help="the directory that new sessions work in (default: this one)")
+    terminal.add_argument("--cwd", metavar="DIR", help="the folder that new sessions work in (default: this one)")
     terminal.add_argument("--model", metavar="NAME", help="a new session with this model (see: session-core models)")
     terminal.add_argument(
         "--permissions",

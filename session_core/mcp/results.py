@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_IMAGES: Final = 16
 MAX_NOTES: Final = 20
 
-_PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def remote_tools(config: ServerConfig, listed: Sequence["types.Tool"]) -> tuple[list[RemoteTool], list[str]]:
@@ -144,13 +144,13 @@ class _ContentBuilder:
     def add_image(self, media_type: str, data: str) -> None:
         self._image_chars += len(data)
         if (
-            media_type not in _PICTURES
+            media_type not in _IMAGE_TYPES
             or not 0 < len(data) * 3 // 4 <= MAX_IMAGE_BYTES
             or self._image_chars > MAX_MESSAGE_CHARS
             or len(self._images) == MAX_IMAGES
             or not is_base64(data)
         ):
-            self._texts.append(_omission_note("picture", media_type, data))
+            self._texts.append(_omission_note("image", media_type, data))
             return
         self._images.append(ImagePart(media_type=cast(Any, media_type), data=data))
 
@@ -159,7 +159,7 @@ class _ContentBuilder:
 
         if isinstance(part, types.TextResourceContents):
             self._texts.append(part.text)
-        elif part.mime_type in _PICTURES:
+        elif part.mime_type in _IMAGE_TYPES:
             self.add_image(part.mime_type, part.blob)
         else:
             self._texts.append(_omission_note(f"resource {part.uri}", part.mime_type or "unknown type", part.blob))

@@ -160,9 +160,9 @@ def find_result_problem(result: object) -> str | None:
     if (fault := find_fault(result.value, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         return f"it returned a value that is not JSON: {fault.reason}"
     if not all(is_base64(image.data) for image in result.images):
-        return "it returned a picture that is not base64 text"
+        return "it returned an image that is not base64 text"
     if sum(len(image.data) for image in result.images) > limits.MAX_CELL_IMAGE_CHARS:
-        return f"it returned pictures of more than {limits.MAX_CELL_IMAGE_CHARS:,} characters together"
+        return f"it returned images of more than {limits.MAX_CELL_IMAGE_CHARS:,} characters together"
     return None
 
 

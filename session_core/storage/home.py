@@ -15,8 +15,8 @@ from session_core.errors import StoreUnusable
 
 HOME_VARIABLE: Final = "SESSION_CORE_HOME"
 
-_ELSEWHERE: Final = f"or choose another directory with {HOME_VARIABLE}"
-_NO_LOCKS: Final = f"its file system cannot lock files; choose a directory on a local disk with {HOME_VARIABLE}"
+_ELSEWHERE: Final = f"or choose another folder with {HOME_VARIABLE}"
+_NO_LOCKS: Final = f"its file system cannot lock files; choose a folder on a local disk with {HOME_VARIABLE}"
 _FORBIDDEN: Final = f"permission is denied; check the owner and the mode of it and its parents, {_ELSEWHERE}"
 _REASONS: Final = {
     errno.EACCES: _FORBIDDEN,
@@ -24,10 +24,10 @@ _REASONS: Final = {
     errno.EROFS: f"its file system is read-only; make it writable, {_ELSEWHERE}",
     errno.ENOSPC: f"the disk is full; free some space, {_ELSEWHERE}",
     errno.EDQUOT: f"your disk quota is used up; free some space, {_ELSEWHERE}",
-    errno.ENOENT: f"a parent directory is missing; create it, {_ELSEWHERE}",
-    errno.ENOTDIR: f"a file is where a directory should be; move it away, {_ELSEWHERE}",
-    errno.EISDIR: "a directory is where a file should be; move it away",
-    errno.ELOOP: "there is a link where a file or directory is expected, or links form a loop; remove the link",
+    errno.ENOENT: f"a parent folder is missing; create it, {_ELSEWHERE}",
+    errno.ENOTDIR: f"a file is where a folder should be; move it away, {_ELSEWHERE}",
+    errno.EISDIR: "a folder is where a file should be; move it away",
+    errno.ELOOP: "there is a link where a file or folder is expected, or links form a loop; remove the link",
     errno.ENXIO: "it is not an ordinary file; move it away",
     errno.ENOLCK: _NO_LOCKS,
     errno.EOPNOTSUPP: _NO_LOCKS,
@@ -51,7 +51,7 @@ def default_home() -> Path:
 
     path = platformdirs.user_data_path("session-core")
     if not path.is_absolute():
-        raise StoreUnusable(f"you have no home directory; set {HOME_VARIABLE} to the directory for the data")
+        raise StoreUnusable(f"you have no home directory; set {HOME_VARIABLE} to the folder for the data")
     return path
 
 
@@ -70,7 +70,7 @@ def prepare_home(home: Path) -> Path:
         _make_directories(place)
         status = place.lstat()
         if not stat.S_ISDIR(status.st_mode):
-            raise StoreUnusable(f"the home {str(place)!r} is not a directory; move it away, {_ELSEWHERE}")
+            raise StoreUnusable(f"the home {str(place)!r} is not a folder; move it away, {_ELSEWHERE}")
         _check_owner("the home", place, status)
         if status.st_mode & 0o077:
             _make_private(place, status)
@@ -200,7 +200,7 @@ def _make_private(place: Path, status: os.stat_result) -> None:
     # Closing /tmp, / or the user's own directory to others would break many other things.
     if status.st_mode & stat.S_ISVTX or place.resolve() in {user, *user.parents}:
         raise StoreUnusable(
-            f"the home {str(place)!r} contains more than sessions and is open to other users; choose a directory for"
+            f"the home {str(place)!r} contains more than sessions and is open to other users; choose a folder for"
             f" sessions alone, such as {str(place / 'session-core')!r}, with {HOME_VARIABLE}"
         )
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
 """Turn an HTML page into text that a model reads easily: headings, links, lists, code, rough tables.
 
-Leaves out scripts, styles and pictures without a description. For any page, the time is linear in its length and the
+Leaves out scripts, styles and images without a description. For any page, the time is linear in its length and the
 result is bounded.
 """
 
@@ -192,7 +192,7 @@ class _Writer:
     def write_image(self, tag: Tag) -> None:
         words = " ".join(tag.attribute("alt").split())
         if words:
-            self.write(f"[picture: {words}]")
+            self.write(f"[image: {words}]")
 
     def start_list(self, first: int | None) -> None:
         self._lists.append(first)

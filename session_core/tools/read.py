@@ -1,7 +1,7 @@
-"""The tool that reads a file: some of its lines, numbered, or a picture.
+"""The tool that reads a file: some of its lines, numbered, or an image.
 
 It reads a file piece by piece until it has the requested lines, so the size of the file does not matter. It recognises
-pictures by their first bytes, never by their names.
+images by their first bytes, never by their names.
 """
 
 import codecs
@@ -41,12 +41,12 @@ MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 class ReadTool:
-    """Show the lines of a text file with their numbers, or a picture."""
+    """Show the lines of a text file with their numbers, or an image."""
 
     spec = ToolSpec(
         name="read",
         description=(
-            "Read a text file, or look at a PNG, JPEG, GIF or WebP picture. Each line comes with its number and a tab, "
+            "Read a text file, or look at a PNG, JPEG, GIF or WebP image. Each line comes with its number and a tab, "
             f"which are not part of the file. At most {MAX_LINES} lines come at once unless you ask for more; "
             "read on by naming the first line you want."
         ),
@@ -84,11 +84,11 @@ class ReadTool:
 
 
 def read_file(workspace: Workspace, path: str, first: int, count: int) -> ToolOutput:
-    """Read some lines of a text file, or a whole picture."""
+    """Read some lines of a text file, or a whole image."""
     with explain_errors(path):
         start = workspace.read(path, max_bytes=64)
-    if media_type := picture_type(start.data):
-        return _read_picture(workspace, path, media_type)
+    if media_type := image_type(start.data):
+        return _read_image(workspace, path, media_type)
     refuse_utf16(path, start.data)
     taker = LineTaker(first, count)
     try:
@@ -240,8 +240,8 @@ class _OpenLine:
         return f"{text[:MAX_LINE_CHARS]}... [cut: this line has {self.length:,} bytes]"
 
 
-def picture_type(start: bytes) -> MediaType | None:
-    """Recognise a picture by its first bytes."""
+def image_type(start: bytes) -> MediaType | None:
+    """Recognise an image by its first bytes."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):
@@ -253,14 +253,14 @@ def picture_type(start: bytes) -> MediaType | None:
     return None
 
 
-def _read_picture(workspace: Workspace, path: str, media_type: MediaType) -> ToolOutput:
+def _read_image(workspace: Workspace, path: str, media_type: MediaType) -> ToolOutput:
     with explain_errors(path):
         content = workspace.read(path, max_bytes=MAX_IMAGE_BYTES)
     if content.truncated or content.size > MAX_IMAGE_BYTES:
-        raise ToolFailed(f"the picture {path!r} is too large: more than {MAX_IMAGE_BYTES:,} bytes")
+        raise ToolFailed(f"the image {path!r} is too large: more than {MAX_IMAGE_BYTES:,} bytes")
     kind = media_type.removeprefix("image/")
     return ToolOutput(
-        text=f"{path}: a picture ({kind}, {content.size:,} bytes)",
+        text=f"{path}: an image ({kind}, {content.size:,} bytes)",
         images=(ImagePart(media_type=media_type, data=b64encode(content.data).decode()),),
         details=JsonObject({"media_type": media_type, "bytes": content.size}),
     )

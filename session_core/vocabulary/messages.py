@@ -42,7 +42,7 @@ class ThinkingPart:
 
 @attrs.frozen(kw_only=True)
 class ImagePart:
-    """A picture as base64 text."""
+    """An image as base64 text."""
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     data: str

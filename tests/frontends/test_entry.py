@@ -77,7 +77,7 @@ async def test_the_prompt_from_stdin() -> None:
             (("run", "-"), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
             (("sessions", "--home", ""), "--home is empty"),
             (("run", "--cwd", "/no/such/place", "hi"), "--cwd: there is no '/no/such/place'"),
-            (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
+            (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a folder"),
             (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
             (("run", "--yes", "--approve", "never", "hi"), "argument --approve: not allowed with argument --yes"),
             (

@@ -62,7 +62,7 @@ def test_a_file_as_a_home(tmp_path: Path, arguments: tuple[str, ...], capfd: Sai
     place.write_text("", encoding="utf-8")
 
     assert 1 == session_core(*arguments, "--home", str(place))
-    assert f"session-core: the home '{place}' is not a directory\n" == capfd.readouterr().err
+    assert f"session-core: the home '{place}' is not a folder\n" == capfd.readouterr().err
 
 
 def test_a_place_that_cannot_be(tmp_path: Path, capfd: Said) -> None:
@@ -98,7 +98,7 @@ def test_a_backup_into_a_missing_directory(home: Path, tmp_path: Path, capfd: Sa
 
     assert 2 == session_core("store", "backup", str(tmp_path / "no" / "copy"))
     said = capfd.readouterr().err
-    assert f"session-core: there is no directory '{tmp_path / 'no'}' for the backup\n" == said
+    assert f"session-core: there is no folder '{tmp_path / 'no'}' for the backup\n" == said
 
 
 def test_a_backup_of_a_damaged_store(home: Path, tmp_path: Path, capfd: Said) -> None:

@@ -87,7 +87,7 @@ def _facts(snapshot: sc.SessionSnapshot, cleaning: DocumentSanitiser, *, abandon
         ("begun", moment(snapshot.created_at)),
         ("last used", moment(snapshot.updated_at)),
         ("model", cleaning.line(snapshot.settings.model)),
-        ("directory", cleaning.line(snapshot.settings.cwd, 400)),
+        ("folder", cleaning.line(snapshot.settings.cwd, 400)),
         ("used", spent(snapshot.usage)),
     ]
     if snapshot.parent_id is not None:

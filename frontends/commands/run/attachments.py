@@ -40,12 +40,12 @@ def read_attachments(paths: Sequence[str]) -> PromptAttachments:
         raise UsageError(f"--file: at most {MAX_FILES} files can be attached, not {len(paths)}")
     files: list[sc.FilePart] = []
     images: list[sc.ImagePart] = []
-    texts = pictures = 0
+    texts = image_bytes = 0
     for path in paths:
         data = _read(path, "--file", MAX_IMAGE_BYTES)
         kind = image_type(data)
         if kind is not None:
-            pictures += len(data)
+            image_bytes += len(data)
             images.append(sc.ImagePart(media_type=kind, data=base64.b64encode(data).decode()))
         else:
             text = _text(path, data)
@@ -53,9 +53,9 @@ def read_attachments(paths: Sequence[str]) -> PromptAttachments:
             files.append(sc.FilePart(name=path[:_NAME_CHARS], text=text))
     if texts > MAX_TEXT_CHARS:
         raise UsageError(f"--file: the texts have {texts:,} characters together; the limit is {MAX_TEXT_CHARS:,}")
-    if pictures > MAX_IMAGES_BYTES:
+    if image_bytes > MAX_IMAGES_BYTES:
         raise UsageError(
-            f"--file: the images have {format_size(pictures)} together; the limit is {format_size(MAX_IMAGES_BYTES)}"
+            f"--file: the images have {format_size(image_bytes)} together; the limit is {format_size(MAX_IMAGES_BYTES)}"
         )
     return PromptAttachments(files=tuple(files), images=tuple(images))
 

@@ -40,7 +40,7 @@ def resolve_home(chosen: str | None) -> Path:
         UsageError: An empty path was chosen.
     """
     if chosen is not None and not chosen.strip():
-        raise UsageError("--home is empty; name a directory, or leave it out")
+        raise UsageError("--home is empty; name a folder, or leave it out")
     home = sc.setup.default_home() if chosen is None else _expand_home(chosen)
     try:
         is_directory = stat.S_ISDIR(home.stat().st_mode)
@@ -50,7 +50,7 @@ def resolve_home(chosen: str | None) -> Path:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise sc.StoreUnusable(f"the home {str(home)!r} cannot be used: {why}") from error
     if not is_directory:
-        raise sc.StoreUnusable(f"the home {str(home)!r} is not a directory")
+        raise sc.StoreUnusable(f"the home {str(home)!r} is not a folder")
     if not os.access(home, os.R_OK | os.X_OK):
         raise sc.StoreUnusable(f"the home {str(home)!r} cannot be read: permission is denied; check its owner and mode")
     return home

@@ -25,7 +25,7 @@ _COLUMNS = (
     Column(title="STATE"),
     Column(title="USED"),
     Column(title="NAME", share=3, least=12),
-    Column(title="DIRECTORY", share=2, least=9, from_end=True),
+    Column(title="FOLDER", share=2, least=9, from_end=True),
 )
 _STATE = 1
 _ROLES: Mapping[str, str] = {"user": "you", "assistant": "model", "tool": "tool", "summary": "summary"}

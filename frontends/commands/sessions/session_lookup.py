@@ -59,7 +59,7 @@ def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path |
 def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None) -> sc.SessionSummary:
     """Return the last used session of a directory, or if it has none, of the nearest directory above it.
 
-    Archived sessions and those of other agents do not count. A directory's own sessions come first, however old: work
+    Archived sessions and those of other agents do not count. A folder's own sessions come first, however old: work
     elsewhere beneath the same root must not get in between.
 
     Raises:
@@ -74,7 +74,7 @@ def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path 
         if str(each) in newest:
             return newest[str(each)]
     see = format_command(home, "sessions", "")
-    raise UsageError(f"there is no session in {format_path(directory)!r} or a directory above it (see: {see})")
+    raise UsageError(f"there is no session in {format_path(directory)!r} or a folder above it (see: {see})")
 
 
 def find_all(

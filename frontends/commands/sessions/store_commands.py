@@ -121,7 +121,7 @@ def backup(home: Path, target: str | None) -> int:
     today = datetime.now().astimezone().date()
     chosen = Path(target) if target is not None else _free_name(Path(f"session-core-backup-{today}.sqlite3"))
     if not chosen.absolute().parent.is_dir():
-        raise UsageError(f"there is no directory {str(chosen.absolute().parent)!r} for the backup")
+        raise UsageError(f"there is no folder {str(chosen.absolute().parent)!r} for the backup")
     report = _run_with_progress(
         lambda progress: sc.maintenance.backup_store(home, chosen.absolute(), progress=progress)
     )

@@ -1,4 +1,4 @@
-"""The HTTP listener's ASGI app: every request is checked, then counted against its client's rate limit, then handled."""
+"""The ASGI app of the HTTP listener: each request is checked, counted against its rate limit, and then handled."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator

@@ -54,7 +54,7 @@ class EventsAnswer:
         except sc.SessionCoreError as refusal:
             await refuse_for(refusal)(scope, receive, send)
             return
-        scope["state"]["patience"].write_s = inf
+        scope["state"]["write_timeout"].write_s = inf
         served: ServedClient = scope["state"]["served"]
         served.reserve_goodbye()
         async with feed, trio.open_nursery() as nursery:

@@ -241,7 +241,7 @@ class GuardedConnection:
         self._stream = stream
         self._config = config
         self._bounds = bounds
-        self._patience = WriteTimeout(bounds.write_s)
+        self._write_timeout = WriteTimeout(bounds.write_s)
         self._sending = trio.Lock()
         self._rests = True
         self._is_whole = False  # whether a request was read to its end
@@ -279,7 +279,7 @@ class GuardedConnection:
         below = _below(self._stream).socket
         peer, own = below.getpeername()[:2], below.getsockname()[:2]
         async with trio.open_nursery() as nursery:
-            state = ConnectionState({"patience": self._patience, "send_text": self.send_text})
+            state = ConnectionState({"write_timeout": self._write_timeout, "send_text": self.send_text})
             protocol = GuardedProtocol(
                 app,  # type: ignore[arg-type]  # only our own handlers call it
                 self._config,
@@ -337,7 +337,7 @@ class GuardedConnection:
                 await trio.lowlevel.checkpoint()
             case Updated(idle=idle):
                 self._rests, self._is_whole = idle, False
-                self._patience.write_s = self._bounds.write_s
+                self._write_timeout.write_s = self._bounds.write_s
                 self._await_within(self._bounds.idle_s if idle else self._bounds.body_s)
             case _:
                 pass
@@ -360,7 +360,7 @@ class GuardedConnection:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         async with self._sending:  # taken without waiting if it is free, so no other task can write between the parts
-            with trio.move_on_after(self._patience.write_s):
+            with trio.move_on_after(self._write_timeout.write_s):
                 try:
                     for part in rest:
                         await self._stream.send_all(part)

@@ -26,7 +26,7 @@ from frontends.server.http.settings import HttpBounds, HttpSettings, Tls
 from frontends.server.http.tokens import TokenVerifier, rotate
 from frontends.server.server import Server, pause_garbage_collection
 
-# --- all clients of the HTTP listener, each served by a task, up to a limit -----------------------------------------------
+# --- all clients of the HTTP listener, each served by a task, up to a limit -------------------------------------------
 log = logging.getLogger(__name__)
 
 _REFUSAL_S: Final = 1.0
@@ -103,7 +103,7 @@ class Connections:
                 await self._changed.park()
 
 
-# --- listener -------------------------------------------------------------------------------------------------------------
+# --- listener ---------------------------------------------------------------------------------------------------------
 
 _BACKLOG: Final = 1_024
 _LOOK_EVERY_S: Final = 1.0

@@ -27,8 +27,10 @@ _MOST_BYTES: Final = 2 * 1024 * 1024
 
 
 @attrs.frozen(kw_only=True)
-class ScopedToken:
+class GivenToken:
     """The rights of a scoped token; the secret itself is not stored.
+
+    The names of this class and of the list are part of the file format.
 
     Attributes:
         id: Its id, for revoking it.
@@ -49,10 +51,10 @@ class ScopedToken:
 
 
 @attrs.frozen(kw_only=True)
-class _ScopedTokenList:
+class _GivenTokens:
     """The whole list."""
 
-    tokens: tuple[ScopedToken, ...] = ()
+    tokens: tuple[GivenToken, ...] = ()
 
 
 def scoped_tokens_file(home: Path) -> Path:
@@ -60,7 +62,7 @@ def scoped_tokens_file(home: Path) -> Path:
     return run_folder(home) / _NAME
 
 
-def read_scoped_tokens(home: Path, main_token_hash: str) -> tuple[ScopedToken, ...]:
+def read_scoped_tokens(home: Path, main_token_hash: str) -> tuple[GivenToken, ...]:
     """Return the valid tokens, in the order of their creation.
 
     Raises:
@@ -72,14 +74,14 @@ def read_scoped_tokens(home: Path, main_token_hash: str) -> tuple[ScopedToken, .
     with os.fdopen(sc.setup.private_open(file, os.O_RDONLY), "rb") as opened:
         data = opened.read(_MOST_BYTES + 1)
     try:
-        listed = sc.wire.decode(data[:_MOST_BYTES], _ScopedTokenList).tokens
+        listed = sc.wire.decode(data[:_MOST_BYTES], _GivenTokens).tokens
     except sc.ProtocolError as error:
         raise sc.StoreUnusable(f"{str(file)!r} is not a list of tokens; delete it, which ends them all") from error
     now = sc.now_ms()
     return tuple(each for each in listed if each.of == main_token_hash and each.expires_at > now)
 
 
-def add_scoped_token(home: Path, token: ScopedToken) -> None:
+def add_scoped_token(home: Path, token: GivenToken) -> None:
     """Add a token to the list.
 
     Raises:
@@ -87,7 +89,7 @@ def add_scoped_token(home: Path, token: ScopedToken) -> None:
         StoreUnusable: The list cannot be changed.
     """
 
-    def added(before: tuple[ScopedToken, ...]) -> Iterable[ScopedToken]:
+    def added(before: tuple[GivenToken, ...]) -> Iterable[GivenToken]:
         if len(before) >= MAX_SCOPED_TOKENS:
             raise sc.Conflict(f"there are already {MAX_SCOPED_TOKENS} valid tokens; revoke some of them first")
         return (*before, token)
@@ -104,12 +106,10 @@ def remove_scoped_tokens(home: Path, ids: Collection[str], main_token_hash: str)
     _change(home, main_token_hash, lambda before: [each for each in before if each.id not in ids])
 
 
-def _change(
-    home: Path, main_token_hash: str, change: Callable[[tuple[ScopedToken, ...]], Iterable[ScopedToken]]
-) -> None:
+def _change(home: Path, main_token_hash: str, change: Callable[[tuple[GivenToken, ...]], Iterable[GivenToken]]) -> None:
     with _lock_list(home) as folder:
         after = tuple(change(read_scoped_tokens(home, main_token_hash)))
-        _replace(folder / _NAME, sc.wire.encode(_ScopedTokenList(tokens=after)))
+        _replace(folder / _NAME, sc.wire.encode(_GivenTokens(tokens=after)))
 
 
 @contextmanager

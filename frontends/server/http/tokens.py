@@ -1,8 +1,8 @@
 """The token of a home, and scoped tokens, made from it with fewer rights.
 
-The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps only its hash. A scoped
-token contains its rights and its expiry, sealed with a key derived from the token of the home: a new home
-token invalidates all of them. Each is in a list (`scoped_tokens`), without its secret, and valid while it is there.
+The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps only its hash. A
+scoped token contains its rights and its expiry, sealed with a key derived from the token of the home: a new home token
+invalidates all of them. Each is in a list (`scoped_tokens`), without its secret, and valid while it is there.
 """
 
 import base64
@@ -22,7 +22,7 @@ import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.http.scoped_tokens import (
     MAX_NAME_CHARS,
-    ScopedToken,
+    GivenToken,
     add_scoped_token,
     read_scoped_tokens,
     remove_scoped_tokens,
@@ -108,7 +108,7 @@ def scoped_token(home: Path, access: Access, *, expires_at: int, name: str = "")
     return issue_token(home, access, expires_at=expires_at, name=name)[1]
 
 
-def list_scoped_tokens(home: Path) -> tuple[ScopedToken, ...]:
+def list_scoped_tokens(home: Path) -> tuple[GivenToken, ...]:
     """Return the valid scoped tokens.
 
     Raises:
@@ -126,7 +126,7 @@ def revoke(home: Path, ids: Collection[str]) -> None:
     remove_scoped_tokens(home, ids, _mark_of(ensure_token(home)))
 
 
-def issue_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[ScopedToken, str]:
+def issue_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[GivenToken, str]:
     """Create a token limited to `access`, valid until `expires_at`, and add it to the list under a `name`.
 
     Raises:
@@ -141,7 +141,7 @@ def issue_token(home: Path, access: Access, *, expires_at: int, name: str = "") 
     if access.sessions is not None and not 0 < len(access.sessions) <= _MOST_SESSIONS:
         raise sc.InvalidInput(f"name 1 to {_MOST_SESSIONS} sessions", field="sessions")
     main = ensure_token(home)
-    scoped = ScopedToken(
+    scoped = GivenToken(
         id=secrets.token_hex(4),
         of=_mark_of(main),
         role=access.role,

@@ -57,7 +57,7 @@ class WebSocketSink(trio.abc.SendStream):
 
 async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, access: Access) -> None:
     """Serve an admitted client until it leaves or the server ends."""
-    scope["state"]["patience"].write_s = inf
+    scope["state"]["write_timeout"].write_s = inf
     await receive()  # the connect message
     await send({"type": "websocket.accept"})
     await serve_connection(

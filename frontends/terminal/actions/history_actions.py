@@ -211,7 +211,7 @@ class HistoryActions(TerminalBase):
         if directory:
             change_to(directory)
         else:
-            self.ask(LineInputScreen("Work in which directory?", target.new.cwd), change_to)
+            self.ask(LineInputScreen("Work in which folder?", target.new.cwd), change_to)
 
 
 def _resolve_path(base: str, typed: str) -> Path:

@@ -241,7 +241,7 @@ class ServiceActions(ServiceQueries):
         await self.client.change_permission_mode(target.session_id, mode)
 
     async def change_directory(self, typed: str, target: MessageTarget) -> None:
-        """Change the working directory of a session, existing or new."""
+        """Change the working folder of a session, existing or new."""
         await target.wait_decided()
         path = str(await anyio.to_thread.run_sync(_folder, target.new.cwd, typed))
         async with target.creation_lock:
@@ -278,7 +278,7 @@ def _folder(base: str, typed: str) -> Path:
     """Return the folder that was typed."""
     path = Path(base, Path(typed).expanduser()).resolve()
     if not path.is_dir():
-        raise sc.InvalidInput(f"{str(path)!r} is not a directory", field="cwd")
+        raise sc.InvalidInput(f"{str(path)!r} is not a folder", field="cwd")
     return path
 
 

@@ -76,7 +76,7 @@ SLASH: Final[tuple[SlashCommand, ...]] = (
     _command("usage", "show the tokens and cost of this session", aliases=("cost",)),
     _command("export", "write this conversation to a file (.md, .html or .jsonl)", hint="[file]"),
     _command("copy", "copy the last answer", "copy_answer"),
-    _command("cwd", "work in another directory", "change_directory", hint="[directory]", aliases=("cd",)),
+    _command("cwd", "work in another folder", "change_directory", hint="[folder]", aliases=("cd",)),
     _command("extensions", "list, reload, enable and disable extensions", aliases=("ext",)),
     _command("login", "log in to a provider of an extension", hint="[provider]"),
     _command("reconnect", "try to reach the service again"),

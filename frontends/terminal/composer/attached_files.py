@@ -1,4 +1,4 @@
-"""The attachments of a prompt: pictures by path or from the clipboard, and mentioned files.
+"""The attachments of a prompt: images by path or from the clipboard, and mentioned files.
 
 Reading blocks: do it in threads. Reads are bounded from the start and limited to regular files: a pipe or a device of
 the right name would block for ever.
@@ -26,7 +26,7 @@ from frontends.commands.run.attachments import MAX_FILES, MAX_IMAGE_BYTES, MAX_I
 from frontends.shared.figures import format_size
 from frontends.shared.sanitise import one_line
 
-PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+IMAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 MAX_MENTIONED_BYTES: Final = 256_000
 """Larger files stay a mention, and the model reads the parts it needs."""
 MAX_CLIPBOARD_BYTES: Final = 2_000_000
@@ -68,12 +68,12 @@ class Attachment:
     @property
     def label(self) -> str:
         """The text of its chip."""
-        kind = "picture" if isinstance(self.part, sc.ImagePart) else "file"
+        kind = "image" if isinstance(self.part, sc.ImagePart) else "file"
         return f"{kind} {one_line(self.name, _NAME_CHARS)} {format_size(self.size_bytes)}"
 
 
 def images_of(attached: Iterable[Attachment]) -> tuple[sc.ImagePart, ...]:
-    """Return the pictures among the attachments."""
+    """Return the images among the attachments."""
     return tuple(each.part for each in attached if isinstance(each.part, sc.ImagePart))
 
 
@@ -83,7 +83,7 @@ def files_of(attached: Iterable[Attachment]) -> tuple[sc.FilePart, ...]:
 
 
 def build_attachments(images: Sequence[sc.ImagePart], files: Sequence[sc.FilePart]) -> tuple[Attachment, ...]:
-    """Return parts of a message as attachments; pictures have no names of their own."""
+    """Return parts of a message as attachments; images have no names of their own."""
     return (
         *(Attachment(name=f"{number}", part=part) for number, part in enumerate(images, start=1)),
         *(Attachment(name=part.name, part=part) for part in files),
@@ -98,13 +98,13 @@ def join_attachments(attached: Sequence[Attachment], more: Iterable[Attachment])
     """
     parts = [each.part for each in attached]
     both = (*attached, *(each for each in more if each.part not in parts))
-    pictures = sum(each.size_bytes for each in both if isinstance(each.part, sc.ImagePart))
+    images = sum(each.size_bytes for each in both if isinstance(each.part, sc.ImagePart))
     texts = sum(each.size_bytes for each in both if isinstance(each.part, sc.FilePart))
     if len(both) > MAX_FILES:
         raise NotAttached(f"A message takes at most {MAX_FILES} attachments.")
-    if pictures > MAX_IMAGES_BYTES:
+    if images > MAX_IMAGES_BYTES:
         raise NotAttached(
-            f"The pictures have {format_size(pictures)} together; a message takes {format_size(MAX_IMAGES_BYTES)}."
+            f"The images have {format_size(images)} together; a message takes {format_size(MAX_IMAGES_BYTES)}."
         )
     if texts > MAX_TEXT_CHARS:
         raise NotAttached(f"The files have {texts:,} characters together; a message takes {MAX_TEXT_CHARS:,}.")
@@ -114,8 +114,8 @@ def join_attachments(attached: Sequence[Attachment], more: Iterable[Attachment])
 # --- from files -------------------------------------------------------------------------------------------------------
 
 
-def find_picture_paths(pasted: str) -> list[str]:
-    """Return the paths if a paste holds nothing but picture paths, as terminals send files dropped on them."""
+def find_image_paths(pasted: str) -> list[str]:
+    """Return the paths if a paste holds nothing but image paths, as terminals send files dropped on them."""
     text = pasted.strip()
     if not text or len(text) > _MAX_DROPPED_CHARS or "\0" in text:
         return []
@@ -143,16 +143,16 @@ def _path(word: str) -> str:
 
 
 def _is_picture_path(path: str) -> bool:
-    return is_picture(path) and "\n" not in path and path.startswith(("/", "~/", "./", "../"))
+    return is_image(path) and "\n" not in path and path.startswith(("/", "~/", "./", "../"))
 
 
-def is_picture(path: str) -> bool:
-    """Return whether a file is a picture, judging by its name."""
-    return path.casefold().endswith(PICTURES)
+def is_image(path: str) -> bool:
+    """Return whether a file is an image, judging by its name."""
+    return path.casefold().endswith(IMAGE_SUFFIXES)
 
 
-def read_picture(path: str, folder: Path) -> Attachment:
-    """Read a picture; blocks.
+def read_image(path: str, folder: Path) -> Attachment:
+    """Read an image; blocks.
 
     Raises:
         NotAttached: It does not exist, or cannot be attached.
@@ -162,14 +162,14 @@ def read_picture(path: str, folder: Path) -> Attachment:
         data = _read(folder / Path(path).expanduser(), MAX_IMAGE_BYTES)
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise NotAttached(f"The picture {name} cannot be read: {why}.") from error
-    return _picture(Path(path).name, data)
+        raise NotAttached(f"The image {name} cannot be read: {why}.") from error
+    return _image(Path(path).name, data)
 
 
-def _picture(name: str, data: bytes) -> Attachment:
+def _image(name: str, data: bytes) -> Attachment:
     kind = image_type(data)
     if kind is None:
-        raise NotAttached(f"{one_line(name, _NAME_CHARS)} is not a PNG, JPEG, GIF or WebP picture.")
+        raise NotAttached(f"{one_line(name, _NAME_CHARS)} is not a PNG, JPEG, GIF or WebP image.")
     return Attachment(name=name, part=sc.ImagePart(media_type=kind, data=base64.b64encode(data).decode()))
 
 
@@ -186,13 +186,13 @@ def read_mentions(paths: Sequence[str], folder: Path) -> Mentions:
     inside: list[Attachment] = []
     outside: list[Attachment] = []
     for path in paths[:MAX_FILES]:
-        most = MAX_IMAGE_BYTES if is_picture(path) else MAX_MENTIONED_BYTES
+        most = MAX_IMAGE_BYTES if is_image(path) else MAX_MENTIONED_BYTES
         with suppress(OSError, ValueError, RuntimeError, NotAttached):
             place = (folder / Path(path).expanduser()).resolve()  # links count as their targets
             data = _read(place, most)
             found = inside if place.is_relative_to(folder.resolve()) else outside
-            if is_picture(path):
-                found.append(_picture(path, data))
+            if is_image(path):
+                found.append(_image(path, data))
             elif b"\0" not in data:
                 text = data.decode("utf-8-sig")
                 found.append(Attachment(name=path, part=sc.FilePart(name=path[:_MAX_PATH_CHARS], text=text)))
@@ -212,8 +212,8 @@ def _read(place: Path, most: int) -> bytes:
 # --- from the clipboard -----------------------------------------------------------------------------------------------
 
 
-async def clipboard_picture(environment: Mapping[str, str] = os.environ) -> Attachment | None:
-    """Return the picture in the clipboard; None if there is none, or no program to read it.
+async def clipboard_image(environment: Mapping[str, str] = os.environ) -> Attachment | None:
+    """Return the image in the clipboard; None if there is none, or no program to read it.
 
     Raises:
         NotAttached: It is too large.
@@ -222,8 +222,8 @@ async def clipboard_picture(environment: Mapping[str, str] = os.environ) -> Atta
     if data is None or image_type(data[:16]) is None:
         return None
     if len(data) > MAX_IMAGE_BYTES:
-        raise NotAttached(f"The picture in the clipboard is larger than {format_size(MAX_IMAGE_BYTES)}.")
-    return _picture("from the clipboard", data)
+        raise NotAttached(f"The image in the clipboard is larger than {format_size(MAX_IMAGE_BYTES)}.")
+    return _image("from the clipboard", data)
 
 
 async def clipboard_text(environment: Mapping[str, str] = os.environ) -> str | None:

@@ -9,11 +9,11 @@ import anyio.to_thread
 from frontends.terminal.composer.attached_files import (
     Attachment,
     NotAttached,
-    clipboard_picture,
+    clipboard_image,
     clipboard_text,
-    find_picture_paths,
+    find_image_paths,
     join_attachments,
-    read_picture,
+    read_image,
 )
 from frontends.terminal.composer.popup import Chips
 from frontends.terminal.destination import MessageTarget
@@ -61,21 +61,21 @@ class AttachmentList:
         return True
 
     def paste(self, pasted: str, where: TargetGetter) -> None:
-        """Attach the pictures whose paths were pasted or dropped; insert any other text."""
-        paths = find_picture_paths(pasted)
+        """Attach the images whose paths were pasted or dropped; insert any other text."""
+        paths = find_image_paths(pasted)
         if paths:
             self._start(partial(self._read, paths, pasted, where, where()))
         else:
             self._put_in(pasted)
 
     def paste_clipboard(self, own: str, where: TargetGetter) -> None:
-        """Attach the picture in the clipboard, or insert its text, or else the text this terminal last copied."""
+        """Attach the image in the clipboard, or insert its text, or else the text this terminal last copied."""
         self._start(partial(self._ask_clipboard, own, where, where()))
 
     async def _read(self, paths: list[str], pasted: str, where: TargetGetter, target: MessageTarget) -> None:
         folder = Path(target.new.cwd)
         try:
-            found = [await anyio.to_thread.run_sync(read_picture, path, folder) for path in paths]
+            found = [await anyio.to_thread.run_sync(read_image, path, folder) for path in paths]
             if self._is_here(where, target):
                 self.show(join_attachments(self.attachments, found))
         except NotAttached as error:
@@ -85,10 +85,10 @@ class AttachmentList:
 
     async def _ask_clipboard(self, own: str, where: TargetGetter, target: MessageTarget) -> None:
         try:
-            picture = await clipboard_picture()
-            if picture is not None:
+            image = await clipboard_image()
+            if image is not None:
                 if self._is_here(where, target):
-                    self.show(join_attachments(self.attachments, [picture]))
+                    self.show(join_attachments(self.attachments, [image]))
                 return
         except NotAttached as error:
             self._tell(str(error))

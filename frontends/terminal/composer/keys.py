@@ -56,7 +56,7 @@ TABLE: Final = (
     _intent_key("up ctrl+p", "older", "Up, Ctrl+P", "line above; in the first line, the previous prompt", "cursor_up"),
     _intent_key("down ctrl+n", "newer", "Down, Ctrl+N", "line below; in the last line, the next prompt", "cursor_down"),
     _intent_key("ctrl+r", "search", "Ctrl+R", "search earlier prompts"),
-    _intent_key("ctrl+v alt+v", "clipboard", "Ctrl+V, Alt+V", "paste a picture or text from the clipboard"),
+    _intent_key("ctrl+v alt+v", "clipboard", "Ctrl+V, Alt+V", "paste an image or text from the clipboard"),
     _action_key("left ctrl+b", "cursor_left", "Left, Ctrl+B", "a character back"),
     _action_key("right ctrl+f", "cursor_right", "Right, Ctrl+F", "a character forward"),
     _action_key("ctrl+left alt+left alt+b", "cursor_word_left", "Alt+B, Ctrl+Left, Alt+Left", "a word back"),

@@ -1,7 +1,8 @@
 """Makes foreign text harmless: removes what a terminal or a reader would take for more than text.
 
 Rules:
-1. All foreign text goes through `sanitise_text` or `to_plain_text` before a widget gets it; `SanitisingFilter` backs them up.
+1. All foreign text goes through `sanitise_text` or `to_plain_text` before a widget gets it; `SanitisingFilter` backs
+   them up.
 2. Displayed text takes as many cells as we count: characters that change the width of their neighbours, differently in
    every terminal, are dropped, and stacks of combining marks are limited.
 """

@@ -38,9 +38,9 @@ _KEYS: Final = ("e edit", "d remove", "s send now", "K J move", "Esc back")
 def queue_text(item: sc.QueueItem) -> str:
     """Return a queued message as one line, with its attachments."""
     said = sanitise_line(" ".join(part.text for part in item.parts if isinstance(part, sc.TextPart)))
-    pictures = sum(isinstance(part, sc.ImagePart) for part in item.parts)
+    images = sum(isinstance(part, sc.ImagePart) for part in item.parts)
     files = sum(isinstance(part, sc.FilePart) for part in item.parts)
-    more = [format_count(pictures, "picture")] if pictures else []
+    more = [format_count(images, "image")] if images else []
     more += [format_count(files, "file")] if files else []
     return f"{said} [{', '.join(more)}]".strip() if more else said or "(empty)"
 

@@ -58,10 +58,10 @@ def _describe_model(model: sc.ListedModel) -> str:
     """Describe what a model can do, in columns; or briefly, how to make it usable."""
     if not model.usable:
         return model.why_not.replace(_LATER, ", restart the service") or "cannot be used"
-    can = "thinks" if model.can_think else "", "sees pictures" if model.can_see else ""
+    can = "thinks" if model.can_think else "", "sees images" if model.can_see else ""
     room = f"{_amount(model.context_tokens)} context" if model.context_tokens else ""
     whose = "" if model.name.startswith(f"{model.provider}/") else model.provider
-    return f"{room:<14}{can[0]:<8}{can[1]:<15}{whose}".rstrip()
+    return f"{room:<14}{can[0]:<8}{can[1]:<13}{whose}".rstrip()
 
 
 def _amount(tokens: int) -> str:

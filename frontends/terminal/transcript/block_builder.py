@@ -85,7 +85,7 @@ def _build_user_block(message: sc.Message, branches: tuple[sc.MessageId, ...]) -
         message_id=message.message_id,
         text=text if ran is None else ran["output"],
         created_at=message.created_at,
-        pictures=sum(isinstance(part, sc.ImagePart) for part in message.parts),
+        images=sum(isinstance(part, sc.ImagePart) for part in message.parts),
         files=tuple(part.name for part in message.parts if isinstance(part, sc.FilePart)),
         source=message.source,
         command=None if ran is None else ran["line"],

@@ -24,7 +24,7 @@ class UserMessageBlock:
     message_id: sc.MessageId
     text: str
     created_at: int
-    pictures: int = 0
+    images: int = 0
     files: tuple[str, ...] = ()
     source: str | None = None
     command: str | None = None

@@ -208,7 +208,7 @@ class CellRunner:
         raise _Finished
 
     def _show_image(self, image: Any) -> None:
-        """Show a PNG or JPEG picture to the model: its bytes, or the path of a file."""
+        """Show a PNG or JPEG image to the model: its bytes, or the path of a file."""
         most = self._bounds["image"]
         if isinstance(image, str | os.PathLike):
             with io.FileIO(os.fspath(image)) as file:
@@ -218,11 +218,11 @@ class CellRunner:
         data = bytes(image)
         kind = next((kind for start, kind in _IMAGES.items() if data.startswith(start)), None)
         if kind is None:
-            raise ValueError("show_image() takes PNG and JPEG pictures only")
+            raise ValueError("show_image() takes PNG and JPEG images only")
         if len(data) > most:
-            raise ValueError(f"the picture is larger than {most:,} bytes")
+            raise ValueError(f"the image is larger than {most:,} bytes")
         if self._images >= self._bounds["images"]:
-            raise ValueError(f"a cell shows at most {self._bounds['images']} pictures")
+            raise ValueError(f"a cell shows at most {self._bounds['images']} images")
         self._images += 1
         self._wire.send({"say": "image", "cell": self._cell, "type": kind, "data": b64encode(data).decode()})
 

@@ -301,7 +301,7 @@ def _refuse_damaged(backup: Path, checked: VerifyReport) -> None:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise StoreDamaged(
             f"the backup {str(backup)!r} is damaged: {where}{first.what}{more}; nothing was changed. To save what can "
-            f"be read of it, copy it into a new directory as {STORE_FILE} and run `session-core store rebuild` there"
+            f"be read of it, copy it into a new folder as {STORE_FILE} and run `session-core store rebuild` there"
         )
 
 

@@ -101,7 +101,7 @@ def _report_empty(home: Path, findings: StoreFindings) -> None:
             _BACKUP.format(mark=mark),
         )
     else:
-        findings.add_warning(f"no sessions are stored in {home} yet", "none, if this is the right directory")
+        findings.add_warning(f"no sessions are stored in {home} yet", "none, if this is the right folder")
 
 
 def _check_bytes(home: Path, findings: StoreFindings, *, in_use: bool) -> None:

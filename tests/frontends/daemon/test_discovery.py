@@ -107,7 +107,7 @@ async def test_a_program_that_cannot_even_begin_is_shown(home: Path, monkeypatch
 
 async def test_a_home_in_other_hands_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that uses the home without being a service is named; none is started beside it."""
-    monkeypatch.setattr(discovery, "PATIENCE", 0.0)
+    monkeypatch.setattr(discovery, "MAX_WAIT_S", 0.0)
     lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
         with pytest.raises(sc.StoreInUse, match=rf"in use by process {os.getpid()} .* not a service"):

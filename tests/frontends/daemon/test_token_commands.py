@@ -128,7 +128,8 @@ def test_a_token_for_a_service_without_http(
         shell("token", "new", "--all")
 
     remark = (
-        "The service of this home has no HTTP; to let others in: session-core shutdown, then session-core serve --http"
+        "The service of this home does not serve HTTP; to let others in: "
+        "session-core shutdown, then session-core serve --http"
     )
     assert (address is None) == (remark in shell.err)
 

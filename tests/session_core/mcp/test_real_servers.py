@@ -92,7 +92,7 @@ async def test_what_a_server_can_give_arrives() -> None:
         assert set(called.texts) <= {"at 1 (1 of 3)\n", "at 2 (2 of 3)\n", "at 3 (3 of 3)\n"}
         assert sorted(called.texts) == called.texts, "progress never goes back"
         assert ToolOutput(
-            text="look\n[picture left out: image/tiff, about 15 bytes]\n[sound left out: audio/wav, about 3 bytes]\n"
+            text="look\n[image left out: image/tiff, about 15 bytes]\n[sound left out: audio/wav, about 3 bytes]\n"
             "[resource memo://first (first)]\ninside\n"
             "[resource memo://blob left out: application/zip, about 3 bytes]",
             images=(ImagePart(media_type="image/png", data=PNG),),

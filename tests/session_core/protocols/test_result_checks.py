@@ -46,7 +46,7 @@ BAD_RESULTS: Mapping[str, object] = {
     "not JSON: NaN": CellResult(value=float("nan")),
     "unpaired surrogate": CellResult(value=("\ud800",)),
     "not base64": CellResult(images=(ImagePart(media_type="image/png", data="!!"),)),
-    "pictures of more than": CellResult(images=(ImagePart(media_type="image/png", data="A" * 8_000_000),)),
+    "images of more than": CellResult(images=(ImagePart(media_type="image/png", data="A" * 8_000_000),)),
 }
 
 

@@ -132,8 +132,8 @@ def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for path, words in [
-        (tmp_path / "file", "is not a directory; move it away"),
-        (tmp_path / "file" / "home", "a file is where a directory should be"),
+        (tmp_path / "file", "is not a folder; move it away"),
+        (tmp_path / "file" / "home", "a file is where a folder should be"),
         (tmp_path / "nul\0", "null"),
         (tmp_path / ("x" * 300), "File name too long"),
         (tmp_path / "circle", "loop"),
@@ -250,11 +250,11 @@ def test_what_is_no_file_is_refused(home: Path) -> None:
     (home / "folder").mkdir()
     before = open_descriptors()
     for name, flags, words in [
-        ("link", os.O_RDWR | os.O_CREAT, "there is a link where a file or directory is expected"),
+        ("link", os.O_RDWR | os.O_CREAT, "there is a link where a file or folder is expected"),
         ("pipe", os.O_RDONLY, "is not an ordinary file"),
         ("pipe", os.O_WRONLY, "is not an ordinary file"),
         ("folder", os.O_RDONLY, "is not an ordinary file"),
-        ("folder", os.O_RDWR | os.O_CREAT, "a directory is where a file should be"),
+        ("folder", os.O_RDWR | os.O_CREAT, "a folder is where a file should be"),
     ]:
         with pytest.raises(StoreUnusable, match=words):
             private_open(home / name, flags)

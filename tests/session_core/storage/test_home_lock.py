@@ -330,7 +330,7 @@ def test_an_onlooker_that_stays_is_not_waited_for_for_ever(home: Path, monkeypat
         (
             "os.open",
             errno.ENOSPC,
-            "lock' cannot be opened: the disk is full; free some space, or choose another directory",
+            "lock' cannot be opened: the disk is full; free some space, or choose another folder",
         ),
         ("os.pwrite", errno.ENOSPC, "lock' cannot be written: the disk is full"),
         ("os.pwrite", errno.EDQUOT, "quota is used up"),
@@ -361,9 +361,9 @@ def test_a_home_that_is_no_directory_cannot_be_locked(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "home" / "lock").mkdir(parents=True)
     for name, words in [
-        ("file", "a file is where a directory should be"),
-        ("nothing", "a parent directory is missing"),
-        ("home", "a directory is where a file should be"),
+        ("file", "a file is where a folder should be"),
+        ("nothing", "a parent folder is missing"),
+        ("home", "a folder is where a file should be"),
     ]:
         with pytest.raises(StoreUnusable, match=words):
             HomeLock.acquire(tmp_path / name)

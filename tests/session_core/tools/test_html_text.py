@@ -36,7 +36,7 @@ BASE = "https://example.org/docs/page"
         ("a<script>if (a < b) '</p>'</script><style>p{}</style><svg><title>no</title></svg>b", "ab"),
         ("a<!-- <p>hidden</p> -->b<!doctype x><?php ?>c", "abc"),
         ("&lt;b&gt; &amp;amp; &eacute;&#x41;&#0;", "<b> &amp; éA\ufffd"),
-        ("<img src=x alt='A cat'><img src=y>", "[picture: A cat]"),
+        ("<img src=x alt='A cat'><img src=y>", "[image: A cat]"),
         ("a<hr>b", "a\n\n---\nb"),
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
         ("<P CLASS=x ID='y' HIDDEN>loud</P>", "loud"),

@@ -149,7 +149,7 @@ async def test_a_picture_that_is_too_large(root: Path) -> None:
     """A picture no model would take is refused."""
     put(root, PNG + b"\0" * MAX_IMAGE_BYTES)
 
-    assert f"the picture 'f' is too large: more than {MAX_IMAGE_BYTES:,} bytes" == await refusal(
+    assert f"the image 'f' is too large: more than {MAX_IMAGE_BYTES:,} bytes" == await refusal(
         ReadTool(), root, path="f"
     )
 

@@ -141,7 +141,7 @@ async def test_what_cannot_be_read(server: Server, tmp_path: Path) -> None:
     """Data, errors and nonsense are refused in a sentence."""
     context = context_in(tmp_path)
     url = server.answer("/zip", b"PK", "application/zip")
-    assert f"{url} is of the type 'application/zip', which is neither text nor a picture" == await refusal(
+    assert f"{url} is of the type 'application/zip', which is neither text nor an image" == await refusal(
         FETCH, context, url=url
     )
     url = f"http://127.0.0.1:{server.port}/missing"

@@ -1,11 +1,11 @@
 """Draws a conversation: blocks in, rows of a given width out. No widgets, no waiting.
 
 - `draw`: the only entry point; `Drawer` caches growing blocks
-- `flow`, `passages`: growing Markdown, cut into passages that are drawn once
+- `growing_markdown`, `passages`: growing Markdown, cut into passages that are drawn once
 - `markdown`, `tables`, `code`: one passage
-- `tools`: tool calls; `subjects` (what they are about), `diffs`, `shell`
-- `said`: user messages, thinking, summaries, remarks; `entries`: entries of extensions
+- `tools`: tool calls; `tool_summaries` (what they are about), `diffs`, `shell`
+- `user_messages`: user messages, thinking, summaries, remarks; `entries`: entries of extensions
 - `lines`: wrapping and cutting, used by all others
 
-Every text is made inert (`frontends.terminal.look.sanitised_text`) before it is measured, and every length is bounded.
+Every text is sanitised (`frontends.terminal.look.sanitised_text`) before it is measured, and every length is bounded.
 """

@@ -176,7 +176,7 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
     for image in result.images:
         kind = sanitise_line(image.media_type.removeprefix("image/"), 20).upper()
         rows.append(
-            strip_of(cut_spans([(f"({kind} picture, {format_size(len(image.data) * 3 // 4)})", look.dim)], width))
+            strip_of(cut_spans([(f"({kind} image, {format_size(len(image.data) * 3 // 4)})", look.dim)], width))
         )
     return rows
 

@@ -57,8 +57,8 @@ def user_message_rows(block: UserMessageBlock, width: int, look: Look, *, expand
 
 
 def _attachment_lines(block: UserMessageBlock, look: Look) -> Iterator[str]:
-    if block.pictures:
-        yield f"[{format_count(block.pictures, 'picture')}]"
+    if block.images:
+        yield f"[{format_count(block.images, 'image')}]"
     for name in block.files[:10]:
         yield f"{look.glyph('file')} {sanitise_line(name, 200)}"
     if len(block.files) > 10:

@@ -194,7 +194,7 @@ def test_the_last_used_of_a_directory() -> None:
     above = [*sessions, summary("ses_f", cwd="/srv", updated_at=6)]
     assert "ses_b" == last_used(above, "/srv/x").session_id, "its own come before those above it"
     assert "ses_f" == last_used(above, "/srv/z").session_id
-    with pytest.raises(UsageError, match="there is no session in '/srv/z' or a directory above it"):
+    with pytest.raises(UsageError, match="there is no session in '/srv/z' or a folder above it"):
         last_used(sessions, "/srv/z")
 
 

@@ -31,7 +31,7 @@ IDS = {A.session_id: "aaaa", B.session_id: "bbbbb"}
 def test_a_list_fits_80_columns() -> None:
     """Long names lose their end, long directories their beginning, and every column stands in its place."""
     assert [
-        "ID     STATE     USED       NAME                            DIRECTORY",
+        "ID     STATE     USED       NAME                            FOLDER",
         "aaaa   idle      3 min ago  fix the parser                  /srv/project",
         "bbbbb  asks you  3 min ago  a name a name a name a name a…  …/deep/deep/deep/end",
     ] == session_lines(PLAIN, [A, B], IDS, now=NOW, width=80)

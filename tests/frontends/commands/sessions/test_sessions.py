@@ -247,7 +247,7 @@ def test_the_last_session_of_a_directory(home: Path, tmp_path: Path, capfd: Said
     assert "count to 9" in capfd.readouterr().out
     assert 2 == session_core("run", "--continue", "--cwd", str(tmp_path), "hello")
 
-    assert f"there is no session in '{tmp_path}' or a directory above it" in capfd.readouterr().err
+    assert f"there is no session in '{tmp_path}' or a folder above it" in capfd.readouterr().err
 
 
 def test_a_directory_that_is_gone(home: Path, tmp_path: Path, capfd: Said) -> None:
@@ -302,4 +302,4 @@ def test_the_last_used_conversation_is_shown(
 
     monkeypatch.chdir(elsewhere)
     assert 2 == session_core("show")
-    assert f"there is no session in '{elsewhere}' or a directory above it" in capfd.readouterr().err
+    assert f"there is no session in '{elsewhere}' or a folder above it" in capfd.readouterr().err

@@ -47,7 +47,7 @@ async def test_one_line_per_change(autojump_clock: trio.testing.MockClock) -> No
     assert "my laptop (web) has attached" == told[0]
     assert f'{short} "done" has a new name (before: "busy")' == told[1]
     assert "my laptop (web) has left" == told[2]
-    assert [f'{third[-4:]} "third" was made', f'{third[-4:]} "third" was deleted'] == told[3:5]
+    assert [f'{third[-4:]} "third" was created', f'{third[-4:]} "third" was deleted'] == told[3:5]
     assert told[5].endswith('"quiet" was archived')
     assert f'{short} "done" idle' == told[-1]
     assert not resting

@@ -63,7 +63,7 @@ def frame(line: bytes) -> bytes:
 
 @pytest.mark.parametrize("secure", [False, True])
 async def test_stalled_clients_do_not_hold_up_the_end(tmp_path: Path, tls: Tls, *, secure: bool) -> None:
-    """With a feed, a WebSocket and a plain answer that nobody reads on, and half a request, the listener closes soon."""
+    """With a feed, a WebSocket and a plain answer that nobody reads on, half a request, the listener closes soon."""
     provider = ScriptedProvider(text(*["x" * 1_000_000] * 12))
     config = sc.ServiceConfig(models={"m": provider}, tools=(), cwd="/", store=sc.MemoryStore())
     settings = HttpSettings(bounds=PLENTY, tls=tls if secure else None)  # where nothing but the end is in a hurry

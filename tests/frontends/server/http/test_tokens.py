@@ -12,7 +12,7 @@ import trio
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.http import tokens
-from frontends.server.http.scoped_tokens import ScopedToken, read_scoped_tokens
+from frontends.server.http.scoped_tokens import GivenToken, read_scoped_tokens
 from frontends.server.http.tokens import (
     MAX_SCOPED_MS,
     TokenVerifier,
@@ -204,7 +204,7 @@ async def test_the_list_of_tokens_is_read_in_a_thread(tmp_path: Path, monkeypatc
     """A request after the list has changed is judged by the new one, which is read where it keeps nobody waiting."""
     threads: list[int] = []
 
-    def noting(home: Path, of: str) -> tuple[ScopedToken, ...]:
+    def noting(home: Path, of: str) -> tuple[GivenToken, ...]:
         threads.append(threading.get_ident())
         return read_scoped_tokens(home, of)
 

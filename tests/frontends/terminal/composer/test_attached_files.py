@@ -16,14 +16,14 @@ from frontends.terminal.composer.attached_files import (
     Attachment,
     NotAttached,
     build_attachments,
-    clipboard_picture,
+    clipboard_image,
     clipboard_text,
     files_of,
-    find_picture_paths,
+    find_image_paths,
     images_of,
     join_attachments,
+    read_image,
     read_mentions,
-    read_picture,
 )
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._composing import PNG
@@ -55,7 +55,7 @@ def picture(data: bytes = PNG, name: str = "x.png") -> Attachment:
 )
 def test_what_terminals_write_for_dropped_files(pasted: str, paths: list[str]) -> None:
     """Paths of pictures and nothing else, however they are quoted, are pictures; all else is text."""
-    assert paths == find_picture_paths(pasted)
+    assert paths == find_image_paths(pasted)
 
 
 def test_reading_a_picture(tmp_path: Path) -> None:
@@ -65,16 +65,16 @@ def test_reading_a_picture(tmp_path: Path) -> None:
     (tmp_path / "large.png").write_bytes(PNG + bytes(MAX_IMAGE_BYTES))
     os.mkfifo(tmp_path / "pipe.png")
 
-    assert picture(name="good.jpg") == read_picture("./good.jpg", tmp_path)
+    assert picture(name="good.jpg") == read_image("./good.jpg", tmp_path)
     for name, reason in (
-        ("bad.png", "bad.png is not a PNG, JPEG, GIF or WebP picture."),
-        ("large.png", "The picture large.png cannot be read: it is larger than 5.0 MB."),
-        ("pipe.png", "The picture pipe.png cannot be read: it is not an ordinary file."),
-        ("gone.png", "The picture gone.png cannot be read: No such file or directory."),
-        ("a\0.png", "The picture a.png cannot be read: embedded null byte."),
+        ("bad.png", "bad.png is not a PNG, JPEG, GIF or WebP image."),
+        ("large.png", "The image large.png cannot be read: it is larger than 5.0 MB."),
+        ("pipe.png", "The image pipe.png cannot be read: it is not an ordinary file."),
+        ("gone.png", "The image gone.png cannot be read: No such file or directory."),
+        ("a\0.png", "The image a.png cannot be read: embedded null byte."),
     ):
         with pytest.raises(NotAttached) as caught:
-            read_picture(name, tmp_path)
+            read_image(name, tmp_path)
         assert reason == str(caught.value)
 
 
@@ -122,7 +122,7 @@ def test_attachments_are_bounded() -> None:
     small, large = picture(), picture(PNG + bytes(4_000_000))
 
     assert (small, large) == join_attachments((small,), [small, large])
-    with pytest.raises(NotAttached, match=r"The pictures have 8.0 MB together; a message takes 5.5 MB."):
+    with pytest.raises(NotAttached, match=r"The images have 8.0 MB together; a message takes 5.5 MB."):
         join_attachments((large,), [picture(PNG + bytes(4_000_001))])
     with pytest.raises(NotAttached, match="32 attachments"):
         join_attachments((), [picture(PNG + bytes(n)) for n in range(33)])
@@ -132,7 +132,7 @@ def test_attachments_are_bounded() -> None:
 
 def test_chips_are_harmless() -> None:
     """Names are shown as short lines without anything hidden."""
-    assert "picture a<U+202E>b.png 108 bytes" == picture(name="a\u202eb\x1b[2J.png").label
+    assert "image a<U+202E>b.png 108 bytes" == picture(name="a\u202eb\x1b[2J.png").label
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -147,14 +147,14 @@ def test_the_clipboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {**os.environ, "WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}
 
     async def play() -> None:
-        assert (None, None) == (await clipboard_picture(environment), await clipboard_text(environment))
+        assert (None, None) == (await clipboard_image(environment), await clipboard_text(environment))
         program(tmp_path, "wl-paste", "exit 1")
         program(tmp_path, "xclip", f'case "$*" in *image/png*) cat {tmp_path}/picture;; *) printf "héllo\\n";; esac')
-        assert picture(name="from the clipboard") == await clipboard_picture(environment)
+        assert picture(name="from the clipboard") == await clipboard_image(environment)
         assert "héllo\n" == await clipboard_text(environment)
         assert None is await clipboard_text({**environment, "DISPLAY": ""})
         program(tmp_path, "wl-paste", "echo not a picture")
-        assert None is await clipboard_picture(environment)
+        assert None is await clipboard_image(environment)
 
     on_asyncio(play)
 
@@ -167,17 +167,17 @@ def test_a_clipboard_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async def play() -> None:
         program(tmp_path, "xclip", "printf '\\211PNG\\r\\n\\032\\n'; exec cat /dev/zero")
         with pytest.raises(NotAttached, match=r"larger than 5\.0 MB"):
-            await clipboard_picture(environment)
+            await clipboard_image(environment)
         program(tmp_path, "xclip", f"echo $$ > {tmp_path}/pid; exec tail -f /dev/null")
         os.mkfifo(tmp_path / "pid")
         pid = 0
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(clipboard_picture, environment)
+            tasks.start_soon(clipboard_image, environment)
             pid = int(await anyio.to_thread.run_sync((tmp_path / "pid").read_text))
             tasks.cancel_scope.cancel()
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
         monkeypatch.setattr(attached_files, "CLIPBOARD_S", 0)
-        assert None is await clipboard_picture(environment)
+        assert None is await clipboard_image(environment)
 
     on_asyncio(play)

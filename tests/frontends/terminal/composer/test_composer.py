@@ -511,12 +511,12 @@ def test_pictures_are_dropped(tmp_path: Path) -> None:
             await hands.paste(f"'{tmp_path}/p.png' {tmp_path}/q\\ r.png ")
             assert [
                 "─2 attachments" + "─" * 46,
-                " [picture p.png 108 bytes x]  [picture q r.png 109 bytes x]",
+                " [image p.png 108 bytes x]  [image q r.png 109 bytes x]",
                 "> Ask [b]anything",
             ] == (hands.screen)
             await hands.pilot.click(Chips, offset=(5, 0))
             await hands.settle()
-            assert " [picture q r.png 109 bytes x]" == hands.screen[1]
+            assert " [image q r.png 109 bytes x]" == hands.screen[1]
             await hands.press("x enter")
             await hands.paste(f"{tmp_path}/p.png")
             await hands.press("x backspace backspace")
@@ -525,7 +525,7 @@ def test_pictures_are_dropped(tmp_path: Path) -> None:
 
             assert f"{tmp_path}/fake.png" == hands.written
             assert [("sent", "x", 1, ())] == hands.app.told
-            assert ["fake.png is not a PNG, JPEG, GIF or WebP picture."] == [
+            assert ["fake.png is not a PNG, JPEG, GIF or WebP image."] == [
                 each.message for each in hands.app._notifications
             ]
 
@@ -576,7 +576,7 @@ def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
             assert [("sent", f"@p.png {'y' * 1_000}", 0, ())] == hands.app.told
             assert [
                 "The paste has 1,000,001 characters; a message takes 1,000,000.",
-                "The pictures have 108 bytes together; a message takes 10 bytes. The files were not attached.",
+                "The images have 108 bytes together; a message takes 10 bytes. The files were not attached.",
             ] == [each.message for each in hands.app._notifications]
 
     on_asyncio(play)

@@ -125,9 +125,9 @@ def test_a_picture_stays_with_its_session(tmp_path: Path, monkeypatch: pytest.Mo
 
     def slowly(path: str, folder: Path) -> attached_files.Attachment:
         assert on.wait(PATIENCE_S)
-        return attached_files.read_picture(path, folder)
+        return attached_files.read_image(path, folder)
 
-    monkeypatch.setattr(attachments, "read_picture", slowly)
+    monkeypatch.setattr(attachments, "read_image", slowly)
 
     async def play() -> None:
         async with composing() as hands:

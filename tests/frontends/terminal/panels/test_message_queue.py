@@ -62,11 +62,11 @@ def test_what_a_message_says_is_one_harmless_line() -> None:
     """Text, pictures, files and who sent it are told in one line."""
     mixed = item(1, sc.TextPart(text="see\n\x1b[2Jthis"), PICTURE, PICTURE, FILE, source="notes\x07")
 
-    assert queue_text(mixed) == "see this [2 pictures, 1 file]"
-    assert queue_text(item(1, PICTURE)) == "[1 picture]"
+    assert queue_text(mixed) == "see this [2 images, 1 file]"
+    assert queue_text(item(1, PICTURE)) == "[1 image]"
     assert queue_text(item(1, sc.TextPart(text=" "))) == "(empty)"
     line = queue_line(mixed, 4, PLAIN, marked=True)
-    assert line.plain == "> 4 when the turn ends, from notes · see this [2 pictures, 1 file]"
+    assert line.plain == "> 4 when the turn ends, from notes · see this [2 images, 1 file]"
     assert queue_line(item(1), 1, ASCII, marked=False).plain.isascii()
 
 

@@ -58,8 +58,8 @@ def test_what_models_can_do_stands_in_columns() -> None:
         sc.ListedModel(name="b/three", provider="b", usable=True),
     ]
     assert [each.detail for each in picker_choices.model_choices(models, "")] == [
-        "1M context            sees pictures",
-        "1.1M context  thinks  sees pictures  b",
+        "1M context            sees images",
+        "1.1M context  thinks  sees images  b",
         "",
     ]
 

@@ -83,7 +83,7 @@ def test_every_kind_of_message_has_its_blocks() -> None:
     summary, said, thought, answer, tool, cut = talk.of()
     assert isinstance(summary, SummaryBlock)
     assert isinstance(said, UserMessageBlock)
-    assert (said.text, said.pictures, said.files, said.branches) == ("hi", 1, ("a.py",), 1)
+    assert (said.text, said.images, said.files, said.branches) == ("hi", 1, ("a.py",), 1)
     assert isinstance(thought, ThinkingBlock)
     assert isinstance(answer, AnswerBlock)
     assert (answer.text, answer.growing) == ("look", False)

@@ -115,7 +115,7 @@ async def test_pictures(tmp_path: Path) -> None:
         assert (None, (image(PNG), image(JPEG, "jpeg"), image(PNG))) == (shown.error, shown.images)
         assert "PNG and JPEG" in ((await session.run("show_image(b'GIF89a')")).error or "")
         too_many = await session.run(f"for _ in range(9): show_image({PNG!r})")
-        assert "at most 4 pictures" in (too_many.error or "")
+        assert "at most 4 images" in (too_many.error or "")
         assert 4 == len(too_many.images)
         large = await session.run(f"show_image({PNG!r} + bytes({limits.MAX_IMAGE_BYTES}))")
         assert "larger than" in (large.error or "")

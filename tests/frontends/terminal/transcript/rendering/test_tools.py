@@ -216,7 +216,7 @@ def test_pictures_are_counted_and_measured() -> None:
     """A picture is a line, as it cannot be drawn."""
     picture = sc.ImagePart(media_type="image/png", data="A" * 4_000)
     given = sc.ToolResultPart(call_id=sc.CallId("c"), name="read", status="success", text="x", images=(picture,))
-    assert drawn(call("read", {"path": "a.png"}, given))[-1] == "  (PNG picture, 3.0 KB)"
+    assert drawn(call("read", {"path": "a.png"}, given))[-1] == "  (PNG image, 3.0 KB)"
 
 
 def test_a_long_subject_leaves_room_for_how_it_ended() -> None:

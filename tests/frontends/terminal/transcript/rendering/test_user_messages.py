@@ -18,11 +18,11 @@ def said(text: str, **more: Any) -> UserMessageBlock:
 
 def test_what_a_person_says_has_a_mark_and_what_came_along() -> None:
     """Pictures, files and other ways it was said stand beneath the words; Markdown in it is left alone."""
-    block = said("fix **this**\nplease", pictures=2, files=("src/a.py",), branches=3, branch=2)
+    block = said("fix **this**\nplease", images=2, files=("src/a.py",), branches=3, branch=2)
     assert drawn(block) == [
         "> fix **this**",
         "  please",
-        "  [2 pictures]",
+        "  [2 images]",
         "  @ src/a.py",
         "  2 of 3 versions",
     ]
