@@ -20,6 +20,7 @@ from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 from tests.frontends._kept import session_core
 from tests.frontends._program import environment
 from tests.frontends.daemon._service import begin, being_the_service, kill, refusing
+from tests.frontends.server.http._listener import until
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -28,6 +29,10 @@ def test_nothing_is_found_or_made_where_nothing_runs(home: Path) -> None:
     """Looking for a service leaves no trace, not even of the home."""
     assert trio.run(find_service, home) is None
     assert not home.exists()
+
+
+def starts_in_log(home: Path) -> list[str]:
+    return [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
 
 
 async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path) -> None:
@@ -51,9 +56,9 @@ async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path)
             await kill(home)
             assert socket_path_of_home(home).exists(), "left behind, in nobody's way"
 
-    begun = [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
+    await until(lambda: len(starts_in_log(home)) >= 2)  # a thread writes the log
     assert [socket_path_of_home(home)] * 40 == found
-    assert 2 == len(set(pids)) == len(begun)
+    assert 2 == len(set(pids)) == len(starts_in_log(home))
     async with open_client(home) as client:
         assert "interrupted" == (await client.load_session(session_id)).activity.name
         assert (await client.status()).idle_ms == IDLE_S * 1_000, "nobody has to remember to end it"
@@ -76,9 +81,9 @@ async def test_a_crowd_of_processes_starts_one(home: Path) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(20):
                 nursery.start_soon(look)
-    begun = [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
+    await until(lambda: starts_in_log(home))
     assert [f"{socket_path_of_home(home)}\n".encode()] * 20 == said
-    assert 1 == len(begun)
+    assert 1 == len(starts_in_log(home))
 
 
 def test_a_start_that_fails_says_why(home: Path) -> None:

@@ -81,7 +81,7 @@ class PlainClient:
 
 @attrs.define(eq=False)
 class World:
-    """A server with doors in memory."""
+    """A server with listeners in memory."""
 
     server: Server
     service: sc.SessionService

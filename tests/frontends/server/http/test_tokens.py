@@ -88,18 +88,18 @@ def test_links_and_other_things_in_its_place_are_refused(tmp_path: Path) -> None
 def test_only_the_token_is_good(tmp_path: Path) -> None:
     """The token gives all rights; anything else, close or long or strange, gives none."""
     token = ensure_token(tmp_path)
-    keeper = TokenVerifier(tmp_path)
+    verifier = TokenVerifier(tmp_path)
 
-    found = keeper.credential_of(token)
+    found = verifier.credential_of(token)
 
     assert found is not None
     assert (EVERYTHING, "token") == (found.access, found.kind)
     for bad in ["", token[:-1], token + "x", token.upper(), "sct_", "scs_", "scs_.", "é", "x" * 10_000, "\0"]:
-        assert keeper.credential_of(bad) is None
+        assert verifier.credential_of(bad) is None
 
 
 def test_the_keeper_does_not_keep_the_token(tmp_path: Path) -> None:
-    """Nothing in a keeper's memory is the token itself."""
+    """Nothing in a verifier's memory is the token itself."""
     token = ensure_token(tmp_path)
 
     assert token not in repr(vars(TokenVerifier(tmp_path)))
@@ -109,24 +109,24 @@ def test_a_new_token_ends_the_old_one_at_once(tmp_path: Path) -> None:
     """After a rotation, by this process or another, the old token and all made from it are good for nothing."""
     old = ensure_token(tmp_path)
     scoped = scoped_token(tmp_path, Access(role="observer"), expires_at=soon())
-    keeper = TokenVerifier(tmp_path)
-    before = keeper.generation
-    assert keeper.credential_of(scoped) is not None
+    verifier = TokenVerifier(tmp_path)
+    before = verifier.generation
+    assert verifier.credential_of(scoped) is not None
 
     new = rotate(tmp_path)
 
     assert new != old
-    assert keeper.credential_of(old) is None
-    assert keeper.credential_of(scoped) is None
-    assert keeper.credential_of(new) is not None
-    assert keeper.generation > before
+    assert verifier.credential_of(old) is None
+    assert verifier.credential_of(scoped) is None
+    assert verifier.credential_of(new) is not None
+    assert verifier.generation > before
     left = {each.name for each in token_file(tmp_path).parent.iterdir()}
     assert {"token", "tokens.json", "tokens.lock"} == left, "nothing half-written"
 
 
 def test_a_token_that_changes_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rotation at the very moment in which the one before is noticed is noticed too: the old token is not kept."""
-    keeper = TokenVerifier(tmp_path)
+    verifier = TokenVerifier(tmp_path)
     between = rotate(tmp_path)
     read = tokens._read
 
@@ -137,21 +137,21 @@ def test_a_token_that_changes_while_it_is_looked_at(tmp_path: Path, monkeypatch:
         return found
 
     monkeypatch.setattr(tokens, "_read", overtaken)
-    keeper.refresh()
+    verifier.refresh()
 
-    assert keeper.credential_of(between) is None
-    assert keeper.credential_of(ensure_token(tmp_path)) is not None
+    assert verifier.credential_of(between) is None
+    assert verifier.credential_of(ensure_token(tmp_path)) is not None
 
 
 @pytest.mark.parametrize("spoil", ["unlink", "chmod"])
 def test_a_token_that_is_gone_lets_nobody_in(tmp_path: Path, spoil: str) -> None:
     """When the file is removed or opened to others while the server runs, no token is good any more."""
     token = ensure_token(tmp_path)
-    keeper = TokenVerifier(tmp_path)
+    verifier = TokenVerifier(tmp_path)
 
     token_file(tmp_path).unlink() if spoil == "unlink" else token_file(tmp_path).chmod(0o644)
 
-    assert keeper.credential_of(token) is None
+    assert verifier.credential_of(token) is None
 
 
 def test_a_token_with_fewer_rights_says_what_they_are(tmp_path: Path) -> None:
@@ -172,13 +172,13 @@ def test_a_token_with_fewer_rights_says_what_they_are(tmp_path: Path) -> None:
 def test_a_changed_or_old_scoped_token_is_refused(tmp_path: Path) -> None:
     """Changing any letter of a scoped token, or waiting until its time is over, makes it worthless."""
     good = scoped_token(tmp_path, Access(role="observer", sessions=frozenset({A})), expires_at=soon())
-    keeper = TokenVerifier(tmp_path)
+    verifier = TokenVerifier(tmp_path)
 
     other = {place: "A" if good[place] != "A" else "B" for place in range(len("scs_"), len(good) - 1)}
     changed = [good[:place] + letter + good[place + 1 :] for place, letter in other.items()]
 
-    assert [] == [each for each in changed if keeper.credential_of(each) is not None]
-    assert keeper.credential_of(scoped_token(tmp_path, EVERYTHING, expires_at=sc.now_ms() - 1)) is None
+    assert [] == [each for each in changed if verifier.credential_of(each) is not None]
+    assert verifier.credential_of(scoped_token(tmp_path, EVERYTHING, expires_at=sc.now_ms() - 1)) is None
 
 
 def test_a_scoped_token_of_another_home_is_refused(tmp_path: Path) -> None:
@@ -217,3 +217,11 @@ async def test_the_list_of_tokens_is_read_in_a_thread(tmp_path: Path, monkeypatc
             assert 200 == (await client.get("/v1/service")).status_code
     assert threads
     assert threading.get_ident() not in threads
+
+
+def test_the_list_keeps_its_format(tmp_path: Path) -> None:
+    """The names in the file of the list are those of older versions: their tokens stay valid."""
+    expires_at = sc.now_ms() + 60_000
+    token, _ = tokens.issue_token(tmp_path, Access(role="observer"), expires_at=expires_at)
+    stored = (token_file(tmp_path).parent / "tokens.json").read_bytes()
+    assert stored.startswith(b'{"type":"__given_tokens","tokens":[{"type":"given_token","id":"' + token.id.encode())
