@@ -16,6 +16,7 @@ from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.errors import SessionCoreError
 from session_core.ids import SessionId
+from session_core.sep.host.catalogue.agreed_copies import AGREED_FOLDER, AgreedCopies
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, outline_of
@@ -99,6 +100,8 @@ def _host(
     serves: str | None = None,
 ) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
+    agreed = Consents(place.home / CONSENT_FILE).agreed_digests  # of its own, as it is asked in other threads
+    copies = AgreedCopies(place.home / AGREED_FOLDER if place.is_persistent else None, agreed)
     look = partial(_discover_extensions, place, places_in, consents)
     host_config = HostConfig(
         folder=place.folder,
@@ -111,7 +114,7 @@ def _host(
     return ExtensionHost(
         partial(look, frozenset(config.watched_extensions)),
         host_config,
-        prepare=partial(_prepare, place),
+        prepare=partial(_prepare, place, copies),
         enable=partial(_set_enabled, partial(look, frozenset()), consents),
         credentials=CredentialFile(place.home / CREDENTIALS_FILE if place.is_persistent else None),
         reserved=[each.name for each in config.providers],
@@ -146,11 +149,11 @@ def _is_developed(skipped: SkippedExtension, consents: Consents, watched: frozen
     return skipped.scope == "user" and skipped.name in watched and skipped.digest is not None and agreed_once
 
 
-async def _prepare(place: AgentEnvironment, found: DiscoveredExtension) -> ExtensionLaunch:
+async def _prepare(place: AgentEnvironment, copies: AgreedCopies, found: DiscoveredExtension) -> ExtensionLaunch:
     if found.scope == "project" and not await trio.to_thread.run_sync(_is_trusted, place):
         raise LaunchRefused("the folder that it came with is no longer trusted")
     workspace = None if place.whole_home else place.folder
-    return await prepare_launch(found, place.environ, workspace=workspace, hidden=(str(place.home),))
+    return await prepare_launch(found, place.environ, workspace=workspace, hidden=(str(place.home),), copies=copies)
 
 
 def _set_enabled(look: Callable[[], Discovery], consents: Consents, name: str, enabled: bool) -> None:  # noqa: FBT001 - see `enable`

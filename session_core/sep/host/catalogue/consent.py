@@ -69,6 +69,10 @@ class Consents:
         """Return all decisions, the oldest first."""
         return tuple(self._read().values())
 
+    def agreed_digests(self) -> frozenset[str]:
+        """Return the digests of all extensions that people agree to, those switched off included."""
+        return frozenset(each.digest for each in self.all() if each.digest is not None)
+
     def find_status(self, name: str, folder: Path, digest: str) -> ConsentStatus:
         """Return the status of an extension whose files now have this digest."""
         consent = self.find(name, folder)

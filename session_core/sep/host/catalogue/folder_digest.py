@@ -4,6 +4,11 @@ It covers whatever the program could load: names, contents, links, and whether a
 its target path; a link to a file outside the folder also counts with that file's content, as for interpreters in
 virtual environments. Times and owners do not count, nor does the `.git` of a checkout, which changes on its own;
 therefore `launch` runs nothing from it.
+
+The same pass can write a copy, and each byte hashed is the byte written. Whatever others do to the folder meanwhile, a
+copy with the digest that a person agreed to holds what they agreed to. No link of a copy leads to what could change
+later: one within the folder stays within the copy, one to a file elsewhere becomes that file, and one that leads
+nowhere is left out.
 """
 
 import errno
@@ -13,7 +18,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import attrs
 
@@ -44,12 +49,14 @@ class FolderDigest:
     """The digest of a whole folder, and that of the manifest in it.
 
     Attributes:
+        content: The digest of what a copy holds; that of a copy is the same.
         files: A short digest of each file and link by path, to name those that changed; empty if there are too many. It
             decides nothing.
     """
 
     whole: str
     manifest: str | None
+    content: str = ""
     files: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
@@ -85,8 +92,12 @@ def outline_of(folder: Path) -> str:
     return outline.hexdigest()
 
 
-def compute_digest(folder: Path) -> FolderDigest:
+def compute_digest(folder: Path, *, copy_to: Path | None = None) -> FolderDigest:
     """Do what `digest_of` does, and also return the digest of the manifest that was read.
+
+    Args:
+        folder: The folder.
+        copy_to: An empty folder of ours, into which everything that counts is copied in the same pass.
 
     Raises:
         NotDigestible: There is too much, or something that cannot be pinned.
@@ -95,17 +106,20 @@ def compute_digest(folder: Path) -> FolderDigest:
         try:
             root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, root)
-            return _DigestBuilder(root, os.path.realpath(folder)).run()
+            return _DigestBuilder(root, os.path.realpath(folder), copy_to).run()
         except OSError as error:
             place = f" at {os.fsdecode(error.filename)!r}" if isinstance(error.filename, str | bytes) else ""
-            raise NotDigestible(f"the files of this extension cannot be read{place}: {error.strerror}") from error
+            what = "read" if copy_to is None else "read and copied"
+            raise NotDigestible(f"the files of this extension cannot be {what}{place}: {error.strerror}") from error
 
 
 class _DigestBuilder:
-    def __init__(self, root: int, place: str) -> None:
+    def __init__(self, root: int, place: str, copy_to: Path | None = None) -> None:
         self._root = root
         self._place = place
+        self._copy_to = copy_to
         self._whole = hashlib.sha256(b"extension folder 1")
+        self._copied = hashlib.sha256(b"copy of an extension folder 1")
         self._manifest: str | None = None
         self._files: dict[str, str] = {}
         self._single = hashlib.blake2b(digest_size=8)
@@ -118,8 +132,12 @@ class _DigestBuilder:
             self._add(path, status)
             if not stat.S_ISDIR(status.st_mode) and len(self._files) <= MAX_TOLD_FILES:
                 self._files[path] = self._single.hexdigest()
-        reported_files = self._files if len(self._files) <= MAX_TOLD_FILES else {}
-        return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest, files=reported_files)
+        return FolderDigest(
+            whole=self._whole.hexdigest(),
+            manifest=self._manifest,
+            content=self._copied.hexdigest(),
+            files=self._files if len(self._files) <= MAX_TOLD_FILES else {},
+        )
 
     def walk(self, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         """Visit everything that counts, in a fixed order."""
@@ -147,10 +165,14 @@ class _DigestBuilder:
     def _add(self, path: str, status: os.stat_result) -> None:
         if stat.S_ISDIR(status.st_mode):
             self._part(b"folder", os.fsencode(path))
+            self._copy_part(b"folder", os.fsencode(path))
+            if self._copy_to is not None:
+                (self._copy_to / path).mkdir(mode=0o700)
         elif stat.S_ISLNK(status.st_mode):
             self._add_link(path)
         elif stat.S_ISREG(status.st_mode):
-            content, executable = self._content(open_beneath(self._root, path, _OPEN, follow=False), path)
+            opened = open_beneath(self._root, path, _OPEN, follow=False)
+            content, executable = self._read(opened, path, into=path)
             if path == MANIFEST_FILE:
                 self._manifest = content
             self._part(b"program" if executable else b"file", os.fsencode(path), content.encode())
@@ -165,10 +187,16 @@ class _DigestBuilder:
         finally:
             os.close(folder)
         self._part(b"link", os.fsencode(path), os.fsencode(target))
-        real = os.path.realpath(f"{self._place}/{path}")
+        # From the text that was read, and not from the link again: it may be another one by now.
+        real = os.path.realpath(os.path.join(self._place, parent, target))  # noqa: PTH118
         if real == self._place or real.startswith(f"{self._place}/"):
-            if _NOT_COUNTED in os.path.relpath(real, self._place).split("/")[:1]:
+            inside = os.path.relpath(real, self._place)
+            if _NOT_COUNTED in inside.split("/")[:1]:
                 raise NotDigestible(f"the link {path!r} leads into {_NOT_COUNTED}, which is not pinned")
+            if not _stays_inside(target, parent):
+                self._part(b"inside", os.fsencode(inside))
+                target = os.path.relpath(inside, parent or ".")
+            self._copy_link(path, target)
             return
         try:
             descriptor = os.open(real, _OPEN)
@@ -178,29 +206,74 @@ class _DigestBuilder:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:
                 return
             raise NotDigestible(f"the link {path!r} leads to what cannot be read: {error.strerror}") from error
-        content, _ = self._content(descriptor, path)
+        if _stays_inside(target, parent):  # it leads to another link, which leads outside
+            content, _ = self._read(descriptor, path, into=None)
+            self._copy_link(path, target)
+        elif _can_change(real):
+            content, _ = self._read(descriptor, path, into=path)
+        else:  # a program of the system finds its libraries from its own place
+            content, _ = self._read(descriptor, path, into=None)
+            self._copy_link(path, real)
         self._part(b"outside", os.fsencode(real), content.encode())
 
-    def _content(self, descriptor: int, path: str) -> tuple[str, bool]:
-        """Read an open file to its end; returns its digest, and whether it is executable."""
+    def _read(self, descriptor: int, path: str, *, into: str | None) -> tuple[str, bool]:
+        """Read an open file to its end, and copy it; returns its digest, and whether it is executable."""
         whole = hashlib.sha256()
-        try:
+        with ExitStack() as opened:
+            opened.callback(os.close, descriptor)
             mode = os.fstat(descriptor).st_mode
             if stat.S_ISDIR(mode):
                 raise NotDigestible(f"the link {path!r} leads to a folder outside; put the files themselves there")
             if not stat.S_ISREG(mode):
                 raise NotDigestible(f"{path!r} is no ordinary file, and cannot be pinned")
+            executable = bool(mode & 0o111)
+            copy = None
+            if into is not None and self._copy_to is not None:
+                copy = opened.enter_context(open_read_only(self._copy_to / into, executable=executable))
             while data := os.read(descriptor, _CHUNK):
                 self._bytes += len(data)
                 if self._bytes > MAX_BYTES:
                     raise NotDigestible(f"its files are larger than {MAX_BYTES:,} bytes together, at {path!r}")
                 whole.update(data)
-        finally:
-            os.close(descriptor)
-        return whole.hexdigest(), bool(mode & 0o111)
+                if copy is not None:
+                    copy.write(data)
+        if into is not None:
+            self._copy_part(b"program" if executable else b"file", os.fsencode(into), whole.digest())
+        return whole.hexdigest(), executable
+
+    def _copy_link(self, path: str, target: str) -> None:
+        self._copy_part(b"link", os.fsencode(path), os.fsencode(target))
+        if self._copy_to is not None:
+            (self._copy_to / path).symlink_to(target)
 
     def _part(self, *parts: bytes) -> None:
         """Add byte strings unambiguously, so that no others give the same digest."""
         for part in parts:
             self._whole.update(len(part).to_bytes(8, "big") + part)
             self._single.update(len(part).to_bytes(8, "big") + part)
+
+    def _copy_part(self, *parts: bytes) -> None:
+        for part in parts:
+            self._copied.update(len(part).to_bytes(8, "big") + part)
+
+
+def open_read_only(path: Path, *, executable: bool) -> BinaryIO:
+    """Create a file that nobody may change once it is written."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o500 if executable else 0o400)
+    return open(descriptor, "wb")  # noqa: PTH123 - a descriptor, not a path
+
+
+def _stays_inside(target: str, parent: str) -> bool:
+    """Return whether a link leads down from a folder around it, so that it means the same in a copy."""
+    up, names = 0, target.split("/")
+    while up < len(names) and names[up] == os.pardir:
+        up += 1
+    climbs = up > len([name for name in parent.split("/") if name])
+    return not (climbs or target.startswith("/") or os.pardir in names[up:])
+
+
+def _can_change(path: str) -> bool:
+    """Return whether we could change or replace a file; then another program of ours could too."""
+    own, file = os.geteuid(), Path(path)
+    return any(each.stat().st_uid == own or os.access(each, os.W_OK) for each in (file, *file.parents))

@@ -109,16 +109,20 @@ class ExtensionLog:
 
 
 class ProcessLog:
-    """The log of an extension, as one of its processes writes it: during a reload, lines of two must not mix."""
+    """The log of an extension, as one of its processes writes it: during a reload, lines of two must not mix.
+
+    `show_paths` replaces the paths that only the process knows in its lines.
+    """
 
     def __init__(self, whole: ExtensionLog) -> None:
         self.whole = whole
+        self.show_paths: Callable[[str], str] = str
         self._unfinished = b""
         self._said = ""
 
     def note(self, source: LogSource, text: str) -> None:
         """Record text line by line."""
-        self.whole.note(source, text)
+        self.whole.note(source, self.show_paths(text))
 
     def feed_stderr(self, chunk: bytes | bytearray) -> None:
         """Record the lines in bytes from the pipe, as they come."""
@@ -139,7 +143,7 @@ class ProcessLog:
 
     def _note_bytes(self, line: bytes) -> None:
         text = line[: 4 * limits.EXTENSION_LOG_CHARS].decode("utf-8", errors="replace")
-        self._said = self.whole.note("stderr", text) or self._said
+        self._said = self.whole.note("stderr", self.show_paths(text)) or self._said
 
 
 def _cut(line: str) -> str:

@@ -1,16 +1,17 @@
 """How an extension's process is started: command line, environment, sandbox.
 
-The files are checked at each start, because a restart happens when nobody is looking: what runs is what a person agreed
-to. The environment is empty except for a few harmless variables and those that the manifest sets. The programs that set
-up a sandbox see none of it: a variable such as LD_PRELOAD would make them run foreign code outside.
+The files are checked at each start, because a restart happens when nobody is looking, and the extension runs from a
+private copy that was made while they were checked: what runs is what a person agreed to. The environment is empty
+except for a few harmless variables and those that the manifest sets. The programs that set up a sandbox see none of it:
+a variable such as LD_PRELOAD would make them run foreign code outside.
 """
 
 import errno
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,8 +25,9 @@ from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import hidden_places, home_folders
-from session_core.sep.host.catalogue.consent import digest_of
+from session_core.sep.host.catalogue.agreed_copies import AgreedCopies, AgreedCopy, NotAgreed, digest_of_program
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.process.copied_paths import CopiedPaths
 from session_core.sep.protocol.manifest import SandboxSpec
 
 Confine = Literal["manifest", "always", "never"]
@@ -61,6 +63,9 @@ class ExtensionLaunch:
         env: The environment of the first program in `argv`.
         bubblewrap: The program in `argv` that sets up the sandbox, if there is one.
         inside: The environment inside the sandbox.
+        copies: What it runs from; kept as long as this value, or until it is released.
+        paths: Translates paths of the copy for people.
+        program: The file that is executed, under the name in `argv`; by default the one of that name.
         remarks: Wishes of the manifest that cannot be met here, one sentence each.
     """
 
@@ -69,7 +74,15 @@ class ExtensionLaunch:
     cwd: str
     bubblewrap: str | None = None
     inside: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    copies: tuple[AgreedCopy, ...] = attrs.field(default=(), eq=False, repr=False)
+    paths: CopiedPaths | None = attrs.field(default=None, eq=False, repr=False)
+    program: str | None = None
     remarks: tuple[str, ...] = ()
+
+    def release(self) -> None:
+        """Let go of the copies, once nothing runs from them any more; it may block."""
+        for copy in self.copies:
+            copy.release()
 
 
 async def prepare_launch(
@@ -80,6 +93,7 @@ async def prepare_launch(
     confine: Confine = "manifest",
     hidden: Sequence[str] = (),
     bubblewrap_places: str | None = None,
+    copies: AgreedCopies | None = None,
 ) -> ExtensionLaunch:
     """Return how to start an extension, after checking that it is still the one that was agreed to.
 
@@ -90,18 +104,18 @@ async def prepare_launch(
         confine: Whether it runs in a sandbox.
         hidden: Further paths that a sandbox hides, such as the home of this service.
         bubblewrap_places: Where to look for bubblewrap; by default the folders of the system.
+        copies: Where copies of extensions are kept; by default they are temporary.
 
     Raises:
         LaunchRefused: Its files have changed, its command is missing or not the pinned one, it would run something that
             is not pinned, or it cannot be sandboxed.
     """
     env = child_environment(found.manifest.run.env, environ)
-    command = await trio.to_thread.run_sync(_checked_command, found, env, abandon_on_cancel=True)
-    argv = (command, *found.manifest.run.args)
-    folder = str(found.folder)
+    made = partial(_prepare_program, found, env, copies or AgreedCopies())
+    checked = await trio.to_thread.run_sync(made, abandon_on_cancel=True)
     spec = found.manifest.sandbox
     if confine == "never" or (confine == "manifest" and spec is None):
-        return ExtensionLaunch(argv=argv, env=env, cwd=folder)
+        return checked.launch()
     places = () if bubblewrap_places is None else (bubblewrap_places,)
     bubblewrap = await find_bubblewrap(*places)
     if isinstance(bubblewrap, NoBubblewrap):
@@ -109,14 +123,13 @@ async def prepare_launch(
     spec = spec or SandboxSpec()
 
     def plan_sandbox() -> SandboxPlan:
-        network = _has_network(spec)
-        return drop_vanished_files(_plan(found, command, env, network=network, workspace=workspace, hidden=hidden))
+        return drop_vanished_files(_plan(checked, network=_has_network(spec), workspace=workspace, hidden=hidden))
 
     try:
         plan = await trio.to_thread.run_sync(plan_sandbox, abandon_on_cancel=True)
     except (WorkspaceRefused, OSError) as error:
         raise LaunchRefused(f"it cannot be confined: {error}", final=is_lasting(error)) from error
-    return _confine_launch(argv, plan, bubblewrap, spec)
+    return _confine_launch(checked, plan, bubblewrap, spec)
 
 
 def is_lasting(error: BaseException | None) -> bool:
@@ -137,31 +150,61 @@ def expand_variables(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: environ.get(match[1], ""), text)
 
 
-def _checked_command(found: DiscoveredExtension, env: Mapping[str, str]) -> str:
+@attrs.frozen(kw_only=True)
+class _PreparedProgram:
+    """A program that may be started: it was agreed to, and nobody can change it any more."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = attrs.field(repr=False)
+    paths: CopiedPaths
+    copies: tuple[AgreedCopy, ...]
+    pinned: str | None = None
+    """The copy of a pinned program that lies elsewhere."""
+
+    def launch(self) -> ExtensionLaunch:
+        return ExtensionLaunch(
+            argv=self.argv,
+            env=self.env,
+            cwd=str(self.paths.copy),
+            copies=self.copies,
+            paths=self.paths,
+            program=self.pinned,
+        )
+
+
+def _prepare_program(found: DiscoveredExtension, env: Mapping[str, str], copies: AgreedCopies) -> _PreparedProgram:
     try:
-        unchanged = digest_of(found.folder) == found.digest
+        copy = copies.copy_extension(found)
+    except NotAgreed as refused:
+        raise LaunchRefused(refused.message) from refused
     except (SessionCoreError, OSError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         raise LaunchRefused(f"its files cannot be checked: {error}", final=is_lasting(cause)) from error
-    if not unchanged:
-        raise LaunchRefused("its files have changed since it was agreed to; look at them and agree again")
+    paths, run = CopiedPaths(found.folder, copy.path), found.manifest.run
     try:
-        command = _resolve_program(found.manifest.run.command, found.folder, env)
+        named = _resolve_program(run.command, found.folder, env, CopiedPaths(found.folder, found.folder))
+        _check_all_is_pinned(found, named, env)
+        inside = {**env, **{name: paths.translate(env[name]) for name in run.env}}
+        command = _resolve_program(run.command, found.folder, inside, paths)
     except OSError as error:
         raise LaunchRefused(f"its command cannot be looked at: {error.strerror}", final=is_lasting(error)) from error
-    _check_all_is_pinned(found, command, env)
-    pin = found.manifest.run.sha256
-    if pin is not None and (actual := _sha256(command)) != pin.lower():
-        raise LaunchRefused(f"{command} is not the pinned program: its SHA-256 is {actual}, run.sha256 says {pin}")
-    return command
+    held, pinned = [copy], None
+    if run.sha256 is not None:
+        if is_beneath(command, (str(copy.path),)):
+            _check_pin(command, paths.show(command), run.sha256.lower())
+        else:
+            held.append(_copy_pinned(copies, command, run.sha256.lower()))
+            pinned = str(held[-1].path / Path(os.path.realpath(command)).name)
+    argv = (*paths.interpret(command), *map(paths.translate, run.args))
+    return _PreparedProgram(argv=argv, env=inside, paths=paths, copies=tuple(held), pinned=pinned)
 
 
-def _resolve_program(command: str, folder: Path, env: Mapping[str, str]) -> str:
+def _resolve_program(command: str, folder: Path, env: Mapping[str, str], paths: CopiedPaths) -> str:
     """Find the program: a bare name on the PATH, anything else relative to the extension's folder."""
     if os.sep in command:
-        path = folder / command
+        path = paths.find_program(command)
         if not path.is_file():
-            raise LaunchRefused(f"its command {command!r} is missing: there is no file {str(path)!r}")
+            raise LaunchRefused(f"its command {command!r} is missing: there is no file {str(folder / command)!r}")
         if not os.access(path, os.X_OK):
             raise LaunchRefused(f"its command {command!r} cannot be run: the file is not executable")
         return str(path)
@@ -204,32 +247,39 @@ def _is_not_pinned(path: str, folder: Path) -> bool:
     return roundabout and is_beneath(os.path.realpath(place), (f"{os.path.realpath(folder)}/{_NOT_PINNED}",))
 
 
-def _sha256(program: str) -> str:
+def _check_pin(program: str, label: str, pin: str) -> None:
     try:
-        with Path(program).open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        actual = digest_of_program(program)
     except OSError as error:
-        why = f"{program} cannot be compared with run.sha256: {error.strerror}"
-        raise LaunchRefused(why, final=is_lasting(error)) from error
+        raise _pin_not_compared(label, error) from error
+    if actual != pin:
+        raise LaunchRefused(f"{label} is not the pinned program: its SHA-256 is {actual}, run.sha256 says {pin}")
 
 
-def _plan(
-    found: DiscoveredExtension,
-    command: str,
-    env: Mapping[str, str],
-    *,
-    network: bool,
-    workspace: str | None,
-    hidden: Sequence[str],
-) -> SandboxPlan:
+def _copy_pinned(copies: AgreedCopies, program: str, pin: str) -> AgreedCopy:
+    try:
+        return copies.copy_program(program, pin)
+    except NotAgreed as refused:
+        raise LaunchRefused(f"{program} {refused.message}") from refused
+    except OSError as error:
+        raise _pin_not_compared(program, error) from error
+
+
+def _pin_not_compared(program: str, error: OSError) -> LaunchRefused:
+    why = f"{program} cannot be compared with run.sha256: {error.strerror}"
+    return LaunchRefused(why, final=is_lasting(error))
+
+
+def _plan(checked: _PreparedProgram, *, network: bool, workspace: str | None, hidden: Sequence[str]) -> SandboxPlan:
     """Let it read the disk except for secrets, and write only to private folders."""
     readable = [workspace] if workspace is not None else []
     # The real file as well as its name: an interpreter in a virtual environment is a link.
+    command = checked.argv[0]
     programs = (str(Path(command).parent), str(Path(os.path.realpath(command)).parent))
     readable += [place for place in programs if is_beneath(os.path.realpath(place), PRIVATE)]
     plan = plan_sandbox(
-        str(found.folder),
-        user_home=env.get("HOME") or next(iter(home_folders()), "/"),
+        str(checked.paths.copy),
+        user_home=checked.env.get("HOME") or next(iter(home_folders()), "/"),
         environment={},
         readable_roots=readable,
         hidden=(*hidden, *hidden_places()),
@@ -237,7 +287,7 @@ def _plan(
         network=network,
         filter_file=filter_in_memory(),
     )
-    inside = {**env, "TMPDIR": PRIVATE[0]}
+    inside = {**checked.env, "TMPDIR": PRIVATE[0]}
     return attrs.evolve(plan, environment=tuple(sorted(inside.items())))
 
 
@@ -246,7 +296,7 @@ def _has_network(spec: SandboxSpec) -> bool:
 
 
 def _confine_launch(
-    argv: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap, spec: SandboxSpec
+    checked: _PreparedProgram, plan: SandboxPlan, bubblewrap: Bubblewrap, spec: SandboxSpec
 ) -> ExtensionLaunch:
     remarks: list[str] = []
     if spec.image is not None:
@@ -258,13 +308,18 @@ def _confine_launch(
     elif spec.network == "egress":
         remarks.append("sandbox.network is egress without any of allow_domains, so it has no network")
     # The environment is passed outside the command line, which everybody on this machine could read.
-    clear, confined = _CLEAR, sandbox_argv(argv, attrs.evolve(plan, environment=()), bubblewrap)
+    clear, confined = _CLEAR, sandbox_argv(checked.argv, attrs.evolve(plan, environment=()), bubblewrap)
     assert tuple(confined[: len(clear)]) == clear
+    if checked.pinned is not None:  # the copy takes the place of the program, after all other mounts
+        place = confined.index("--chdir")
+        confined[place:place] = ["--ro-bind", checked.pinned, os.path.realpath(checked.argv[0])]
     return ExtensionLaunch(
         argv=tuple(confined[len(clear) :]),
         env={},
         cwd=plan.cwd,
         bubblewrap=bubblewrap.path,
         inside=dict(plan.environment),
+        copies=checked.copies,
+        paths=checked.paths,
         remarks=tuple(remarks),
     )

@@ -247,6 +247,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
             try:
                 program = subprocess.Popen(  # noqa: TID251 - in its own thread, which has to outlive the child
                     argv,
+                    executable=launch.program,
                     cwd=launch.cwd,
                     env={**launch.env, MARK: mark},
                     stdin=their_in,
@@ -316,7 +317,7 @@ def _write_variables(variables: Mapping[str, str], opened: ExitStack) -> int:
 
 async def _not_started(launch: ExtensionLaunch, error: OSError | ValueError) -> LaunchRefused:
     why = await explain_start_failure(launch.argv[0], launch.cwd, error, env=launch.env)
-    return LaunchRefused(why, final=is_lasting(error))
+    return LaunchRefused(why if launch.paths is None else launch.paths.show(why), final=is_lasting(error))
 
 
 async def _read_stderr(stderr: trio.lowlevel.FdStream, log: ProcessLog) -> None:

@@ -115,25 +115,37 @@ class ProcessStartup:
         ears = _StartupListener(self)
         with self._track_manifest(ears):
             launch = await self.prepare(self.found)
-            for remark in (*self.found.manifest.remarks, *launch.remarks):
-                self.log.note("host", remark)
-            failure: StartFailed | None = None
-            async with self.open_process(
-                launch, self.log, name=self.found.name, handle_request=ears.answer, handle_notification=ears.note
-            ) as process:
-                ears.life = life = ProcessSession(process, self.generation, self.pace)
-                try:
-                    registrations = await self._read(await life.greet(self.greeting))
-                except StartFailed as error:
-                    failure = error
-                else:
-                    ears.begun = StartedSession(
-                        life=life, found=self.found, log=self.log, registrations=registrations, early=ears.early
-                    )
-                    task_status.started(ears.begun)
-                    await life.wait_until_over()
-            if failure is not None:
-                raise StartFailed(with_last_words(failure.reason, self.log), final=failure.final)
+            if launch.paths is not None:
+                self.log.show_paths = launch.paths.show
+            try:
+                await self._run_launched(launch, ears, task_status)
+            finally:
+                if launch.copies:
+                    with trio.CancelScope(shield=True):
+                        await trio.to_thread.run_sync(launch.release)
+
+    async def _run_launched(
+        self, launch: ExtensionLaunch, ears: "_StartupListener", task_status: trio.TaskStatus[StartedSession]
+    ) -> None:
+        for remark in (*self.found.manifest.remarks, *launch.remarks):
+            self.log.note("host", remark)
+        failure: StartFailed | None = None
+        async with self.open_process(
+            launch, self.log, name=self.found.name, handle_request=ears.answer, handle_notification=ears.note
+        ) as process:
+            ears.life = life = ProcessSession(process, self.generation, self.pace)
+            try:
+                registrations = await self._read(await life.greet(self.greeting))
+            except StartFailed as error:
+                failure = error
+            else:
+                ears.begun = StartedSession(
+                    life=life, found=self.found, log=self.log, registrations=registrations, early=ears.early
+                )
+                task_status.started(ears.begun)
+                await life.wait_until_over()
+        if failure is not None:
+            raise StartFailed(with_last_words(failure.reason, self.log), final=failure.final)
 
     @contextmanager
     def _track_manifest(self, ears: "_StartupListener") -> Generator[None]:

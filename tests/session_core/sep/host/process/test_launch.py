@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trio
 
+from session_core.sep.host.catalogue.agreed_copies import AgreedCopies
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.process.launch import (
@@ -21,7 +22,7 @@ from session_core.sep.host.process.launch import (
     expand_variables,
     prepare_launch,
 )
-from session_core.sep.host.process.process import open_extension_process
+from session_core.sep.host.process.process import open_child, open_extension_process
 from tests._needs import needs_node, needs_sandbox
 from tests.session_core.sep._children import (
     SCRIPTS,
@@ -71,7 +72,6 @@ async def test_a_bare_name_is_looked_up_on_the_path(tmp_path: Path) -> None:
     relative = os.path.relpath(tmp_path)  # noqa: ASYNC240 - it is only text
     launch = await prepare_launch(found, {"PATH": f".::{relative}:/bin:/usr/bin"})
     assert launch.argv == (shutil.which("sh", path="/bin:/usr/bin"), "-c", "true")
-    assert launch.cwd == str(tmp_path)
     assert launch.bubblewrap is None
 
 
@@ -81,7 +81,8 @@ async def test_a_path_is_taken_from_the_folder(tmp_path: Path) -> None:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert (await prepare_launch(found_in(tmp_path, "./bin/run", []), {})).argv == (str(program),)
+    launch = await prepare_launch(found_in(tmp_path, "./bin/run", []), {})
+    assert launch.argv == (f"{launch.cwd}/bin/run",)
     assert (await prepare_launch(found_in(tmp_path, SHELL, []), {})).argv == (SHELL,)
 
 
@@ -332,6 +333,122 @@ async def test_files_that_cannot_be_opened_for_now(tmp_path: Path, monkeypatch: 
             with pytest.raises(LaunchRefused, match="its files cannot be checked") as refused:
                 await prepare_launch(found, {})
         assert refused.value.final == final
+
+
+def with_program(folder: Path, says: str = "good") -> Path:
+    """Put a program into an extension's folder that says what it is, and what lies beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run").write_text(f"#!/bin/sh\necho {says} from ./helper: $(cat ./helper)\n")
+    (folder / "run").chmod(0o755)
+    (folder / "helper").write_text(f"{says}\n")
+    return folder
+
+
+async def output_of(launch: ExtensionLaunch) -> str:
+    """Run a program, and return all that it prints."""
+    said = b""
+    with trio.fail_after(60):
+        async with open_child(launch, ExtensionLog().open_process_log()) as started:
+            while data := await started.child.stdout.receive_some(1000):
+                said += data
+    return said.decode()
+
+
+@pytest.mark.parametrize("confined", [False, pytest.param(True, marks=needs_sandbox)])
+@pytest.mark.parametrize("home", ["home", None])
+async def test_what_was_checked_is_what_runs(tmp_path: Path, confined: object, home: str | None) -> None:
+    """Files that are swapped after the check do not run, wherever the copy lies, in the sandbox and outside."""
+    folder = with_program(tmp_path / "x")
+    found = found_in(folder, "./run", ["-"], more="[sandbox]" if confined else "")
+    copies = AgreedCopies(tmp_path / home / "agreed" if home else None, lambda: {found.digest})
+    launch = await prepare_launch(found, os.environ, hidden=(str(tmp_path / "home"),), copies=copies)
+    with_program(folder, "evil")
+    assert await output_of(launch) == "good from ./helper: good\n"
+
+
+async def test_paths_into_its_own_folder_lead_to_the_copy(tmp_path: Path) -> None:
+    """Arguments, variables and the command may name the folder itself; what lies elsewhere keeps its name."""
+    folder, alias = with_program(tmp_path / "x"), tmp_path / "alias"
+    (tmp_path / "library").write_text("")
+    alias.symlink_to(folder)
+    args = [f"{folder}/run", f"--load={alias}/run,{folder}", f"-I{folder}/lib", f"{folder}2/run", "../library", "../no"]
+    run = f'[run.env]\nPYTHONPATH = "{folder}/lib:/usr/lib"\nSAYS = "in {folder}"'
+    launch = await prepare_launch(found_in(folder, f"{folder}/run", args, run=run), {})
+    copy = launch.cwd
+    assert launch.argv == (
+        f"{copy}/run",
+        f"{copy}/run",
+        f"--load={copy}/run,{copy}",
+        f"-I{copy}/lib",
+        f"{folder}2/run",
+        f"{tmp_path}/library",
+        "../no",
+    )
+    assert launch.env["PYTHONPATH"] == f"{copy}/lib:/usr/lib"
+    assert launch.env["SAYS"] == f"in {copy}"
+
+
+async def test_a_script_that_names_an_interpreter_in_the_folder(tmp_path: Path) -> None:
+    """The scripts of a virtual environment name its interpreter by the whole path; the one in the copy is started."""
+    folder = tmp_path / "x"
+    (folder / "bin").mkdir(parents=True)
+    shutil.copy(SHELL, folder / "bin/sh")
+    (folder / "bin/tool").write_text(f"#!{folder}/bin/sh -e\n")
+    (folder / "bin/tool").chmod(0o755)
+    launch = await prepare_launch(found_in(folder, "./bin/tool", ["x"]), {})
+    assert launch.argv == (f"{launch.cwd}/bin/sh", "-e", f"{launch.cwd}/bin/tool", "x")
+
+
+@pytest.mark.parametrize("confined", [False, pytest.param(True, marks=needs_sandbox)])
+async def test_a_pinned_program_that_is_swapped_after_the_check(tmp_path: Path, confined: object) -> None:
+    """The program that was compared with the pin runs, under its own name, whatever is at its place by then."""
+    place, notes = with_program(tmp_path / "programs"), tmp_path / "notes"
+    program = place / "run"
+    shutil.copy(SHELL, program)
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()
+    script = 'echo "good as $0"'
+    found = found_in(
+        tmp_path / "x",
+        str(program),
+        ["-c", script, str(program)],
+        run=f'sha256 = "{digest}"',
+        more="[sandbox]" if confined else "",
+    )
+    launch = await prepare_launch(found, os.environ, workspace=str(tmp_path))
+    program.unlink()
+    program.write_text(f"#!/bin/sh\necho evil > {notes}\necho evil\n")
+    program.chmod(0o755)
+    assert (await output_of(launch), notes.exists()) == (f"good as {program}\n", False)
+
+
+async def test_a_python_of_a_virtual_environment_still_works(tmp_path: Path) -> None:
+    """An interpreter that is a link to a program elsewhere finds its own packages in the copy."""
+    folder = tmp_path / "x"
+    (folder / "env/bin").mkdir(parents=True)
+    python = Path(sys.executable).resolve()  # noqa: ASYNC240 - nothing else is going on
+    (folder / "env/bin/python").symlink_to(python)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (folder / f"env/lib/{version}/site-packages").mkdir(parents=True)
+    (folder / f"env/lib/{version}/site-packages/mine.py").write_text("print('good', __file__)")
+    (folder / "env/pyvenv.cfg").write_text(f"home = {python.parent}\n")
+    launch = await prepare_launch(found_in(folder, "env/bin/python", ["-c", "import json, mine"]), os.environ)
+    (folder / f"env/lib/{version}/site-packages/mine.py").write_text("print('evil')")
+    assert await output_of(launch) == f"good {launch.cwd}/env/lib/{version}/site-packages/mine.py\n"
+
+
+async def test_people_read_the_paths_that_they_know(tmp_path: Path) -> None:
+    """What a process says of its copy is told with the path of the original, and the copy goes with the process."""
+    found = found_in(tmp_path / "x", SHELL, ["-c", 'echo "broken: $PWD/main.py" >&2; exit 3'])
+    copies = AgreedCopies(tmp_path / "home" / "agreed")
+
+    async def prepare(which: object) -> ExtensionLaunch:
+        return await prepare_launch(found, os.environ, copies=copies)
+
+    async with running(found, prepare=prepare) as (extension, _):
+        assert extension.problem is not None
+        assert f"it said: broken: {found.folder}/main.py" in extension.problem
+    copies.remove_unused()
+    assert [each.name for each in (tmp_path / "home" / "agreed").iterdir()] == [".lock"]
 
 
 async def test_a_launch_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
