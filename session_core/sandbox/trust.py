@@ -30,7 +30,8 @@ PROJECT_FILES: Final[tuple[str, ...]] = (
 PINNED_APART: Final = (".session-core/extensions", ".smooth/extensions")
 """Consent to extensions is given one by one, for all their files, maybe thousands; here only their names count."""
 _MAX_FILES: Final = 2_000
-_MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+MAX_TRUSTED_FILE_BYTES: Final = 4 * 1024 * 1024
+"""The size of one file; who checks what was read has to read the whole."""
 _MAX_ALL_BYTES: Final = 32 * 1024 * 1024
 _MAX_DEPTH: Final = 16
 _MAX_FOLDERS_KNOWN: Final = 10_000
@@ -93,7 +94,7 @@ def _collect(workspace: Workspace, path: str, found: _CollectedFiles, depth: int
     if depth > _MAX_DEPTH:
         raise TooMuchToTrust(f"the folders to trust are nested too deeply, or in a circle, at {path!r}")
     try:
-        content = workspace.read(path, max_bytes=_MAX_FILE_BYTES)
+        content = workspace.read(path, max_bytes=MAX_TRUSTED_FILE_BYTES)
     except FileNotFoundError:
         if workspace.stat(path) is not None:
             found.add(path, b"link to nothing", b"")
@@ -112,7 +113,7 @@ def _collect(workspace: Workspace, path: str, found: _CollectedFiles, depth: int
         found.add(path, b"unreadable", str(error.errno).encode())
     else:
         if content.truncated:
-            raise TooMuchToTrust(f"the file {path!r} is larger than {_MAX_FILE_BYTES} bytes")
+            raise TooMuchToTrust(f"the file {path!r} is larger than {MAX_TRUSTED_FILE_BYTES} bytes")
         found.add(path, b"file", content.data)
 
 

@@ -13,6 +13,7 @@ import trio
 
 from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.trust import MAX_TRUSTED_FILE_BYTES, Fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
@@ -36,6 +37,7 @@ class Skill:
     Attributes:
         root: The folder that the skill's files must not leave: the project, or the skill's own folder.
         folder: The skill's folder beneath `root`; `.` if it is the root itself.
+        trust: If given, only files that are exactly what was trusted are read.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Skill:
     source: SkillSource
     root: str
     folder: str = "."
+    trust: Fingerprint | None = attrs.field(default=None, repr=False)
 
     def path(self, file: str) -> str:
         """Return the path of a file of this skill in a workspace of `root`."""
@@ -128,7 +131,10 @@ def _read_answer(skill: Skill, file: str | None) -> str:
 def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
     if file.startswith("/") or os.path.normpath(file).split("/")[0] == "..":
         raise ToolFailed(f"{file!r} is outside of the folder of the skill {skill.name!r}")
-    data = workspace.read(skill.path(file), max_bytes=MAX_TOOL_OUTPUT_CHARS * 4).data
+    most = MAX_TOOL_OUTPUT_CHARS * 4 if skill.trust is None else MAX_TRUSTED_FILE_BYTES
+    data = workspace.read(skill.path(file), max_bytes=most).data
+    if skill.trust is not None and not skill.trust.covers(skill.path(file), data):
+        raise ToolFailed(f"{file!r} of the skill {skill.name!r} has changed since this folder was trusted")
     if b"\0" in data:
         raise ToolFailed(f"{file!r} of the skill {skill.name!r} is not a text file")
     return data.decode("utf-8", "replace")
@@ -136,9 +142,10 @@ def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
 
 def _list_skill_files(workspace: Workspace, skill: Skill) -> str:
     names: list[str] = []
+    trusted = None if skill.trust is None else dict(skill.trust.files)
     for path, entry in workspace.walk(skill.folder, ignore=None, limit=10 * MAX_FILES_LISTED):
         name = os.path.relpath(path, skill.folder)
-        if entry.kind == "file" and name != SKILL_FILE:
+        if entry.kind == "file" and name != SKILL_FILE and (trusted is None or skill.path(name) in trusted):
             names.append(name if name.isprintable() else ascii(name))
         if len(names) > MAX_FILES_LISTED:
             return "\n".join([*names[:MAX_FILES_LISTED], "[and more]"])

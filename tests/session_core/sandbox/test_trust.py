@@ -104,7 +104,7 @@ def test_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooMuchToTrust):
         _print(root)
     (root / ".session-core/circle").unlink()
-    for name, value in (("_MAX_FILES", 2), ("_MAX_ALL_BYTES", 10), ("_MAX_FILE_BYTES", 6)):
+    for name, value in (("_MAX_FILES", 2), ("_MAX_ALL_BYTES", 10), ("MAX_TRUSTED_FILE_BYTES", 6)):
         with monkeypatch.context() as patched:
             patched.setattr(trust, name, value)
             with pytest.raises(TooMuchToTrust):
