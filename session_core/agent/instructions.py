@@ -1,17 +1,19 @@
 """Instructions for agents: `AGENTS.md` files of the user, of the project, and of folders inside it.
 
-A project's files are untrusted until the user trusts the folder: before that they are not read, and the user is told
-that they exist. Nothing in them is expanded or included. Everything blocks: call it in a worker thread.
+A project's files are untrusted until the user trusts their folder: before that they are not read, and the user is told
+that they exist. A file counts only if the bytes that were read are those that were trusted; it is not opened again.
+Nothing in them is expanded or included. Everything blocks: call it in a worker thread.
 """
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 import attrs
 
 from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.trust import MAX_TRUSTED_FILE_BYTES, Fingerprint
 from session_core.sandbox.workspace import Workspace
 
 FILE_NAME: Final = "AGENTS.md"
@@ -43,13 +45,14 @@ class Instructions:
 
 
 def collect_instructions(
-    folder: str, *, trusted: bool, user_file: str | None = None, home: str | None = None
+    folder: str, *, trust: Mapping[str, Fingerprint], user_file: str | None = None, home: str | None = None
 ) -> Instructions:
     """Collect what applies to all work in a folder.
 
     Args:
         folder: The folder that the session works in, absolute.
-        trusted: Whether the user trusts it; if not, only the user's own file is read.
+        trust: What the user trusts in this folder and those above it, by their real paths; trust in a folder says
+            nothing about the files above it, nor about what its links lead to elsewhere.
         user_file: The user's own file; by default `.agents/AGENTS.md` in `home`.
         home: The user's home directory, where the search upwards ends.
     """
@@ -58,35 +61,17 @@ def collect_instructions(
     remarks: list[str] = []
     user_file = user_file or os.path.join(home, ".agents", FILE_NAME)  # noqa: PTH118
     real = os.path.realpath(user_file)  # users keep such files elsewhere and link to them
-    _add(found, remarks, _read(os.path.dirname(real), os.path.basename(real)), user_file, "user")  # noqa: PTH119, PTH120
+    _add(found, remarks, _read(os.path.dirname(real), None, name=os.path.basename(real)), user_file, "user")  # noqa: PTH119, PTH120
     top = project_root(folder, home=home)
     below = _folders_between(top, os.path.realpath(folder))
-    if trusted:
+    if trust:
         for inner in below:
-            path = os.path.join(inner, FILE_NAME)  # noqa: PTH118
-            _add(found, remarks, _read(top, path), os.path.join(top, path), "project")  # noqa: PTH118
+            place = os.path.normpath(os.path.join(top, inner))  # noqa: PTH118
+            if place in trust:
+                path = os.path.join(place, FILE_NAME)  # noqa: PTH118
+                _add(found, remarks, _read(place, trust[place]), path, "project")
     elif any(_is_there(top, os.path.join(inner, FILE_NAME)) for inner in below):  # noqa: PTH118
         remarks.append(f"the {FILE_NAME} of this project is not used, because the folder is not trusted")
-    return _limit_instructions(found, remarks)
-
-
-def nested_instructions(root: str, path: str, *, trusted: bool) -> Instructions:
-    """Collect what applies to one file: the instructions in the folders below `root` down to that of `path`.
-
-    `root` is the folder whose own instructions the model has already. A path outside of it has none.
-    """
-    if not trusted:
-        return Instructions()
-    try:
-        relative = Workspace(root).locate(path).relative
-    except WorkspaceRefused:
-        return Instructions()
-    found: list[Instruction] = []
-    remarks: list[str] = []
-    names = relative.split("/")[:-1]
-    for depth in range(1, len(names) + 1):
-        inner = "/".join([*names[:depth], FILE_NAME])
-        _add(found, remarks, _read(root, inner), os.path.join(root, inner), "project")  # noqa: PTH118
     return _limit_instructions(found, remarks)
 
 
@@ -117,14 +102,17 @@ def _folders_between(top: str, folder: str) -> list[str]:
     return [os.path.join(*names[:depth]) if depth else "" for depth in range(len(names) + 1)]  # noqa: PTH118
 
 
-def _read(root: str, path: str) -> tuple[str, bool] | None:
-    """Return the text of a file beneath a folder, and whether it was cut; None if it cannot be read."""
+def _read(folder: str, trust: Fingerprint | None, *, name: str = FILE_NAME) -> tuple[str, bool] | None:
+    """Return the text of a file in a folder, and whether it was cut; None if it cannot be read, or is not trusted."""
+    most = MAX_INSTRUCTION_BYTES if trust is None else MAX_TRUSTED_FILE_BYTES
     try:
-        content = Workspace(root, read_only=True).read(path, max_bytes=MAX_INSTRUCTION_BYTES)
+        content = Workspace(folder, read_only=True).read(name, max_bytes=most)
     except (WorkspaceRefused, OSError):
         return None
-    text = content.data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\0", "")
-    return text.strip(), content.truncated
+    if trust is not None and not trust.covers(name, content.data):
+        return None
+    text = content.data[:MAX_INSTRUCTION_BYTES].decode("utf-8", "replace").removeprefix("\ufeff").replace("\0", "")
+    return text.strip(), content.truncated or len(content.data) > MAX_INSTRUCTION_BYTES
 
 
 def _add(

@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from session_core.sandbox.file_values import FolderEntry, WorkspaceRefused
+from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.skills import MAX_SKILL_BYTES, SKILL_FILE, Skill, SkillSource
 
@@ -48,7 +49,7 @@ class _BadHead(ValueError):
 def discover_skills(
     project: str | None,
     *,
-    trusted: bool,
+    trust: Fingerprint | None,
     user_folder: str | None = None,
     more_folders: Sequence[str] = (),
     built_in_folder: str | None = BUILT_IN_SKILLS,
@@ -57,7 +58,7 @@ def discover_skills(
 
     Args:
         project: The project's root folder, in whose `.agents/skills` to look.
-        trusted: Whether the user trusts the project; if not, its skills are not even read.
+        trust: What the user trusts in the project: its skills must be exactly that. Without it they are not even read.
         user_folder: The folder of the user's skills; by default `~/.agents/skills`.
         more_folders: Further folders with the user's skills.
         built_in_folder: The folder of the built-in skills; None leaves them out.
@@ -66,11 +67,11 @@ def discover_skills(
     problems: list[str] = []
     if user_folder is None:
         user_folder = os.path.expanduser(f"~/{PROJECT_SKILLS}")  # noqa: PTH111 - unlike Path, it never fails
-    if project is not None and not trusted and _has_skills(project):
+    if project is not None and trust is None and _has_skills(project):
         problems.append("the skills of this project are not used, because the folder is not trusted")
     places: list[tuple[SkillSource, Iterator[Skill | str]]] = []
-    if project is not None and trusted:
-        places.append(("project", _skills_of_project(project)))
+    if project is not None and trust is not None:
+        places.append(("project", _skills_of_project(project, trust)))
     for each in (user_folder, *more_folders):
         places.append(("user", _skills_in(os.path.expanduser(each), "user")))  # noqa: PERF401, PTH111 - for the types
     if built_in_folder is not None:
@@ -157,12 +158,13 @@ def _has_skills(project: str) -> bool:
         return False
 
 
-def _skills_of_project(project: str) -> Iterator[Skill | str]:
+def _skills_of_project(project: str, trust: Fingerprint) -> Iterator[Skill | str]:
     """Find the project's skills; all files are opened beneath it, so no link can show the model other files."""
     workspace = Workspace(project, read_only=True)
     for entry in _folders(workspace, PROJECT_SKILLS):
         folder = f"{PROJECT_SKILLS}/{entry.name}"
-        yield _load(Skill(name=entry.name, description="", source="project", root=project, folder=folder))
+        skill = Skill(name=entry.name, description="", source="project", root=project, folder=folder, trust=trust)
+        yield _load(skill)
 
 
 def _skills_in(place: str, source: SkillSource) -> Iterator[Skill | str]:
@@ -193,6 +195,8 @@ def _load(skill: Skill) -> Skill | str:
         content = Workspace(skill.root, read_only=True).read(skill.path(SKILL_FILE), max_bytes=MAX_SKILL_BYTES)
         if content.truncated:
             return f"{label} is not used: its {SKILL_FILE} has more than {MAX_SKILL_BYTES:,} bytes"
+        if skill.trust is not None and not skill.trust.covers(skill.path(SKILL_FILE), content.data):
+            return f"{label} is not used: its {SKILL_FILE} has changed since this folder was trusted"
         head = parse_head(content.data.decode("utf-8"))
     except FileNotFoundError:
         return f"{label} is not used: it has no {SKILL_FILE}"

@@ -2,21 +2,19 @@
 
 import os
 import platform
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
 import trio
 
-from session_core.agent.instructions import MAX_INSTRUCTION_BYTES, collect_instructions, project_root
+from session_core.agent.instructions import collect_instructions, project_root
 from session_core.agent.prompt import Environment, build_system_prompt, read_git_branch
 from session_core.agent.skills import discover_skills
 from session_core.assembly.surroundings import AgentEnvironment
 from session_core.config.load import find_trusted_fingerprint
 from session_core.config.values import Config
 from session_core.sandbox.trust import Fingerprint
-from session_core.sandbox.workspace import Workspace, WorkspaceRefused
 from session_core.tools.skills import Skill
 from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.tools import ToolSpec
@@ -36,23 +34,14 @@ class SystemPromptBuilder:
     def skills_in(self, folder: str) -> tuple[Skill, ...]:
         """Return the skills for sessions in a folder; those of its project only if it is trusted as it is now."""
         trust = find_trusted_fingerprint(self.place.home, Path(os.path.realpath(folder)))
-        return self._skills(folder, trusted=trust is not None)
+        return self._skills(folder, trust)
 
-    def _skills(self, folder: str, *, trusted: bool) -> tuple[Skill, ...]:
+    def _skills(self, folder: str, trust: Fingerprint | None) -> tuple[Skill, ...]:
         own = str(self._user / ".agents" / "skills")
-        return discover_skills(folder, trusted=trusted, user_folder=own, more_folders=self.config.skill_paths).skills
+        return discover_skills(folder, trust=trust, user_folder=own, more_folders=self.config.skill_paths).skills
 
     async def system_prompt(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
         return await trio.to_thread.run_sync(self._make, settings, tools)
-
-    def _make(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
-        folder, user = settings.cwd, self._user
-        trust = self._trusted_folders(folder, user)
-        prompt = self._from_files(settings, tools, user, trust)
-        if trust and trust != self._trusted_folders(folder, user):
-            # A file changed between the check and the read: what was read cannot be trusted.
-            return self._from_files(settings, tools, user, {})
-        return prompt
 
     def _trusted_folders(self, folder: str, user: Path) -> dict[str, Fingerprint]:
         """Return this folder and those above it in the same project, if a person has trusted each as it is now."""
@@ -64,31 +53,17 @@ class SystemPromptBuilder:
             if (trust := find_trusted_fingerprint(self.place.home, each)) is not None
         }
 
-    def _from_files(
-        self, settings: Settings, tools: tuple[ToolSpec, ...], user: Path, trust: Mapping[str, Fingerprint]
-    ) -> str:
-        folder = settings.cwd
-        skills = self._skills(folder, trusted=os.path.realpath(folder) in trust)
+    def _make(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
+        folder, user = settings.cwd, self._user
+        trust = self._trusted_folders(folder, user)
+        skills = self._skills(folder, trust.get(os.path.realpath(folder)))
         collected = collect_instructions(
-            folder, trusted=bool(trust), user_file=str(user / ".agents" / "AGENTS.md"), home=str(user)
+            folder, trust=trust, user_file=str(user / ".agents" / "AGENTS.md"), home=str(user)
         )
-        # Trust in a folder says nothing about the files above it, nor about what its links lead to elsewhere.
-        counting = [each for each in collected.texts if each.source == "user" or _is_covered(each.path, trust)]
         environment = Environment(
             cwd=folder,
             platform=platform.system(),
             date=datetime.now(UTC).astimezone().date().isoformat(),
             git_branch=read_git_branch(folder),
         )
-        return build_system_prompt(environment, instructions=counting, skills=skills, tools=tools)
-
-
-def _is_covered(path: str, trust: Mapping[str, Fingerprint]) -> bool:
-    folder, name = os.path.split(path)
-    if folder not in trust:
-        return False
-    try:
-        content = Workspace(folder, read_only=True).read(name, max_bytes=MAX_INSTRUCTION_BYTES * 200)
-    except (WorkspaceRefused, OSError):
-        return False
-    return trust[folder].covers(name, content.data)
+        return build_system_prompt(environment, instructions=collected.texts, skills=skills, tools=tools)

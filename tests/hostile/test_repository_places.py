@@ -11,10 +11,11 @@ from typing import Any
 import attrs
 import pytest
 
-from session_core.agent import instructions
 from session_core.config.load import find_trusted_fingerprint, load_config
 from session_core.errors import InvalidInput
 from session_core.mcp.config import load_mcp_config
+from session_core.sandbox.trust import take_fingerprint
+from session_core.sandbox.workspace import Workspace
 from session_core.service.config import ServiceConfig
 from session_core.storage.memory import MemoryStore
 from tests.hostile._repository import INJECTED, SECRET, Ground, new_ground, open_and_ask, programs_started
@@ -155,24 +156,65 @@ def test_servers_that_change_after_the_look_at_them_do_not_count(ground: Ground,
     assert 1 == len(loaded.problems)
 
 
-async def test_instructions_that_change_after_the_look_at_them_do_not_count(
+Swap = Callable[[], None]
+
+
+def swap_for_the_reading(monkeypatch: pytest.MonkeyPatch, path: str, ground: Ground, evil: Swap, good: Swap) -> None:
+    """Have somebody swap a file just before each reading but the ones for a fingerprint, and swap it back after it."""
+    read, take = Workspace.read, take_fingerprint
+    checking: list[bool] = []
+
+    def swapped(self: Workspace, wanted: str, *, max_bytes: int) -> Any:
+        if checking or wanted != path or os.path.realpath(self.root) != os.path.realpath(ground.repo):
+            return read(self, wanted, max_bytes=max_bytes)
+        evil()
+        try:
+            return read(self, wanted, max_bytes=max_bytes)
+        finally:
+            good()
+
+    def taken(*arguments: Any) -> Any:
+        checking.append(True)
+        try:
+            return take(*arguments)
+        finally:
+            checking.pop()
+
+    monkeypatch.setattr(Workspace, "read", swapped)
+    monkeypatch.setattr("session_core.config.load.take_fingerprint", taken)
+
+
+async def test_instructions_that_are_swapped_for_the_reading_do_not_count(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Instructions that somebody swaps just before they are read are not part of the prompt."""
+    """Instructions that somebody swaps just before they are read, and back before each check, are in no prompt."""
     ground.put("AGENTS.md", "the trusted words")
     ground.trust()
-    read: Callable[[str, str], Any] = instructions._read
-
-    def swapped(root: str, path: str) -> Any:
-        if path == "AGENTS.md" and root == str(ground.repo):
-            ground.put("AGENTS.md", ORDER)
-        return read(root, path)
-
-    monkeypatch.setattr(instructions, "_read", swapped)
+    swap_for_the_reading(
+        monkeypatch,
+        "AGENTS.md",
+        ground,
+        lambda: ground.put("AGENTS.md", ORDER),
+        lambda: ground.put("AGENTS.md", "the trusted words"),
+    )
     seen = await open_and_ask(ground)
 
     assert (False, False) == (INJECTED in seen.prompt, "the trusted words" in seen.prompt)
-    assert find_trusted_fingerprint(ground.home, ground.repo) is None
+    assert find_trusted_fingerprint(ground.home, ground.repo) is not None
+
+
+async def test_skills_that_are_swapped_for_the_reading_do_not_count(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for the head of a skill, which is part of the prompt."""
+    path, good = ".agents/skills/helper/SKILL.md", "---\nname: helper\ndescription: the trusted words\n---\n"
+    ground.put(path, good)
+    ground.trust()
+    swap_for_the_reading(monkeypatch, path, ground, lambda: ground.put(path, SKILL), lambda: ground.put(path, good))
+    seen = await open_and_ask(ground)
+
+    assert (False, False) == (INJECTED in seen.prompt, "the trusted words" in seen.prompt)
+    assert find_trusted_fingerprint(ground.home, ground.repo) is not None
 
 
 async def test_a_change_between_two_turns_ends_the_trust(ground: Ground) -> None:

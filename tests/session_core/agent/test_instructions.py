@@ -10,9 +10,10 @@ from session_core.agent.instructions import (
     MAX_INSTRUCTION_BYTES,
     Instructions,
     collect_instructions,
-    nested_instructions,
     project_root,
 )
+from session_core.sandbox.trust import take_fingerprint
+from session_core.sandbox.workspace import Workspace
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ def texts(found: Instructions) -> list[str]:
 
 
 def collect(home: Path, folder: Path, *, trusted: bool = True) -> Instructions:
-    return collect_instructions(str(folder), trusted=trusted, home=str(home))
+    places = [folder, *folder.parents] if trusted else []
+    trust = {str(each): take_fingerprint(Workspace(str(each)), ["AGENTS.md"]) for each in places}
+    return collect_instructions(str(folder), trust=trust, home=str(home))
 
 
 def test_from_the_general_to_the_near(home: Path) -> None:
@@ -68,7 +71,6 @@ def test_an_untrusted_folder_gives_nothing_and_people_are_told(home: Path) -> No
 
     assert ["user"] == texts(found)
     assert ("the AGENTS.md of this project is not used, because the folder is not trusted",) == found.remarks
-    assert Instructions() == nested_instructions(str(project), "src/deep/x.py", trusted=False)
 
 
 def test_without_git_the_search_ends_below_the_home(home: Path) -> None:
@@ -94,20 +96,6 @@ def test_a_shared_place_above_is_not_believed(tmp_path: Path, home: Path) -> Non
 
     assert str(mine) == project_root(str(mine), home=str(home))
     assert ["mine"] == texts(collect(home, mine))
-
-
-def test_nested_instructions_of_a_file(home: Path) -> None:
-    """For one file, the instructions below the root down to its folder count, and none for a path outside."""
-    project = home / "code/project"
-    for folder in ["", "src", "src/deep", "other"]:
-        write(project / folder / "AGENTS.md", folder or "root")
-
-    assert ["src", "src/deep"] == texts(nested_instructions(str(project), "src/deep/x.py", trusted=True))
-    assert ["src", "src/deep"] == texts(
-        nested_instructions(str(project), str(project / "src/deep/missing/x.py"), trusted=True)
-    )
-    for path in ["x.py", "../x.py", "/etc/x", "a\0b", ""]:
-        assert Instructions() == nested_instructions(str(project), path, trusted=True)
 
 
 def test_links_lead_nowhere_outside(home: Path, tmp_path: Path) -> None:
@@ -167,3 +155,24 @@ def test_what_is_no_text_does_no_harm(home: Path) -> None:
     (project / "src/deep/AGENTS.md").write_bytes(b"a\xffb\0c")
 
     assert ["a\ufffdbc"] == texts(collect(home, project / "src/deep"))
+
+
+def test_only_what_was_trusted_is_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is swapped for the time of the reading, and back for each check, has no say."""
+    project = home / "code/project"
+    write(project / "AGENTS.md", "kind")
+    write(project / "src/AGENTS.md", "kind too")
+    trust = {str(each): take_fingerprint(Workspace(str(each)), ["AGENTS.md"]) for each in (project, project / "src")}
+    read = Workspace.read
+
+    def swapped(self: Workspace, path: str, **settings: int) -> object:
+        if self.root != str(project):
+            return read(self, path, **settings)
+        write(project / "AGENTS.md", "evil")
+        try:
+            return read(self, path, **settings)
+        finally:
+            write(project / "AGENTS.md", "kind")
+
+    monkeypatch.setattr(Workspace, "read", swapped)
+    assert ["kind too"] == texts(collect_instructions(str(project / "src"), trust=trust, home=str(home)))

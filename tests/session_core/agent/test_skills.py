@@ -14,6 +14,8 @@ from session_core.agent.skills import (
     parse_head,
     skills_catalogue,
 )
+from session_core.sandbox.trust import take_fingerprint
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.skills import MAX_SKILL_BYTES, Skill
 
 
@@ -34,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 def discover(project: Path, *, trusted: bool = True, built_in: Path | None = None) -> FoundSkills:
     return discover_skills(
         str(project),
-        trusted=trusted,
+        trust=take_fingerprint(Workspace(str(project))) if trusted else None,
         user_folder=str(project.parent / "user"),
         built_in_folder=None if built_in is None else str(built_in),
     )
@@ -70,7 +72,7 @@ def test_an_untrusted_project_gives_none(project: Path) -> None:
 
 def test_the_built_in_skills_are_sound() -> None:
     """Every skill that comes with us can be used."""
-    found = discover_skills(None, trusted=False, user_folder="/nonexistent")
+    found = discover_skills(None, trust=None, user_folder="/nonexistent")
 
     assert ["debug-failure", "review-change", "write-tests"] == [skill.name for skill in found.skills]
     assert () == found.problems
