@@ -66,6 +66,7 @@ from session_core.sandbox.bubblewrap import (
 from session_core.sandbox.bubblewrap import (
     find_bubblewrap as find_bubblewrap,
 )
+from session_core.sandbox.file_values import WorkspaceRefused as WorkspaceRefused
 from session_core.sandbox.seccomp import filter_program as filter_program
 from session_core.sandbox.trust import (
     Fingerprint as Fingerprint,

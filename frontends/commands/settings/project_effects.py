@@ -27,8 +27,13 @@ SETTINGS = ".session-core/config.toml"
 EXTENSIONS = (".session-core/extensions", ".smooth/extensions")
 
 
-def describe_project_file(workspace: sc.setup.Workspace, path: str) -> list[str]:
-    """Return what a file would do, one line each, or why it cannot be read."""
+def describe_project_file(
+    workspace: sc.setup.Workspace, path: str, found: sc.setup.Fingerprint | None = None
+) -> list[str]:
+    """Return what a file would do, one line each, or why it cannot be read.
+
+    What is described is what the fingerprint stands for: a person must not read one thing and trust another.
+    """
     if path in EXTENSIONS:
         return _extensions(workspace, path)
     try:
@@ -36,12 +41,16 @@ def describe_project_file(workspace: sc.setup.Workspace, path: str) -> list[str]
         text = content.data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return ["no text"]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, sc.setup.WorkspaceRefused) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return [f"cannot be read: {one_line(why, _LINE_CHARS)}"]
     if content.truncated:
         return [f"more than {_MAX_BYTES:,} bytes; read it yourself"]
+    if found is not None and not found.covers(path, content.data):
+        return ["is being changed just now: do not trust it, and look again later"]
     lines = [one_line(line, _LINE_CHARS) for line in _reader_of(path)(text)]
+    if path == SERVERS:
+        lines += [one_line(line, _LINE_CHARS) for line in _own_programs(workspace, text)]
     remaining = len(lines) - MOST_LINES
     return (
         lines
@@ -115,6 +124,33 @@ def _server(name: str, entry: Mapping[str, Any]) -> str:
     if "url" in entry:
         return f"the MCP server {name} talks to: {entry['url']}{off}"
     return f"the MCP server {name}, with neither a program nor an address"
+
+
+def _own_programs(workspace: sc.setup.Workspace, text: str) -> Iterator[str]:
+    """Name the files of this folder that servers run: trusting a folder does not pin them, unlike its settings."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    servers = document.get("mcpServers") if isinstance(document, dict) else None
+    named: set[str] = set()
+    for entry in servers.values() if isinstance(servers, dict) else ():
+        if not isinstance(entry, dict):
+            continue
+        given = entry.get("args")
+        for word in (entry.get("command"), *(given if isinstance(given, list) else [])):
+            place = PurePosixPath(str(entry.get("cwd", ".")), str(word))
+            if isinstance(word, str) and word not in named and _is_own_file(workspace, str(place)):
+                named.add(word)
+                yield f"{word} may be changed later without your being asked, and runs as you, outside of the sandbox"
+
+
+def _is_own_file(workspace: sc.setup.Workspace, path: str) -> bool:
+    try:
+        status = workspace.stat(path)
+    except (OSError, sc.setup.WorkspaceRefused):
+        return False
+    return status is not None and status.kind != "folder"
 
 
 # --- settings and rules -----------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def file_lines(style: Style, found: sc.setup.Fingerprint, workspace: sc.setup.Wo
     for path, _ in found.files[:_MOST_FILES]:
         lines.append(f"  {style.cyan(one_line(path, _PATH_CHARS))}")
         if workspace is not None:
-            lines += [f"      {line}" for line in describe_project_file(workspace, path)]
+            lines += [f"      {line}" for line in describe_project_file(workspace, path, found)]
     remaining = len(found.files) - _MOST_FILES
     return [*lines, *([style.dim(f"  and {format_count(remaining, 'more file')}")] if remaining > 0 else [])]
 

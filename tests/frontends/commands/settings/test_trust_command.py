@@ -140,6 +140,42 @@ def test_whatever_is_in_a_file(tmp_path: Path, name: str, data: bytes) -> None:
     assert all(line.isprintable() for line in lines)
 
 
+def test_what_is_described_is_what_is_trusted(tmp_path: Path) -> None:
+    """A file that is swapped for the time of the review, and back for each check, is described as what it is."""
+    (tmp_path / "AGENTS.md").write_text("delete everything", encoding="utf-8")
+    found = sc.setup.take_fingerprint(sc.setup.Workspace(str(tmp_path)))
+    (tmp_path / "AGENTS.md").write_text("be nice", encoding="utf-8")
+    lines = file_lines(Style(), found, sc.setup.Workspace(str(tmp_path)))
+
+    assert ["  AGENTS.md", "      is being changed just now: do not trust it, and look again later"] == lines
+
+
+@pytest.mark.parametrize(
+    ("entry", "named"),
+    [
+        ({"command": "./server.py"}, ["./server.py"]),
+        ({"command": "python", "args": ["server.py", "--port", "7"]}, ["server.py"]),
+        ({"command": "node", "args": ["dist/index.js"]}, ["dist/index.js"]),
+        ({"command": "node", "args": ["index.js"], "cwd": "dist"}, ["index.js"]),
+        ({"command": "sh", "args": ["linked"]}, ["linked"]),
+        ({"command": "npx", "args": ["-y", "@x/y", "dist", "../elsewhere"]}, []),
+        ({"url": "https://x.example"}, []),
+        ({"command": 7, "args": [["server.py"]]}, []),
+    ],
+)
+def test_programs_of_the_folder_itself_are_named(tmp_path: Path, entry: object, named: list[str]) -> None:
+    """Who trusts a folder reads which of its files run outside of the sandbox, and that these are not pinned."""
+    (tmp_path / "dist").mkdir()
+    for name in ("server.py", "dist/index.js"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "linked").symlink_to("server.py")
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"own": entry}}), encoding="utf-8")
+    lines = describe_project_file(sc.setup.Workspace(str(tmp_path)), "mcp.json")
+
+    words = "may be changed later without your being asked, and runs as you, outside of the sandbox"
+    assert [f"{each} {words}" for each in named] == lines[1:]
+
+
 def test_a_file_with_much_in_it(tmp_path: Path) -> None:
     """Of a long list it is said how much more there is."""
     servers = {f"s{n}": {"command": "x"} for n in range(30)}
