@@ -6,7 +6,8 @@
 | `connection` | one connection: greeting, commands, feeds, heartbeats |
 | `feeds`, `frames` | the feeds of a client, encoded once for all clients that read the same |
 | `size_limits`, `text_truncation` | making every message fit into a line |
-| `access` | what a client may do and see |
+| `access`, `guest_rights` | what a client may do and see; which commands are for guests |
+| `client_names` | what clients may call themselves |
 | `admission`, `unix_listener` | accepting clients; the home's own socket, for programs of the same user |
 | `http` | the HTTP listener, for browsers and other machines, opened on request |
 | `telemetry` | OpenTelemetry spans of turns, model calls and tool calls, sent on request |

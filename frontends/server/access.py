@@ -1,22 +1,11 @@
 """The rights of a client, which depend on how it was admitted."""
 
-from typing import Final
-
 import attrs
 
 import session_core as sc
+from frontends.server.guest_rights import GUEST_RIGHTS, OTHERWISE, REFUSALS
 
 _c = sc.commands
-_LOOSENING: Final = (_c.ChangeSandboxPolicy, _c.ChangePermissionMode, _c.ChangeWorkingDirectory)
-"""With one of these, a client that may act in one session could read the token of the home."""
-_REACHING_OUT: Final = (_c.ForkSession, _c.LoginToProvider)
-"""Commands that create another session, or affect all of them."""
-_REFUSED: Final[dict[type[object], str]] = {
-    _c.CreateSession: "create sessions",
-    _c.ListSessions: "see the list of all sessions",
-    _c.LoadService: "see the list of all sessions",
-}
-"""The reach of a command that names no session."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +71,7 @@ def _access_denied(what: str, *, field: str | None = None) -> sc.AccessDenied:
 def _about_no_session(command: "sc.Command[object]") -> sc.AccessDenied:
     if hasattr(command, "session_id"):
         return _access_denied("ask this about all sessions: name one of its own", field="session_id")
-    return _access_denied(_REFUSED.get(type(command), "act outside of its own sessions"), field="type")
+    return _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
 
 
 def _looks_elsewhere(command: "sc.Command[object]") -> bool:
@@ -93,14 +82,11 @@ def _looks_elsewhere(command: "sc.Command[object]") -> bool:
 
 
 def _check_reach(command: "sc.Command[object]") -> None:
-    """Refuse commands with which a client of some sessions could reach the others, or the home itself."""
-    if isinstance(command, _LOOSENING):
-        raise sc.AccessDenied("this client may not change the restrictions of a session; its owner can", field="type")
-    if isinstance(command, _c.DeleteSession):
-        raise sc.AccessDenied("this client may not delete a session; its owner can", field="type")
-    always = isinstance(command, _c.AnswerApproval) and command.decision == "allow_always"
-    if always or isinstance(command, _REACHING_OUT):
-        raise sc.AccessDenied("this client may not do anything that reaches beyond this session", field="type")
+    """Refuse commands with which a client of some sessions could reach the others, the home, or what binds its own."""
+    if GUEST_RIGHTS.get(type(command), "owner") == "owner":
+        raise _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
+    if isinstance(command, _c.AnswerApproval) and command.decision == "allow_always":
+        raise _access_denied("do anything that reaches beyond this session", field="type")
 
 
 EVERYTHING = Access()

@@ -9,6 +9,7 @@ import trio
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
+from frontends.server.client_names import choose_client_id
 from frontends.server.feeds import Feeds
 from frontends.server.server import Server
 from frontends.server.size_limits import is_slow_to_encode, shrink_reply
@@ -19,8 +20,6 @@ T = TypeVar("T")
 TransportName = Literal["socket", "WebSocket"]
 FAILED: Final = -32000
 """The code of every typed error; the data identifies the error."""
-HTTP_CLIENT: Final = "http-"
-"""The name prefix of clients that send single requests and are never attached."""
 GREETING_S: Final = 10.0
 """How long a client may take to send its hello."""
 _MAX_INSTANCE_CHARS: Final = 200
@@ -33,12 +32,13 @@ async def serve_connection(
     *,
     access: Access = EVERYTHING,
     transport: TransportName = "socket",
+    credential: str = "",
 ) -> None:
-    """Serve one client until it leaves, or the server ends.
+    """Serve one client until it leaves, or the server ends; `credential` distinguishes those with limited rights.
 
     Cancellation: the connection ends at once.
     """
-    attendant = ClientConnection(server, access, transport)
+    attendant = ClientConnection(server, access, transport, credential)
     try:
         server.count_connection()
     except sc.SessionCoreError as refusal:
@@ -80,11 +80,12 @@ async def _close_soon(connection: sc.wire.RpcConnection) -> None:
 class ClientConnection:
     """Serves one client."""
 
-    def __init__(self, server: Server, access: Access, transport: TransportName) -> None:
+    def __init__(self, server: Server, access: Access, transport: TransportName, credential: str = "") -> None:
         self.instance = ""
         self._server = server
         self._access = access
         self._transport = transport
+        self._credential = credential
         self._stay = ExitStack()
         self._role: sc.ClientRole = "observer"
         self._client: sc.AttachedClient | None = None
@@ -180,12 +181,10 @@ class ClientConnection:
                 f"and the client version {hello.contract}; use programs of one release",
                 field="$.contract",
             )
-        if hello.client_id.startswith(HTTP_CLIENT):
-            raise sc.Conflict(f"names that begin with {HTTP_CLIENT!r} belong to the server", field="client_id")
+        client_id = choose_client_id(hello.client_id, self._access, self._credential)
         if len(hello.instance) > _MAX_INSTANCE_CHARS:
             raise sc.InvalidInput(f"instance may have at most {_MAX_INSTANCE_CHARS} characters", field="instance")
         server, role = self._server, self._access.role_for(hello.role)
-        client_id = hello.client_id or sc.ClientId(sc.new_id("client"))
         with ExitStack() as stay:
             attach_client = partial(
                 server.service.attach, client_id, role=role, ui=hello.ui, name=hello.name, kind=hello.kind

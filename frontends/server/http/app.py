@@ -171,7 +171,7 @@ class HttpApp:
         self.counts.websockets += 1
         try:
             with self._register_client(credential) as served:
-                await serve_websocket(self._server, scope, receive, send, credential.access)
+                await serve_websocket(self._server, scope, receive, send, credential)
             if served.scope.cancelled_caught:
                 await send({"type": "websocket.close", "code": NOT_ALLOWED})
         finally:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 import session_core as sc
 from frontends.server.access import Access
-from frontends.server.connection import HTTP_CLIENT
+from frontends.server.client_names import HTTP_CLIENT
 from frontends.server.http import command_endpoint
 from frontends.server.http.events import EventsAnswer
 from frontends.server.http.logins import BrowserLogins, cookie_header

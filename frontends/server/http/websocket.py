@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import trio
 
-from frontends.server.access import Access
 from frontends.server.connection import serve_connection
+from frontends.server.http.tokens import Credential
 from frontends.server.server import Server
 
 _NORMAL: Final = 1000
@@ -55,7 +55,7 @@ class WebSocketSink(trio.abc.SendStream):
         await trio.lowlevel.checkpoint()
 
 
-async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, access: Access) -> None:
+async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, credential: Credential) -> None:
     """Serve an admitted client until it leaves or the server ends."""
     scope["state"]["write_timeout"].write_s = inf
     await receive()  # the connect message
@@ -64,7 +64,8 @@ async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, a
         server,
         WebSocketSource(receive),
         WebSocketSink(scope["state"]["send_text"]),
-        access=access,
+        access=credential.access,
         transport="WebSocket",
+        credential=credential.id,
     )
     await send({"type": "websocket.close", "code": _GOING_AWAY if server.closing else _NORMAL})

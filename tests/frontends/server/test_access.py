@@ -1,9 +1,12 @@
 """What a client that may see one session can ask."""
 
+import attrs
 import pytest
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
+from frontends.server.guest_rights import GUEST_RIGHTS, REFUSALS
+from session_core.vocabulary.commands import COMMANDS
 
 OURS, THEIRS = sc.SessionId("ses_ours"), sc.SessionId("ses_theirs")
 
@@ -49,3 +52,65 @@ def test_who_may_only_watch_looks_into_folders_of_sessions_only(command: "sc.Com
     watcher.check_command(sc.commands.FindFiles(session_id=OURS, query="x"))
     watcher.check_command(sc.commands.ListModels())
     Access(role="controller").check_command(command)
+
+
+def test_every_command_has_a_row() -> None:
+    """Nobody adds a command without saying whether guests may send it; what only watches changes nothing."""
+    assert set(GUEST_RIGHTS) == set(COMMANDS)
+    rights = [(command.reads_only, GUEST_RIGHTS[command]) for command in COMMANDS]
+    assert (False, "observer") not in rights
+    assert (True, "controller") not in rights
+    assert set(REFUSALS) <= {command for command, right in GUEST_RIGHTS.items() if right == "owner"}
+
+
+def make(command: type["sc.Command[object]"], session_id: sc.SessionId) -> "sc.Command[object]":
+    """Make a command about a session; its other fields do not matter, because it is refused or allowed by its type."""
+    made = object.__new__(command)
+    for field in attrs.fields(command):
+        object.__setattr__(made, field.name, session_id if field.name == "session_id" else None)
+    return made
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_what_each_guest_may_send(command: type["sc.Command[object]"]) -> None:
+    """Each command is let through for those guests that its row names, and about their own session only."""
+    right = GUEST_RIGHTS[command]
+    for role in ("observer", "controller"):
+        guest = Access(role=role, sessions=frozenset({OURS}))
+        if right in {"observer", role}:
+            guest.check_command(make(command, OURS))
+        else:
+            with pytest.raises((sc.AccessDenied, sc.Forbidden)):
+                guest.check_command(make(command, OURS))
+        with pytest.raises((sc.AccessDenied, sc.Forbidden)):
+            guest.check_command(make(command, THEIRS))
+    EVERYTHING.check_command(make(command, THEIRS))
+
+
+def test_a_command_without_a_row_is_for_the_owner() -> None:
+    """A command that nobody has thought about yet is refused to guests."""
+
+    class Novel(sc.commands.RenameSession):
+        pass
+
+    command = Novel(session_id=OURS, name="x")
+    with pytest.raises(sc.AccessDenied):
+        Access(sessions=frozenset({OURS})).check_command(command)
+    EVERYTHING.check_command(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        sc.commands.ChangeTurnLimits(session_id=OURS, limits=sc.TurnLimits(steps=100_000)),
+        sc.commands.SwitchModel(session_id=OURS, model="a/dear-one"),
+        sc.commands.ScheduleWakeup(session_id=OURS, delay_ms=10**9, text="when my token has expired"),
+        sc.commands.PostMessage(session_id=OURS, text="I have checked it", role="assistant"),
+        sc.commands.AnswerApproval(session_id=OURS, request_id=sc.RequestId("r"), decision="allow_always"),
+    ],
+)
+def test_what_outlasts_or_costs_more_is_for_the_owner(command: "sc.Command[object]") -> None:
+    """A guest raises no limits, picks no model, leaves nothing for later, and speaks in nobody's name."""
+    with pytest.raises(sc.AccessDenied):
+        Access(sessions=frozenset({OURS})).check_command(command)
+    EVERYTHING.check_command(command)

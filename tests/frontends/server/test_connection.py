@@ -180,6 +180,7 @@ async def test_access_to_one_session_does_not_change_what_binds_it() -> None:
                 c.ChangeSandboxPolicy(session_id=mine, policy=sc.SandboxPolicy(mode="full_access")),
                 c.ChangePermissionMode(session_id=mine, mode="full"),
                 c.ChangeWorkingDirectory(session_id=mine, cwd="/tmp"),
+                c.ChangeTurnLimits(session_id=mine, limits=sc.TurnLimits(cost_micros=9_000_000_000)),
                 c.LoginToProvider(session_id=mine, provider="x"),
                 c.ForkSession(session_id=mine),
                 c.AnswerApproval(session_id=mine, request_id=sc.RequestId("req_x"), decision="allow_always"),
