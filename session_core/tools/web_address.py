@@ -10,8 +10,48 @@ from session_core.tools.base import ToolFailed
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""IPv6 addresses in which a gateway embeds an IPv4 address."""
+_SPECIAL_IPV4: Final = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # between a provider and its customers
+            "127.0.0.0/8",
+            "169.254.0.0/16",  # link-local, with the metadata of clouds
+            "172.16.0.0/12",
+            "192.0.0.0/24",  # protocols, such as the nearest NAT
+            "192.0.2.0/24",  # documentation
+            "192.31.196.0/24",  # AS112, which answers for private addresses
+            "192.52.193.0/24",  # the nearest multicast relay
+            "192.88.99.0/24",  # the nearest 6to4 relay
+            "192.168.0.0/16",
+            "192.175.48.0/24",  # AS112
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, and broadcast
+        ),
+    )
+)
+"""All that IANA's registry of special addresses lists; Python's `is_global` differs between its versions."""
+_PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")
+"""All that IANA gives to networks of the internet: neither fec0::/10 nor anything else is outside of it."""
+_SPECIAL_IPV6: Final = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # protocols: Teredo, ORCHID, benchmarks, the nearest relay of some kind
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4, whose relays lead to any IPv4 address
+            "2620:4f:8000::/48",  # AS112
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_EMBEDDING: Final = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::ffff:0:0/96"))
+"""IPv6 addresses that mean the IPv4 address in their last bytes: through a public gateway, or at once."""
 _MOST_TRIED: Final = 4
 
 
@@ -41,25 +81,18 @@ async def public_addresses(host: str, port: int, *, allow_loopback: bool = False
 
 def _can_reach(text: str, *, allow_loopback: bool) -> bool:
     try:
-        address = ipaddress.ip_address(text.partition("%")[0])
+        address: Address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    meant = _effective_addresses(address)
-    if allow_loopback and all(each.is_loopback for each in meant):
-        return True
-    return all(each.is_global and not each.is_multicast and not each.is_reserved for each in meant)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:  # an address within one network
+            return False
+        if any(address in network for network in _EMBEDDING):
+            address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return (allow_loopback and address.is_loopback) or _is_public(address)
 
 
-def _effective_addresses(address: Address) -> list[Address]:
-    """Return the address, or the addresses embedded in it."""
+def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
-        return [address]
-    if address.ipv4_mapped is not None:
-        return [address.ipv4_mapped]
-    if address in _TRANSLATED:
-        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
-    if address.sixtofour is not None:
-        return [address, address.sixtofour]
-    if address.teredo is not None:
-        return [address, *address.teredo]
-    return [address]
+        return not any(address in network for network in _SPECIAL_IPV4)
+    return address in _PUBLIC_IPV6 and not any(address in network for network in _SPECIAL_IPV6)
