@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import session_core as sc
+from frontends.shared.sanitise import dump_json
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FILE_BYTES: Final = 4 * 1024 * 1024
@@ -55,7 +56,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             said["error"] = self._clean(self.formatException(record.exc_info))
-        return json.dumps(said)  # ASCII: nothing in it can control the reader's terminal
+        return dump_json(said)  # ASCII: nothing in it can control the reader's terminal
 
     def _clean(self, text: str) -> str:
         masked = sc.setup.redact(text, self._secrets)  # before it is cut: half a key is not recognised
@@ -100,7 +101,7 @@ class _Writing(QueueListener):
 
 
 def _build_record(message: str) -> logging.LogRecord:
-    return logging.makeLogRecord({"msg": json.dumps({"level": "warning", "message": message})})
+    return logging.makeLogRecord({"msg": dump_json({"level": "warning", "message": message})})
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`session-core status`: whether a service runs, and what it is doing."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import time_ns
@@ -16,7 +15,7 @@ from frontends.daemon.discovery import find_service
 from frontends.daemon.one_request import ClientNotAdmitted, open_talk
 from frontends.daemon.runtime_paths import build_release_conflict, find_holder, format_open_to_others
 from frontends.shared.figures import clock_time, format_ago, format_path
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style, duration
 
@@ -50,13 +49,13 @@ async def _status(home: Path, as_json: bool, streams: StandardStreams) -> int:  
     if report is None:
         holder = await trio.to_thread.run_sync(find_holder, home)
         if as_json:
-            await streams.say(json.dumps({"serving": False, "home": str(home), "holder": _plain_holder(holder)}))
+            await streams.say(dump_json({"serving": False, "home": str(home), "holder": _plain_holder(holder)}))
         else:
             for line in nothing_lines(home, holder):
                 await streams.say(line)
         return EXIT_NOT_RUNNING
     if as_json:
-        await streams.say(json.dumps(report_as_json(report, now=time_ns() // 1_000_000)))
+        await streams.say(dump_json(report_as_json(report, now=time_ns() // 1_000_000)))
     else:
         for line in report_lines(streams.out.style, report, now=time_ns() // 1_000_000):
             await streams.say(line)

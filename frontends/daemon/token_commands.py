@@ -1,6 +1,5 @@
 """`session-core token`: scoped tokens, for people and programs that should see only some sessions."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import time_ns
@@ -19,7 +18,7 @@ from frontends.server.http.scoped_tokens import GivenToken
 from frontends.server.http.tokens import MAX_SCOPED_MS, issue_token, list_scoped_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back
 from frontends.shared.figures import clock_time
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style, format_count
 
@@ -118,7 +117,7 @@ async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # 
     if as_json:
         for each in scoped:
             plain = attrs.asdict(each, filter=attrs.filters.exclude("of"))
-            await streams.say(json.dumps(plain))
+            await streams.say(dump_json(plain))
         return 0
     stored_sessions = await list_stored_sessions(home) if scoped else ()
     for line in token_lines(streams.out.style, scoped, stored_sessions, now=_now()):

@@ -5,6 +5,7 @@ every session of an embedded service. So writes happen in a thread, directly to 
 buffer that Python would try to flush at exit.
 """
 
+import codecs
 import errno
 import os
 import select
@@ -12,6 +13,7 @@ from typing import TextIO
 
 import trio
 
+from frontends.shared.sanitise import escape_json
 from frontends.shared.style import Style, style_for
 
 
@@ -32,6 +34,7 @@ class Output:
         self.encoding = "utf-8" if stream is None else stream.encoding
         self.tty = stream is not None and stream.isatty()
         self.style: Style = style_for(tty=self.tty, encoding=self.encoding, environ=os.environ)
+        self._json_decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._one_at_a_time = trio.CapacityLimiter(1)
 
     async def write(self, data: str | bytes) -> None:
@@ -48,6 +51,10 @@ class Output:
             return
         raw = data if isinstance(data, bytes) else data.encode(self.encoding, "replace")
         await trio.to_thread.run_sync(_write_all, self.fd, raw, abandon_on_cancel=True, limiter=self._one_at_a_time)
+
+    async def write_json(self, data: bytes) -> None:
+        """Write JSON, whole or in pieces; on a terminal nothing in it can control that. See `write`."""
+        await self.write(escape_json(self._json_decoder.decode(data)).encode() if self.tty else data)
 
     def same_place(self, other: "Output") -> bool:
         """Return whether both streams go to the same terminal or file, so their lines mix."""

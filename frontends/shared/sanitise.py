@@ -6,18 +6,21 @@ Rules:
    string that is never terminated ends at the end of its line, so it cannot swallow the rest of an answer.
 3. Characters that are invisible or reorder a line (zero-width, bidi, tags, ...) are shown by number: `<U+202E>`.
 4. The result does not depend on the chunks: a sequence may begin in one chunk and end in another.
+5. JSON for a terminal loses nothing: in it, control, invisible and reordering characters are escaped as `\\uXXXX`.
 """
 
+import json
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 _State = Literal["ground", "escape", "intermediate", "csi", "string"]
 
 _INVISIBLE_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 _INVISIBLE = re.compile(f"[{_INVISIBLE_LETTERS}\ufe00-\ufe0d\U000e0000-\U000e0fff]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NO_JSON_LETTERS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _SUSPICIOUS = re.compile(r"[^\n\t\x20-\x7e]")
 _STRING_OPENERS = "]PX^_"
 _STRING_OPENERS_8BIT = "\x90\x98\x9d\x9e\x9f"
@@ -100,6 +103,18 @@ def escape_invisible(text: str) -> str:
     return sanitise(_CONTROLS.sub(lambda found: f"<U+{ord(found[0]):04X}>", text.replace("\r\n", "\n")))
 
 
+def escape_json(text: str) -> str:
+    """Return JSON that means the same and cannot control a terminal; it may consist of several lines."""
+    if not _SUSPICIOUS.search(text):
+        return text
+    return "".join([_escaped_form(character) for character in text])
+
+
+def dump_json(value: object, **how: Any) -> str:
+    """Return a value as JSON in printable ASCII, for people and programs alike."""
+    return json.dumps(value, **how).replace("\x7f", "\\u007f")
+
+
 def one_line(text: str, limit: int = 80) -> str:
     """Return a text as a safe, short line."""
     line = " ".join(sanitise(text[: limit * 20]).split())
@@ -116,3 +131,11 @@ def _printable_form(character: str) -> str:
     if category in {"Cf", "Zl", "Zp"} or _INVISIBLE.match(character):
         return f"<U+{ord(character):04X}>"
     return character
+
+
+@lru_cache(maxsize=4096)
+def _escaped_form(character: str) -> str:
+    if character == "\n" or not (unicodedata.category(character) in _NO_JSON_LETTERS or _INVISIBLE.match(character)):
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))

@@ -1,6 +1,5 @@
 """`session-core doctor`: all checks in order, as lines for people or as JSON."""
 
-import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from frontends.commands.doctor import home_checks, setting_checks, system_checks
 from frontends.commands.doctor.finding import DoctorFinding, problem, warning
 from frontends.commands.sessions.home import resolve_home
 from frontends.daemon.keys import describe_lacking_keys_at_home
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style, format_count
 
@@ -37,7 +36,7 @@ async def _doctor(chosen_home: str | None, cwd: Path, as_json: bool, streams: St
     problems, warnings = (sum(each.state == state for each in findings) for state in ("problem", "warning"))
     if as_json:
         summary = {"version": sc.__version__, "problems": problems, "warnings": warnings}
-        await streams.say(json.dumps({**summary, "findings": [attrs.asdict(each) for each in findings]}))
+        await streams.say(dump_json({**summary, "findings": [attrs.asdict(each) for each in findings]}))
     else:
         await streams.say(f"{format_count(problems, 'problem')}, {format_count(warnings, 'warning')}")
     return 1 if problems else 0

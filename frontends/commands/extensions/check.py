@@ -1,6 +1,5 @@
 """`session-core ext check`: drives an extension in any language through the whole protocol, and prints a table."""
 
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from frontends.arguments import UsageError
 from frontends.commands.extensions.lookup import find_extensions, pick
 from frontends.commands.sessions.home import resolve_home
 from frontends.shared.progress import ProgressLine
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.style import Style, duration, format_count, stream_style
 from frontends.shared.text_width import Column, columns, table
@@ -71,7 +70,7 @@ async def _check(words: Sequence[str], as_json: bool, seconds: float | None) -> 
         return start.exit_code
     report = reports[0]
     if as_json:
-        print(json.dumps({**attrs.asdict(report), "counts": dict(report.counts), "good": report.good}))
+        print(dump_json({**attrs.asdict(report), "counts": dict(report.counts), "good": report.good}))
     else:
         for line in report_lines(stream_style(sys.stdout), report, width=columns()):
             print(line)

@@ -1,6 +1,5 @@
 """`session-core ext doctor` and `session-core ext reload`: start an extension for real, and report on it."""
 
-import json
 import os
 import signal
 import sys
@@ -27,7 +26,7 @@ from frontends.commands.sessions.home import format_command
 from frontends.daemon.attached_client import connect_if_running
 from frontends.daemon.runtime_paths import service_process
 from frontends.shared.progress import ProgressLine
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.style import Style, stream_style
 
@@ -124,7 +123,7 @@ async def _examine(
         return start.exit_code
     report = reports[0]
     if as_json:
-        print(json.dumps({**attrs.asdict(report), "healthy": report.healthy}))
+        print(dump_json({**attrs.asdict(report), "healthy": report.healthy}))
     else:
         for line in report_lines(stream_style(sys.stdout), report):
             print(line)

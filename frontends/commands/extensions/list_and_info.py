@@ -1,6 +1,5 @@
 """`session-core ext list` and `session-core ext info`: the extensions, whether they run, and if not, why."""
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from frontends.commands.extensions.lookup import (
     reread_entry,
 )
 from frontends.commands.sessions.home import format_command
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -49,7 +48,7 @@ def list_extensions(home: Path, cwd: Path, *, as_json: bool) -> int:
     looked = find_extensions(home, cwd)
     if as_json:
         for entry in looked.entries:
-            print(json.dumps(as_object(entry)))
+            print(dump_json(as_object(entry)))
     elif not looked.entries:
         print(f"No extensions; put each into its own folder in {format_folder(looked.places.user[0])}")
     else:
@@ -126,7 +125,7 @@ def info(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     if entry.manifest is None or entry.digest is None:
         entry = reread_entry(entry)
     if as_json:
-        print(json.dumps({**as_object(entry), **_whole(entry), "logins": list_logged_in_providers(home, entry)}))
+        print(dump_json({**as_object(entry), **_whole(entry), "logins": list_logged_in_providers(home, entry)}))
         return 0
     style = stream_style(sys.stdout)
     head, *facts = manifest_lines(style, entry, everything=True)

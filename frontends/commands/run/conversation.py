@@ -252,7 +252,7 @@ class Conversation:
 
     async def _handle_items(self, items: Sequence[sc.FeedItem]) -> None:
         if self.interaction.json:
-            await self._streams.out.write(b"".join(_json_line(item) for item in items))
+            await self._streams.out.write_json(b"".join(_json_line(item) for item in items))
         await self._requests.answer_new_requests(self.state)
         await self._flush()
 

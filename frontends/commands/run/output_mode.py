@@ -1,11 +1,10 @@
 """How a turn is shown at the command line, and who may be asked."""
 
-import json
-
 import attrs
 
 import session_core as sc
 from frontends.commands.run.approval_text import Approve
+from frontends.shared.sanitise import dump_json
 
 
 @attrs.frozen(kw_only=True)
@@ -29,4 +28,4 @@ class InteractionOptions:
 
 def output_text(output: sc.JsonValue, *, pretty: bool) -> str:
     """Return a JSON answer as text that means the same everywhere and cannot control a terminal."""
-    return json.dumps(output, default=dict, indent=2 if pretty else None)
+    return dump_json(output, default=dict, indent=2 if pretty else None)

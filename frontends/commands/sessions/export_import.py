@@ -87,8 +87,9 @@ async def _export(home: Path, typed: str, target: Path | None, kind: Format, str
         with ProgressLine.on_stderr() as progress:
             async with aclosing(lines), aclosing(_chunks(lines, progress)) as chunks:
                 if target is None:
+                    write = streams.out.write_json if kind == "jsonl" else streams.out.write
                     async for chunk in chunks:
-                        await streams.out.write(chunk)
+                        await write(chunk)
                     return 0
                 written = await _write_file(target, chunks)
     short = short_id(found.session_id, stored_home.sessions)

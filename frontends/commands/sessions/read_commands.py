@@ -82,7 +82,7 @@ async def _list(options: ListOptions, streams: StandardStreams, stored_home: Sto
     limit = options.limit or (ON_A_TERMINAL if streams.out.tty and not options.json else len(matching))
     displayed_sessions = matching[:limit]
     if options.json:
-        await streams.out.write(b"".join(sc.wire.encode(each) + b"\n" for each in displayed_sessions))
+        await streams.out.write_json(b"".join(sc.wire.encode(each) + b"\n" for each in displayed_sessions))
         return
     style = streams.err.style
     if displayed_sessions:
@@ -103,7 +103,7 @@ async def _search(
     limit = options.limit or MOST_HITS
     if options.json:
         hits = await reader.search(text, limit=limit)
-        await streams.out.write(b"".join(sc.wire.encode(hit) + b"\n" for hit in hits))
+        await streams.out.write_json(b"".join(sc.wire.encode(hit) + b"\n" for hit in hits))
         return
     hits = await reader.search(text, limit=limit + COUNTED_BEYOND)
     named = find_named_sessions(stored_home.sessions, text.split())
@@ -139,7 +139,7 @@ async def _show(options: ShowOptions, streams: StandardStreams) -> int:
         assert stored_home.reader is not None, "a home without a store has no sessions to find"
         snapshot = await stored_snapshot(stored_home.reader, summary.session_id)
         if options.json:
-            await streams.out.write(sc.wire.encode(snapshot) + b"\n")
+            await streams.out.write_json(sc.wire.encode(snapshot) + b"\n")
             return 0
         messages = await _messages(stored_home.reader, snapshot, options)
         setting = transcript.TranscriptFormat(

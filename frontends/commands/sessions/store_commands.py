@@ -1,6 +1,5 @@
 """`session-core store ...`: maintenance of the file that holds all sessions."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from frontends.commands.sessions.session_lookup import short_ids
 from frontends.commands.sessions.wait_for_home import retry_while_home_is_busy
 from frontends.shared.figures import format_ago, format_path, format_size, local_time
 from frontends.shared.progress import ProgressLine
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, format_count, stream_style
 from frontends.shared.text_width import columns, cut, pad
 
@@ -163,7 +162,7 @@ def stats(home: Path, *, as_json: bool) -> int:
     _need_a_store(home)
     found = _run_with_progress(lambda _: sc.maintenance.store_statistics(home))
     if as_json:
-        print(json.dumps(attrs.asdict(found)))
+        print(dump_json(attrs.asdict(found)))
         return 0
     for line in statistics_lines(stream_style(sys.stdout), found, home, now=time_ns() // 1_000_000, width=columns()):
         print(line)

@@ -1,6 +1,5 @@
 """`session-core config ...`: what is set, where it comes from, and what is wrong with it."""
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ import session_core as sc
 from frontends.commands.run.embedded_service import DEMO
 from frontends.commands.settings.servers import find_mistakes
 from frontends.shared.figures import format_path
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, format_count, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -33,7 +32,7 @@ def show(home: Path, cwd: Path, *, as_json: bool) -> int:
     settings = sc.setup.describe_settings(config, os.environ)
     if as_json:
         for each in settings:
-            print(json.dumps({"key": each.key, "value": each.value, "from": str(each.source)}))
+            print(dump_json({"key": each.key, "value": each.value, "from": str(each.source)}))
         return 0
     for line in setting_lines(stream_style(sys.stdout), settings, width=columns()):
         print(line)
@@ -89,7 +88,7 @@ def check(home: Path, cwd: Path, *, as_json: bool) -> int:
         for severity, problems in (("error", found.problems), ("warning", found.warnings)):
             for each in problems:
                 place_of = {"place": each.place, "line": each.line, "key": each.key}
-                print(json.dumps({"severity": severity, **place_of, "what": each.what}))
+                print(dump_json({"severity": severity, **place_of, "what": each.what}))
         return 1 if found.problems else 0
     style = stream_style(sys.stdout)
     for each in found.problems:
@@ -252,7 +251,7 @@ def show_path(home: Path, cwd: Path, *, as_json: bool) -> int:
         return 0
     project = sc.setup.find_project_file(home, cwd)
     print(
-        json.dumps(
+        dump_json(
             {
                 "user": {"path": str(own), "exists": own.exists()},
                 "project": None

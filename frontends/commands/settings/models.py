@@ -1,6 +1,5 @@
 """`session-core models`: which models can be used here, what they cost, and what the others need."""
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ import trio
 import session_core as sc
 from frontends.commands.settings.configuration import about_late_model
 from frontends.daemon.keys import describe_lacking_keys_at_home
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -47,7 +46,7 @@ def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> in
     displayed_models = [each for each in listed.choices if everything or each.available]
     if as_json:
         for each in displayed_models:
-            print(json.dumps(as_object(each, listed.picked)))
+            print(dump_json(as_object(each, listed.picked)))
         return 0
     style = stream_style(sys.stdout)
     if displayed_models:

@@ -1,6 +1,5 @@
 """`session-core mcp`: the MCP servers, their state, and what keeps them from working."""
 
-import json
 import os
 import signal
 import sys
@@ -15,7 +14,7 @@ import session_core as sc
 from frontends.commands.run.embedded_service import wait_for_servers
 from frontends.commands.settings.json_lines import line_in_file
 from frontends.shared.figures import format_path
-from frontends.shared.sanitise import one_line
+from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.style import Style, format_count, stream_style
 from frontends.shared.text_width import Column, columns, table
@@ -77,7 +76,7 @@ async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - 
         return start.exit_code
     if as_json:
         for each in found.statuses:
-            print(json.dumps(as_object(each, found.said[each.name], found.tools[each.name]), default=dict))
+            print(dump_json(as_object(each, found.said[each.name], found.tools[each.name]), default=dict))
     else:
         _print(home, found)
     style = stream_style(sys.stderr)

@@ -192,7 +192,10 @@ class _Watching:
             if said and self._shared:
                 self._line_open = isinstance(said, str) and not ends_line(said)
             with trio.CancelScope(shield=True, deadline=self._give_up_at) as self._printing:
-                await self._streams.out.write(said)
+                if isinstance(said, bytes):
+                    await self._streams.out.write_json(said)
+                else:
+                    await self._streams.out.write(said)
 
     def limit_remaining_output(self) -> None:
         """Leave soon: a terminal that accepts no output must not delay the end."""
