@@ -8,6 +8,8 @@ import pytest
 
 from session_core.ids import CallId
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.trust import take_fingerprint
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolContext, ToolFailed
 from session_core.tools.skills import MAX_FILES_LISTED, Skill, SkillTool, strip_front_matter
 from session_core.vocabulary.frozen import JsonObject
@@ -49,6 +51,31 @@ async def test_a_guide_and_its_files(folder: Path, name: str) -> None:
     """The guide comes without its head, with the files beside it, and each of them can be read."""
     assert "# Bake\n\n---\nHot.\n\nFiles of this skill:\nnotes/oven.md" == await run(folder, name=name)
     assert "220 degrees" == await run(folder, name=name, file="notes/../notes/oven.md")
+
+
+async def test_only_what_was_trusted_is_read(folder: Path) -> None:
+    """Of a trusted project's skill the bytes that are read must be those that were trusted; no new file is listed."""
+    root = folder.parents[2]
+    trust = take_fingerprint(Workspace(str(root)))
+    skill = Skill(
+        name="bake", description="d", source="project", root=str(root), folder=".agents/skills/bake", trust=trust
+    )
+    tool = SkillTool(lambda _folder: (skill,))
+    context = ToolContext(call_id=CallId("call_1"), cwd="/", sandbox=SandboxPolicy(), report=lambda _: None)
+
+    async def read(**arguments: str) -> str:
+        return (await tool.run(JsonObject({"name": "bake", **arguments}), context)).text
+
+    assert "220 degrees" == await read(file="notes/oven.md")
+    (folder / "notes/new.md").write_text("evil", encoding="utf-8")
+    (folder / "notes/oven.md").write_text("evil", encoding="utf-8")
+    assert "new.md" not in await read()
+    for file in ("notes/oven.md", "notes/new.md"):
+        with pytest.raises(ToolFailed, match="has changed since this folder was trusted"):
+            await read(file=file)
+    (folder / "SKILL.md").write_text("evil", encoding="utf-8")
+    with pytest.raises(ToolFailed, match="has changed since this folder was trusted"):
+        await read()
 
 
 def test_it_only_reads() -> None:
