@@ -13,6 +13,7 @@ import attrs
 
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.workspace import Workspace
+from session_core.storage.ownership import WrittenByOthers, refuse_written_by_others
 
 FILE_NAME: Final = "AGENTS.md"
 MAX_INSTRUCTION_BYTES: Final = 32_000
@@ -57,8 +58,15 @@ def collect_instructions(
     found: list[Instruction] = []
     remarks: list[str] = []
     user_file = user_file or os.path.join(home, ".agents", FILE_NAME)  # noqa: PTH118
-    real = os.path.realpath(user_file)  # users keep such files elsewhere and link to them
-    _add(found, remarks, _read(os.path.dirname(real), os.path.basename(real)), user_file, "user")  # noqa: PTH119, PTH120
+    folder_of_file, name = os.path.split(
+        os.path.realpath(user_file)
+    )  # users keep such files elsewhere and link to them
+    try:
+        refuse_written_by_others(user_file, beneath=folder_of_file)
+    except (WrittenByOthers, OSError) as error:
+        remarks.append(f"your own {FILE_NAME} is not used: {getattr(error, 'strerror', None) or error}")
+    else:
+        _add(found, remarks, _read(folder_of_file, name), user_file, "user")
     top = project_root(folder, home=home)
     below = _folders_between(top, os.path.realpath(folder))
     if trusted:

@@ -70,7 +70,7 @@ async def play(program: list[Move], kinds: list[AnswerKind], *, running: bool) -
 
 async def check_return(sessions: list[Exported], home: Path) -> None:
     for one in sessions:
-        report = await import_session(one.lines, SqliteStore(home))
+        report = await import_session(one.lines, SqliteStore(home), settings=None)
         messages = one.snapshot.earlier + len(one.snapshot.messages)
         assert ImportReport(session_id=one.session_id, events=one.events, messages=messages) == report
     store = SqliteStore(home)
@@ -136,7 +136,7 @@ async def test_a_running_session_comes_back_interrupted(tmp_path: Path) -> None:
         async with reader.open_reader():
             lines = await exported(reader, session_id)
 
-    await import_session(lines, SqliteStore(target))
+    await import_session(lines, SqliteStore(target), settings=None)
 
     async with open_session_service(scripted(text("done"), store=SqliteStore(target))) as service:
         snapshot = await service.load_session(session_id)
@@ -161,7 +161,7 @@ async def test_lines_may_come_in_any_way(small: Exported, tmp_path: Path) -> Non
     sources: list[Any] = [later(), io.BytesIO(b"".join(small.lines)), [line.rstrip(b"\n") for line in small.lines]]
     for number, source in enumerate(sources):
         home = tmp_path / str(number)
-        await import_session(source, SqliteStore(home))
+        await import_session(source, SqliteStore(home), settings=None)
         assert small.lines[1:-1] == (await home_content(home))[small.session_id]
 
 
@@ -170,19 +170,19 @@ async def test_lines_may_come_in_any_way(small: Exported, tmp_path: Path) -> Non
 
 async def test_an_id_is_given_once(small: Exported, tmp_path: Path) -> None:
     """A session that is there already is not touched by an import of the same, and the sentence says what to do."""
-    await import_session(small.lines, SqliteStore(tmp_path))
+    await import_session(small.lines, SqliteStore(tmp_path), settings=None)
     before = await home_content(tmp_path)
 
     with pytest.raises(Conflict, match="import this one as a new session"):
-        await import_session(small.lines, SqliteStore(tmp_path))
+        await import_session(small.lines, SqliteStore(tmp_path), settings=None)
 
     assert before == await home_content(tmp_path)
 
 
 async def test_a_copy_stands_beside_the_original(small: Exported, tmp_path: Path) -> None:
     """As a new session the same file gives another id and else the same, as often as one likes."""
-    copies = [await import_session(small.lines, SqliteStore(tmp_path), as_new=True) for _ in range(2)]
-    original = await import_session(small.lines, SqliteStore(tmp_path))
+    copies = [await import_session(small.lines, SqliteStore(tmp_path), as_new=True, settings=None) for _ in range(2)]
+    original = await import_session(small.lines, SqliteStore(tmp_path), settings=None)
 
     content = await home_content(tmp_path)
 
@@ -202,7 +202,7 @@ async def test_a_copy_has_its_own_wakeups(autojump_clock: MockClock) -> None:
         await service.schedule_wakeup(original, 3_600_000, "look again")
         cancelled = await service.schedule_wakeup(original, 3_600_000, "never")
         await service.cancel_wakeup(original, cancelled.wakeup_id)
-    copy = (await import_session(await exported(store, original), store, as_new=True)).session_id
+    copy = (await import_session(await exported(store, original), store, as_new=True, settings=None)).session_id
 
     async with open_session_service(scripted(store=store)) as service:
         await trio.sleep(7_200)
@@ -217,7 +217,7 @@ async def test_other_sessions_stay(small: Exported) -> None:
     async with open_session_service(scripted(store=store)) as service:
         other = await new_session(service)
 
-    await import_session(small.lines, store)
+    await import_session(small.lines, store, settings=None)
 
     assert {other, small.session_id} == {each.session_id for each in await store.list_sessions()}
 
@@ -331,7 +331,10 @@ async def test_what_is_too_long_is_refused(small: Exported, tmp_path: Path, monk
     assert error.message.startswith(f"line {len(small.lines) - 1}: the session is larger than ")
 
     monkeypatch.setattr(export_import, "MAX_IMPORT_BYTES", size)
-    assert small.session_id == (await import_session(small.lines, SqliteStore(tmp_path / "home"))).session_id
+    assert (
+        small.session_id
+        == (await import_session(small.lines, SqliteStore(tmp_path / "home"), settings=None)).session_id
+    )
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
@@ -341,7 +344,7 @@ async def test_a_home_in_use_is_left_alone(small: Exported, tmp_path: Path) -> N
     """While a service has the home, an import is refused with the one who has it."""
     async with open_session_service(scripted(store=SqliteStore(tmp_path))):
         with pytest.raises(StoreInUse):
-            await import_session(small.lines, SqliteStore(tmp_path))
+            await import_session(small.lines, SqliteStore(tmp_path), settings=None)
 
     assert {} == await home_content(tmp_path)
 
@@ -368,7 +371,7 @@ async def test_all_events_are_handed_over_at_once(small: Exported) -> None:
     """A store never gets the chance to save a part: it sees no events, and then all of them."""
     store = WatchfulStore()
 
-    report = await import_session(small.lines, store)
+    report = await import_session(small.lines, store, settings=None)
 
     assert {report.events} == store.counts - {0}
 
@@ -393,13 +396,14 @@ async def test_a_failing_disk_imports_nothing(small: Exported, tmp_path: Path) -
     await home_content(tmp_path)
 
     with pytest.raises(StorageFailed):
-        await import_session(small.lines, SqliteStore(tmp_path, connect=failing_disk))
+        await import_session(small.lines, SqliteStore(tmp_path, connect=failing_disk), settings=None)
 
     assert {} == await home_content(tmp_path)
 
 
 KILLED = """
 import os, signal, sqlite3, sys
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -422,7 +426,11 @@ def connect(home, read_only):
     factory = sqlite3.Connection if read_only else Killing
     return sqlite3.connect(store_file(home), isolation_level=None, check_same_thread=False, factory=factory)
 
-trio.run(import_session, file.read_bytes().splitlines(keepends=True), SqliteStore(home, connect=connect))
+trio.run(
+    partial(import_session, settings=None),
+    file.read_bytes().splitlines(keepends=True),
+    SqliteStore(home, connect=connect),
+)
 """
 
 
@@ -444,7 +452,7 @@ async def test_a_killed_import_is_all_or_nothing(
     content = await home_content(home)
     if moment == "before":
         assert {} == content
-        await import_session(small.lines, SqliteStore(home))
+        await import_session(small.lines, SqliteStore(home), settings=None)
         content = await home_content(home)
     assert small.lines[1:-1] == content[small.session_id]
 
@@ -463,7 +471,7 @@ async def test_an_unknown_session_is_not_found(tmp_path: Path) -> None:
 async def test_a_session_deleted_meanwhile_is_no_export(small: Exported, tmp_path: Path) -> None:
     """A session that vanishes while it is exported never gets a last line that would make the rest look whole."""
     store = MemoryStore()
-    await import_session(small.lines, store)
+    await import_session(small.lines, store, settings=None)
     given_so_far: list[bytes] = []
 
     async def collect() -> None:
@@ -481,7 +489,7 @@ async def test_a_session_deleted_meanwhile_is_no_export(small: Exported, tmp_pat
 
 async def test_a_damaged_session_is_no_export(small: Exported, tmp_path: Path) -> None:
     """A session with a damaged record is not exported as if it were whole."""
-    await import_session(small.lines, SqliteStore(tmp_path))
+    await import_session(small.lines, SqliteStore(tmp_path), settings=None)
     connection = sqlite3.connect(store_file(tmp_path))
     connection.execute("UPDATE event SET payload = CAST(replace(payload, 'ein', 'kein') AS BLOB) WHERE n = 1")
     connection.commit()
