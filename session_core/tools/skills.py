@@ -141,8 +141,8 @@ def _read_answer(skill: Skill, file: str | None) -> str:
 def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
     if file.startswith("/") or os.path.normpath(file).split("/")[0] == "..":
         raise ToolFailed(f"{file!r} is outside of the folder of the skill {skill.name!r}")
-    skill.refuse_written_by_others(file)
     data = workspace.read(skill.path(file), max_bytes=MAX_TOOL_OUTPUT_CHARS * 4).data
+    skill.refuse_written_by_others(file)
     if b"\0" in data:
         raise ToolFailed(f"{file!r} of the skill {skill.name!r} is not a text file")
     return data.decode("utf-8", "replace")

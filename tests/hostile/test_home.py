@@ -347,6 +347,25 @@ def test_a_home_that_others_can_exchange_is_refused() -> None:
             prepare_home(outer / "link")
 
 
+@needs_root
+def test_a_first_run_with_a_lenient_umask(tmp_path: Path) -> None:
+    """A directory that only the group of the user may write is no danger to a new home; that of a shared group is."""
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        share = Path(folder, "local", "share")
+        before = os.umask(0o002)
+        try:
+            share.mkdir(parents=True)
+        finally:
+            os.umask(before)
+        Path(folder).chmod(0o711)
+        assert 0o775 == share.stat().st_mode & 0o777
+        assert 0o700 == prepare_home(share / "session-core").stat().st_mode & 0o777
+        os.chown(share, -1, STRANGER)
+        share.chmod(0o775)
+        with pytest.raises(StoreUnusable, match=f"may write '{share}' .mode 775."):
+            prepare_home(share / "session-core")
+
+
 def test_doctor_tells_all_of_it(home: Path) -> None:
     """Each fault of a home is a problem with a command; a home in order is said to be yours."""
     assert ["ok"] == [each.state for each in check_home(home) if each.area == "home"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -23,7 +23,7 @@ from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text, 
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import Activity, SandboxPolicy, Settings, TurnLimits
+from session_core.vocabulary.sessions import Activity, PermissionMode, SandboxPolicy, Settings, TurnLimits
 from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.wire.codec import encode_event
 from tests.frontends._program import ROOT, program
@@ -128,17 +128,15 @@ async def test_the_report_names_what_was_left_out(store: SqliteStore) -> None:
 
 async def test_stricter_settings_of_a_file_hold(store: SqliteStore) -> None:
     """Of permission mode and sandbox the stricter one holds, and of two that cannot be compared that of the home."""
-    strict = SandboxPolicy(mode="read_only")
-    for own, asked, expected in (("full", "ask_all", "ask_all"), ("ask_all", "read_only", "ask_all")):
-        home = attrs.evolve(
-            OURS, permission_mode=own, sandbox=SandboxPolicy(network=True, writable_roots=("/srv/a", "/srv/b"))
-        )
-        file = attrs.evolve(WIDE, permission_mode=asked, sandbox=attrs.evolve(strict, writable_roots=("/srv/b", "/")))
-        after = await state_of(store, await imported(store, forge(created(file)), home))
-        assert (expected, attrs.evolve(strict, writable_roots=("/srv/b",))) == (
-            after.settings.permission_mode,
-            after.settings.sandbox,
-        )
+    wide = SandboxPolicy(network=True, writable_roots=("/srv/a", "/srv/b"))
+    strict = SandboxPolicy(mode="read_only", writable_roots=("/srv/b", "/"))
+    cases: list[tuple[PermissionMode, PermissionMode]] = [("full", "ask_all"), ("ask_all", "read_only")]
+    for own, asked in cases:
+        home = attrs.evolve(OURS, permission_mode=own, sandbox=wide)
+        file = attrs.evolve(WIDE, permission_mode=asked, sandbox=strict)
+        settings = (await state_of(store, await imported(store, forge(created(file)), home))).settings
+        assert "ask_all" == settings.permission_mode
+        assert SandboxPolicy(mode="read_only", writable_roots=("/srv/b",)) == settings.sandbox
 
 
 # --- what a file could do ---------------------------------------------------------------------------------------------
@@ -188,7 +186,7 @@ async def test_an_open_approval_cannot_be_answered(store: SqliteStore) -> None:
     report = await imported(store, forge(created(attrs.evolve(WIDE, model="m")), *open_approval()))
     async with open_session_service(scripted(text("done"), store=store, tools=(tool,))) as service:
         with suppress(sc.SessionCoreError):
-            await service.answer_approval(report.session_id, "req_1", "allow_once", fingerprint="f")
+            await service.answer_approval(report.session_id, sc.RequestId("req_1"), "allow_once", fingerprint="f")
         await service.send_user_message(report.session_id, "hello")
         assert "completed" == (await service.wait_for_turn(report.session_id)).outcome.status
     assert [] == tool.calls
@@ -264,13 +262,13 @@ def _many(make: Callable[[int], ev.Event]) -> list[bytes]:
     return forge(created(), *(make(number) for number in range(10_000)))
 
 
-def _sent(*events: tuple[ev.Event, dict[str, int]]) -> list[bytes]:
+def _sent(*events: tuple[ev.Event, dict[str, Any]]) -> list[bytes]:
     """Return a file whose events have other envelopes."""
     session_id = new_session_id()
-    envelopes = (
-        attrs.evolve(SessionEvent(seq=place, sseq=place, session_id=session_id, at=LONG_AGO, event=event), **changes)
-        for place, (event, changes) in enumerate(((created(), {}), *events), 1)
-    )
+    first = SessionEvent(seq=1, sseq=1, session_id=session_id, at=LONG_AGO, event=created())
+    envelopes = [first]
+    for place, (event, changes) in enumerate(events, 2):
+        envelopes.append(attrs.evolve(first, **{"seq": place, "sseq": place, "event": event, **changes}))
     return seal(session_id, [encode_event(each) for each in envelopes])
 
 

@@ -27,14 +27,17 @@ from session_core.errors import (
 )
 from session_core.ids import SessionId
 from session_core.service.service import open_session_service
+from session_core.session.restore import needs_memory
 from session_core.storage.base import LiveState
 from session_core.storage.files import store_file
 from session_core.storage.maintenance import export_import
 from session_core.storage.maintenance.export_import import ImportReport, export_session, import_session
+from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.scripted import Pause, ScriptedProvider, text
+from session_core.vocabulary.sessions import Settings
 from tests.properties._world import ANSWERS, Actor, AnswerKind, Move, programs, world_config
 from tests.session_core.service._helpers import new_session, say, scripted, transcript
 from tests.session_core.storage.maintenance._exports import (
@@ -100,6 +103,41 @@ def test_what_comes_back_is_what_went_out(
     sessions = trio.run(there, clock=MockClock(autojump_threshold=0))
     with TemporaryDirectory() as folder:
         trio.run(check_return, sessions, Path(folder, "home"))
+
+
+@settings(max_examples=FEW)
+@given(
+    program=programs(ACTIONS, sessions=2, max_size=24),
+    kinds=st.lists(st.sampled_from(ANSWERS), max_size=6),
+    running=st.booleans(),
+    rnd=st.random_module(),
+)
+def test_what_comes_from_elsewhere_is_at_rest(
+    program: list[Move], kinds: list[AnswerKind], *, running: bool, rnd: object
+) -> None:
+    """Any sessions, running or not, can be imported under our settings: all that was said is there, nothing can act."""
+
+    async def there() -> list[Exported]:
+        return await play(program, kinds, running=running)
+
+    async def here(home: Path) -> None:
+        own = Settings(model="ours", cwd="/ours")
+        for one in sessions:
+            await import_session(one.lines, SqliteStore(home), settings=own)
+        assert () == verify_store(home).findings
+        store = SqliteStore(home)
+        async with store.open() as opened:
+            assert [] == list(filter(needs_memory, opened.summaries))
+            for one in sessions:
+                state = await kept_state(store, one.session_id)
+                assert (own.model, own.cwd) == (state.settings.model, state.settings.cwd)
+                assert list(one.snapshot.messages) == list(state.messages)[: len(one.snapshot.messages)]
+                assert ((), (), (), (), ()) == (state.queue, state.approvals, state.wakeups, state.grants, state.tools)
+
+    # Two runs, as time may be jumped over in memory only.
+    sessions = trio.run(there, clock=MockClock(autojump_threshold=0))
+    with TemporaryDirectory() as folder:
+        trio.run(here, Path(folder, "home"))
 
 
 async def test_a_long_session_comes_back(tmp_path: Path) -> None:
