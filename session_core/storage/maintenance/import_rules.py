@@ -9,7 +9,7 @@ rest and give it the settings of this home. All of them become durable together,
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import attrs
 
@@ -78,21 +78,69 @@ SETTINGS: Final[Mapping[str, SettingOrigin]] = {
 }
 """The same for its settings: those of this home, or the stricter of both."""
 
-_DETACHED: Final = (ev.SessionCreated,)
-_REFUSED: Final = (
-    ev.SessionDeleted,
-    ev.ToolOutputDelta,
-    ev.ToolProgressed,
-    # Of a service, not of a session; in a journal they would change the list of all sessions.
-    ev.ClientAttached,
-    ev.ClientDetached,
-    ev.ConfigurationChanged,
-    ev.StorageStopped,
-    ev.ExtensionChanged,
-    ev.ExtensionRemoved,
-)
 EVENTS: Final[Mapping[type[ev.Event], EventUse]] = {
-    kind: "detached" if kind in _DETACHED else "refused" if kind in _REFUSED else "taken" for kind in get_args(ev.Event)
+    ev.SessionCreated: "detached",
+    ev.SessionRenamed: "taken",
+    ev.SessionArchived: "taken",
+    ev.SessionRestored: "taken",
+    ev.SessionDeleted: "refused",
+    ev.ModelSwitched: "taken",
+    ev.PermissionModeChanged: "taken",  # overridden at the end, like all settings
+    ev.SandboxPolicyChanged: "taken",
+    ev.WorkingDirectoryChanged: "taken",
+    ev.TurnLimitsChanged: "taken",
+    ev.MessageAdded: "taken",
+    ev.MessagesImported: "taken",
+    ev.BranchSwitched: "taken",
+    ev.ContextCleared: "taken",
+    ev.FilesRestored: "taken",
+    ev.MessageStarted: "taken",
+    ev.PartStarted: "taken",
+    ev.PartDelta: "taken",
+    ev.MessageCompleted: "taken",
+    ev.MessageDiscarded: "taken",
+    ev.ToolCallStarted: "taken",
+    ev.TaskStarted: "taken",
+    ev.ToolOutputDelta: "refused",
+    ev.ToolCallFinished: "taken",
+    ev.ToolResultsCommitted: "taken",
+    ev.TurnStarted: "taken",
+    ev.TurnEnded: "taken",
+    ev.ModelCallFailed: "taken",
+    ev.StopRequested: "taken",
+    ev.ActivityChanged: "taken",
+    ev.OutcomeDismissed: "taken",
+    ev.CompactionStarted: "taken",
+    ev.CompactionFinished: "taken",
+    ev.UsageRecorded: "taken",
+    ev.PlanChanged: "taken",
+    ev.MessageQueued: "taken",
+    ev.QueueItemEdited: "taken",
+    ev.QueueReordered: "taken",
+    ev.QueueItemRemoved: "taken",
+    ev.ApprovalRequested: "taken",
+    ev.ApprovalResolved: "taken",
+    ev.DialogOpened: "taken",
+    ev.DialogClosed: "taken",
+    ev.WakeupScheduled: "taken",  # cancelled at the end, like all that is open then
+    ev.WakeupCancelled: "taken",
+    ev.WakeupFired: "taken",
+    ev.ExtensionDisplayed: "taken",
+    ev.EntryAppended: "taken",
+    ev.NoticeShown: "taken",
+    ev.ToolProgressed: "refused",
+    ev.ProtocolConfigured: "taken",  # its options are reset at the end
+    ev.FrameOpened: "taken",
+    ev.FrameEntered: "taken",
+    ev.ExecutorStateSaved: "taken",
+    ev.ProtocolFailed: "taken",
+    # Of a service, not of a session: in a journal they would change the list of all sessions.
+    ev.ClientAttached: "refused",
+    ev.ClientDetached: "refused",
+    ev.ConfigurationChanged: "refused",
+    ev.StorageStopped: "refused",
+    ev.ExtensionChanged: "refused",
+    ev.ExtensionRemoved: "refused",
 }
 """What becomes of each event of a file."""
 
