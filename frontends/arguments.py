@@ -230,12 +230,17 @@ def _add_transfer(commands: Commands) -> None:
         commands,
         "import",
         "read a session from a file",
-        "Read a session that `export` has written, and print its short id. Its settings and wake-ups come with it, "
-        "and the wake-ups will run: import only what you trust.",
+        "Read a session that `export` has written, and print its short id. It will work in this folder with the "
+        "settings of a new session, or stricter ones; what was queued, scheduled or allowed in the file is left out.",
         help_texts.TRANSFER,
     )
     bring.add_argument("file", metavar="FILE", help="a file that export has written, or - for stdin")
     bring.add_argument("--as-new", action="store_true", help="give it a new id, even if this home already has it")
+    bring.add_argument(
+        "--keep-settings",
+        action="store_true",
+        help="for your own files: keep folder, model, permissions, wake-ups and all else, which then act here",
+    )
 
 
 def _add_store(commands: Commands) -> None:

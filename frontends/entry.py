@@ -187,7 +187,9 @@ def _transfer(chosen: argparse.Namespace) -> int:
 
     if chosen.command == "export":
         return export_import.export(_home(chosen), chosen.session, chosen.file, force=chosen.force, kind=chosen.format)
-    return export_import.import_session(_home(chosen), chosen.file, as_new=chosen.as_new)
+    return export_import.import_session(
+        _home(chosen), chosen.file, Path.cwd(), as_new=chosen.as_new, keep_settings=chosen.keep_settings
+    )
 
 
 def _store(chosen: argparse.Namespace) -> int:

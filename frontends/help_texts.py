@@ -142,6 +142,7 @@ examples:
   session-core export 7k2f --format html    the page, to stdout
   session-core import talk.jsonl            bring it into this home
   session-core import --as-new talk.jsonl   as a new session, beside the old one
+  session-core import --keep-settings talk.jsonl   a file of your own, unchanged
   session-core export 7k2f | ssh laptop session-core import -
 
 Markdown and HTML hold the current branch of the conversation. Text that looks

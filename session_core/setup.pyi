@@ -85,6 +85,9 @@ from session_core.storage.home import (
     default_home as default_home,
 )
 from session_core.storage.home import (
+    find_home_faults as find_home_faults,
+)
+from session_core.storage.home import (
     prepare_home as prepare_home,
 )
 from session_core.storage.home import (
@@ -93,3 +96,4 @@ from session_core.storage.home import (
 from session_core.storage.home_lock import HomeLock as HomeLock
 from session_core.storage.home_lock import LockHolder as LockHolder
 from session_core.storage.home_lock import lock_holder as lock_holder
+from session_core.storage.ownership import OwnershipFault as OwnershipFault

@@ -15,6 +15,7 @@ import attrs
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.trust import MAX_TRUSTED_FILE_BYTES, Fingerprint
 from session_core.sandbox.workspace import Workspace
+from session_core.storage.ownership import WrittenByOthers, refuse_written_by_others
 
 FILE_NAME: Final = "AGENTS.md"
 MAX_INSTRUCTION_BYTES: Final = 32_000
@@ -60,8 +61,14 @@ def collect_instructions(
     found: list[Instruction] = []
     remarks: list[str] = []
     user_file = user_file or os.path.join(home, ".agents", FILE_NAME)  # noqa: PTH118
-    real = os.path.realpath(user_file)  # users keep such files elsewhere and link to them
-    _add(found, remarks, _read(os.path.dirname(real), None, name=os.path.basename(real)), user_file, "user")  # noqa: PTH119, PTH120
+    # Users keep such files elsewhere and link to them.
+    place, name = os.path.split(os.path.realpath(user_file))
+    try:
+        refuse_written_by_others(user_file, beneath=place)
+    except (WrittenByOthers, OSError) as error:
+        remarks.append(f"your own {FILE_NAME} is not used: {getattr(error, 'strerror', None) or error}")
+    else:
+        _add(found, remarks, _read(place, None, name=name), user_file, "user")
     top = project_root(folder, home=home)
     below = _folders_between(top, os.path.realpath(folder))
     if trust:

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import trio
 
+from session_core.errors import StoreUnusable
+from session_core.storage.home import read_private, replace_private
+
 log = logging.getLogger(__name__)
 
 MAX_STANDING = 1_000
 """Nobody could review more than this; the oldest are dropped."""
+MAX_FILE_BYTES = 8 * 1024 * 1024
 
 
 class StandingGrants(Collection[str]):
@@ -44,30 +48,24 @@ class StandingGrants(Collection[str]):
         async with self._writing:
             try:
                 await trio.to_thread.run_sync(self._write, dict(self._entries))
-            except OSError as error:
+            except (StoreUnusable, OSError) as error:
                 log.warning("the standing grant could not be saved: %s", error)
 
     def _write(self, entries: dict[str, dict[str, str]]) -> None:
         if self._file is None:
             return
-        fresh = self._file.with_name(f"{self._file.name}.{os.getpid()}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"version": 1, "allowed": entries}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._file)
+        replace_private(self._file, json.dumps({"version": 1, "allowed": entries}, indent=1).encode())
 
 
 def _read(file: Path) -> dict[str, dict[str, str]]:
+    if not os.path.lexists(file):
+        return {}
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))["allowed"]
+        stored = json.loads(read_private(file, MAX_FILE_BYTES))["allowed"]
         return {
             str(fingerprint): {"tool": str(entry["tool"]), "summary": str(entry["summary"])}
             for fingerprint, entry in stored.items()
         }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (StoreUnusable, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning("the standing grants cannot be read, so those calls need approval again: %s", error)
         return {}

@@ -18,6 +18,7 @@ from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folde
 from session_core.checkpoints.values import FileState, Origin, SavedFile, UndoDescription
 from session_core.ids import TurnId
 from session_core.storage.home import private_open
+from session_core.storage.ownership import find_fault
 
 MAX_LINE_BYTES: Final = 64 * 1024
 """A path of 4,096 characters, each written as an escape, with room to spare."""
@@ -192,8 +193,10 @@ def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """Read one of our files; links and files that would block are refused."""
+    """Read one of our files; links, files that would block and files that others could have written are refused."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if (fault := find_fault(path, os.fstat(file.fileno()))) is not None:
+            raise PermissionError(str(fault))
         return file.read()
 
 

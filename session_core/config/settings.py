@@ -1,6 +1,6 @@
 """The table of all single settings: type, default, variable, and whether a project may change them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, get_args
 
@@ -19,33 +19,18 @@ from session_core.config.setting_kinds import (
 )
 from session_core.limits import MAX_STEPS_PER_TURN
 from session_core.vocabulary.protocols import STANDARD
-from session_core.vocabulary.sessions import PermissionMode, Thinking
+from session_core.vocabulary.sessions import Thinking
+from session_core.vocabulary.strictness import (
+    PERMISSION_MODES,
+    SANDBOX_MODES,
+    is_stricter_mode,
+    is_stricter_sandbox,
+)
 
 MAX_STEPS: Final = 10_000
 """A turn with more model calls than this is stuck, whatever its limit."""
 
-MODES: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
-_STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
-    "read_only": (0, 2, 2),
-    "ask_all": (1, 1, 1),
-    "ask_writes": (0, 1, 1),
-    "auto_edit": (0, 0, 1),
-    "full": (0, 0, 0),
-}
-"""For reading, for writing, for programs and the network: 0 runs, 1 asks, 2 is refused. `read_only` lets tools read
-without asking, so neither `read_only` nor `ask_all` is stricter than the other."""
-SANDBOXES: Final = ("read_only", "workspace_write", "full_access")
-"""From strict to lenient."""
-
 Stricter = Callable[[Any, Any], bool]
-
-
-def _make_order_check(order: Sequence[str]) -> Stricter:
-    return lambda old, new: order.index(new) <= order.index(old)
-
-
-def _is_stricter_mode(old: PermissionMode, new: PermissionMode) -> bool:
-    return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
 
 
 def _is_always_allowed(_old: Any, _new: Any) -> bool:
@@ -117,19 +102,19 @@ SETTINGS: Final = (
     ),
     Setting(
         key="permission_mode",
-        kind=ChoiceKind(MODES),
+        kind=ChoiceKind(PERMISSION_MODES),
         default="ask_writes",
         about="which tool calls need approval",
         variable="SESSION_CORE_PERMISSIONS",
-        is_stricter=_is_stricter_mode,
+        is_stricter=is_stricter_mode,
     ),
     Setting(
         key="sandbox.mode",
-        kind=ChoiceKind(SANDBOXES),
+        kind=ChoiceKind(SANDBOX_MODES),
         default="workspace_write",
         about="where tools may write",
         variable="SESSION_CORE_SANDBOX",
-        is_stricter=_make_order_check(SANDBOXES),
+        is_stricter=is_stricter_sandbox,
     ),
     Setting(
         key="sandbox.network",

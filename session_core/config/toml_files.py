@@ -12,6 +12,7 @@ import attrs
 
 from session_core.config.problems import ConfigProblem
 from session_core.config.toml_key_lines import Lines, find_key_lines
+from session_core.storage.ownership import WrittenByOthers, refuse_fault
 
 CONFIG_FILE: Final = "config.toml"
 PROJECT_FOLDER: Final = ".session-core"
@@ -35,7 +36,7 @@ class TomlFile:
 
 
 def read_user_file(home: Path) -> TomlFile | ConfigProblem | None:
-    """Read the user's own file; None when there is none."""
+    """Read the user's own file, which nobody else could have written; None when there is none."""
     return _read(home / CONFIG_FILE, None)
 
 
@@ -68,8 +69,12 @@ def _read(path: Path, folder: int | None) -> TomlFile | ConfigProblem | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return _build_problem(path, "this is not an ordinary file; expected a text file with settings, or none")
+        if folder is None:
+            refuse_fault(path, status)
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_CONFIG_BYTES + 1)
+    except WrittenByOthers as refused:
+        return _build_problem(path, f"it is not used, because {refused.message}")
     except (OSError, ValueError) as error:
         return _build_read_problem(path, error)
     finally:

@@ -25,6 +25,7 @@ from session_core.mcp.variables import VARIABLE_NAME
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace
+from session_core.storage.ownership import WrittenByOthers, refuse_fault
 
 DEFAULT_TIMEOUT_MS: Final = 120_000
 """The default time limit of one call; some servers look things up on the web."""
@@ -250,7 +251,10 @@ def _read(file: Path) -> bytes | None:
                 raise McpConfigFieldError("", "is not a file")
             return None
         with file.open("rb") as opened:
+            refuse_fault(file, os.fstat(opened.fileno()))
             return opened.read(MAX_CONFIG_BYTES + 1)
+    except WrittenByOthers as refused:
+        raise McpConfigFieldError("", f"is not used, because {refused.message}") from refused
     except OSError as error:
         raise McpConfigFieldError("", f"cannot be read: {error.strerror}") from error
 

@@ -5,13 +5,22 @@ All of this blocks: call it in a worker thread.
 
 import errno
 import os
-import pwd
+import shlex
 import stat
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from session_core.errors import StoreUnusable
+from session_core.storage.ownership import (
+    OwnershipFault,
+    describe_user,
+    find_exposed_parent,
+    find_fault,
+    others_may_write,
+    refuse_fault,
+)
 
 HOME_VARIABLE: Final = "SESSION_CORE_HOME"
 
@@ -62,8 +71,12 @@ def prepare_home(home: Path) -> Path:
     target is checked like any home. The target must exist: a directory created beneath an unmounted disk would look as
     if all sessions were lost.
 
+    A directory that others could write is closed only while it is empty. What is in it could be theirs, and would be
+    obeyed from then on: that is for its owner to look at.
+
     Raises:
-        StoreUnusable: It cannot be created, is not a directory, is not ours, or cannot be made private.
+        StoreUnusable: It cannot be created, is not a directory, is not ours, or cannot be made private; or others could
+            have put something into it, or could exchange it.
     """
     try:
         place = _follow_own_link(home.absolute())
@@ -72,6 +85,8 @@ def prepare_home(home: Path) -> Path:
         if not stat.S_ISDIR(status.st_mode):
             raise StoreUnusable(f"the home {str(place)!r} is not a folder; move it away, {_ELSEWHERE}")
         _check_owner("the home", place, status)
+        if (fault := find_exposed_parent(home.absolute()) or find_exposed_parent(place.resolve())) is not None:
+            raise StoreUnusable(f"the home cannot be used: {fault}, {_ELSEWHERE}")
         if status.st_mode & 0o077:
             _make_private(place, status)
     except (OSError, ValueError, RuntimeError) as error:
@@ -79,11 +94,16 @@ def prepare_home(home: Path) -> Path:
     return place
 
 
-def private_open(path: Path, flags: int) -> int:
+def private_open(path: Path, flags: int, *, obeyed: bool = False) -> int:
     """Open a regular file that only we may read, creating it with mode 0600 if `flags` say so; links are refused.
 
+    Args:
+        path: The file.
+        flags: Those of `os.open`.
+        obeyed: Whether what it says is obeyed: then a file that others could have written is refused.
+
     Raises:
-        StoreUnusable: It cannot be opened, or belongs to somebody else.
+        StoreUnusable: It cannot be opened, belongs to somebody else, or could have been written by others.
     """
     # O_TRUNC has to wait until the owner is known, and without O_NONBLOCK a pipe of that name would hang us.
     asked = flags & ~os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -95,6 +115,8 @@ def private_open(path: Path, flags: int) -> int:
             if not stat.S_ISREG(status.st_mode):
                 raise StoreUnusable(f"the file {str(path)!r} is not an ordinary file; move it away")
             _check_owner("the file", path, status)
+            if obeyed:
+                refuse_fault(path, status)
             # When the file is created, the umask may have removed our own rights.
             mode = 0o600 if flags & os.O_CREAT else status.st_mode & 0o700
             if stat.S_IMODE(status.st_mode) != mode:
@@ -109,13 +131,13 @@ def private_open(path: Path, flags: int) -> int:
 
 
 def read_private(file: Path, most: int) -> bytes:
-    """Read a whole small file of the home.
+    """Read a whole small file of the home that only we could have written, and close it to other readers.
 
     Raises:
         ValueError: It has more than `most` bytes.
-        OSError: It cannot be read, or is not ours alone.
+        StoreUnusable: It cannot be read, is not ours, or others could have written it.
     """
-    with os.fdopen(private_open(file, os.O_RDONLY), "rb") as opened:
+    with os.fdopen(private_open(file, os.O_RDONLY, obeyed=True), "rb") as opened:
         data = opened.read(most + 1)
     if len(data) > most:
         raise ValueError("it is too large")
@@ -146,13 +168,15 @@ def make_private_file(path: Path) -> None:
     Closing any descriptor of a file releases all locks that this process holds on it, including SQLite's.
 
     Raises:
-        StoreUnusable: It cannot be created, is not a regular file, or belongs to somebody else.
+        StoreUnusable: It cannot be created, is not a regular file, belongs to somebody else, or could have been written
+            by others.
     """
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise StoreUnusable(f"the file {str(path)!r} is not an ordinary file; move it away")
         _check_owner("the file", path, status)
+        refuse_fault(path, status)
         if stat.S_IMODE(status.st_mode) & 0o077:
             path.chmod(status.st_mode & 0o700)
     except FileNotFoundError:
@@ -190,8 +214,8 @@ def _make_directories(place: Path) -> None:
 def _check_owner(what: str, path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise StoreUnusable(
-            f"{what} {str(path)!r} belongs to {_describe_user(status.st_uid)}, but you are "
-            f"{_describe_user(os.geteuid())}; run this as its owner, {_ELSEWHERE}"
+            f"{what} {str(path)!r} belongs to {describe_user(status.st_uid)}, but you are "
+            f"{describe_user(os.geteuid())}; run this as its owner, {_ELSEWHERE}"
         )
 
 
@@ -206,7 +230,12 @@ def _make_private(place: Path, status: os.stat_result) -> None:
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check_owner("the home", place, os.fstat(descriptor))
+        if exposed := others_may_write(status):
+            _refuse_content(place, descriptor)
         os.fchmod(descriptor, status.st_mode & 0o700)
+        if exposed and os.listdir(descriptor):  # noqa: PTH208 - put there just before it was closed
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))  # so that the next run refuses it too
+            _refuse_content(place, descriptor)
         if os.fstat(descriptor).st_mode & 0o077:  # some file systems ignore modes
             raise StoreUnusable(
                 f"the home {str(place)!r} stays open to other users whatever its mode; {_ELSEWHERE[3:]}"
@@ -215,11 +244,38 @@ def _make_private(place: Path, status: os.stat_result) -> None:
         os.close(descriptor)
 
 
-def _describe_user(uid: int) -> str:
-    try:
-        return f"user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"user {uid}"
+def find_home_faults(home: Path) -> Iterator[OwnershipFault]:
+    """Yield what others could have changed about an existing home: its place, the directory, the files in it.
+
+    Raises:
+        OSError: It cannot be examined.
+    """
+    place = home.resolve()
+    if (fault := find_exposed_parent(place)) is not None:
+        yield fault
+    status = place.stat()
+    with os.scandir(place) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    if others_may_write(status) and found:
+        yield _describe_open_home(place, status)
+    for entry in found:
+        with suppress(FileNotFoundError):
+            if (fault := find_fault(entry.path, entry.stat(follow_symlinks=False))) is not None:
+                yield fault
+
+
+def _describe_open_home(place: Path, status: os.stat_result) -> OwnershipFault:
+    quoted, mode = shlex.quote(str(place)), stat.S_IMODE(status.st_mode)
+    return OwnershipFault(
+        what=f"other users may write the home {str(place)!r} (mode {mode:03o}), so what is in it could be theirs",
+        remedy=f"list what is not yours: find {quoted} ! -user {os.geteuid()}; look at the rest, above all at "
+        f"config.toml and mcp.json; then run: chmod -R go-w {quoted}",
+    )
+
+
+def _refuse_content(place: Path, descriptor: int) -> None:
+    if os.listdir(descriptor):
+        raise StoreUnusable(str(_describe_open_home(place, os.fstat(descriptor))))
 
 
 def store_unusable_error(what: str, error: Exception) -> StoreUnusable:

@@ -25,6 +25,8 @@ ActivityName = Literal[
 ]
 PermissionMode = Literal["read_only", "ask_all", "ask_writes", "auto_edit", "full"]
 """Which tool calls need approval, strictest first; `read_only` never asks and refuses everything but reading."""
+SandboxMode = Literal["read_only", "workspace_write", "full_access"]
+"""Where tools may write, strictest first."""
 DeliverAs = Literal["steer", "follow_up", "next_turn"]
 StopScope = Literal["turn", "subtree", "session"]
 QueueOnStop = Literal["keep", "return"]
@@ -63,7 +65,7 @@ IDLE = Activity(name="idle")
 class SandboxPolicy:
     """Where tools may write and whether they may use the network."""
 
-    mode: Literal["read_only", "workspace_write", "full_access"] = "workspace_write"
+    mode: SandboxMode = "workspace_write"
     network: bool = False
     writable_roots: tuple[str, ...] = ()
 

@@ -47,6 +47,7 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("storage", "stream"): "deltas kept for a crash are merged as for a slow reader",
     ("sandbox", "storage"): "what is trusted is kept in the home, by the rules of all files there",
     ("tools", "wire"): "arguments are checked against a schema where every schema from outside is compiled",
+    ("tools", "storage"): "a skill is read only if no other user could have written it, as all files of the user",
     ("tools", "sandbox"): "tools touch files and start programs only within the confinement",
     ("stream", "wire"): "an event is encoded once and the bytes are shared by all who read it",
 }

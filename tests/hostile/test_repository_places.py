@@ -156,7 +156,7 @@ def test_servers_that_change_after_the_look_at_them_do_not_count(ground: Ground,
     assert 1 == len(loaded.problems)
 
 
-Swap = Callable[[], None]
+Swap = Callable[[], object]
 
 
 def swap_for_the_reading(monkeypatch: pytest.MonkeyPatch, path: str, ground: Ground, evil: Swap, good: Swap) -> None:

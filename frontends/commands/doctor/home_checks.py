@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import trio
@@ -12,6 +13,7 @@ import session_core as sc
 from frontends.commands.doctor.finding import DoctorFinding, ok, problem, warning
 from frontends.commands.sessions.home import format_command, has_store, open_stored_home
 from frontends.shared.figures import format_path, format_size
+from frontends.shared.sanitise import one_line
 from frontends.shared.style import format_count
 
 LITTLE_ROOM = 1_000_000_000
@@ -19,6 +21,8 @@ NO_ROOM = 50_000_000
 READ_WHOLE = 8_000_000
 """In a store up to this many bytes every record is checked; larger ones would take too long."""
 ANSWER_S = 1.0
+_MOST_FAULTS = 10
+_LONGEST = 1_000
 
 
 def check_home(home: Path) -> Iterator[DoctorFinding]:
@@ -35,6 +39,9 @@ def check_home(home: Path) -> Iterator[DoctorFinding]:
         return
     if found.st_uid != os.getuid():
         yield problem("home", f"{home_text} belongs to another user", "choose another with --home or SESSION_CORE_HOME")
+    elif faults := _find_faults(home):
+        for fault in faults:
+            yield problem("home", one_line(fault.what, _LONGEST), one_line(fault.remedy, _LONGEST))
     elif stat.S_IMODE(found.st_mode) & 0o077:
         yield problem("home", f"{home_text} can be entered by other users", f"chmod 700 {home_text}")
     elif not os.access(home, os.R_OK | os.W_OK | os.X_OK):
@@ -42,6 +49,13 @@ def check_home(home: Path) -> Iterator[DoctorFinding]:
     else:
         yield ok("home", f"{home_text} is accessible only to you")
     yield from _room(home)
+
+
+def _find_faults(home: Path) -> list[sc.setup.OwnershipFault]:
+    try:
+        return list(islice(sc.setup.find_home_faults(home), _MOST_FAULTS))
+    except OSError:  # it cannot be entered, which is told next
+        return []
 
 
 def _room(home: Path) -> Iterator[DoctorFinding]:

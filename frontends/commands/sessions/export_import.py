@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -31,6 +32,7 @@ _ENDINGS: Final[dict[str, Format]] = {
     ".htm": "html",
     ".jsonl": "jsonl",
 }
+_LONGEST_REMARK = 200
 _CHUNK_BYTES = 256 * 1024
 _LONGEST_LINE = 128 * 1024 * 1024  # twice the longest event; a longer line is cut here and rejected later
 
@@ -44,18 +46,18 @@ def export(home: Path, session: str, file: str, *, force: bool, kind: Format | N
     return trio.run(_export, home, session, target, chosen, StandardStreams.standard())
 
 
-def import_session(home: Path, file: str, *, as_new: bool) -> int:
-    """Run `import` and return the exit code."""
+def import_session(home: Path, file: str, folder: Path, *, as_new: bool, keep_settings: bool) -> int:
+    """Run `import` and return the exit code; the session will work in the folder, unless it keeps its settings."""
     if file == STANDARD:
         if sys.stdin is None:
             raise UsageError("the session should come from stdin, but stdin is closed")
-        return trio.run(_import, home, sys.stdin.buffer, as_new, StandardStreams.standard())
+        return trio.run(_import, home, sys.stdin.buffer, None if keep_settings else folder, as_new)
     try:
         source = Path(file).open("rb")  # noqa: SIM115 - closed below; only the opening may fail like this
     except OSError as error:
         raise UsageError(f"{file!r} cannot be read: {error.strerror}") from error
     with source:
-        return trio.run(_import, home, source, as_new, StandardStreams.standard())
+        return trio.run(_import, home, source, None if keep_settings else folder, as_new)
 
 
 # --- export -----------------------------------------------------------------------------------------------------------
@@ -151,18 +153,49 @@ def _complete_file(target: Path) -> Generator[BinaryIO]:
 # --- import -----------------------------------------------------------------------------------------------------------
 
 
-async def _import(home: Path, source: BinaryIO, as_new: bool, streams: StandardStreams) -> int:  # noqa: FBT001
+async def _import(home: Path, source: BinaryIO, folder: Path | None, as_new: bool) -> int:  # noqa: FBT001
+    streams = StandardStreams.standard()
+    settings = None if folder is None else await _settings_of_new_session(home, folder)
     try:
         with ProgressLine.on_stderr() as progress:
             async with aclosing(_lines(source, progress)) as lines:
-                report = await sc.maintenance.import_session(lines, WaitingStore(home), as_new=as_new)
+                report = await sc.maintenance.import_session(
+                    lines, WaitingStore(home), settings=settings, as_new=as_new
+                )
     except sc.Conflict as conflict:
         raise sc.Conflict(f"{conflict.message} (--as-new)", field=conflict.field) from conflict
     short = short_id(report.session_id, await list_stored_sessions(home))
     await streams.say(short)
     what = f"{format_count(report.messages, 'message')} and {format_count(report.events, 'event')} were imported."
-    await streams.remark(f"{what}\n{streams.err.style.dim(format_resume_hint(short, home))}")
+    await streams.remark(what)
+    if report.left_out:
+        await streams.remark("Left out, as the file may come from somebody else (yours? see --keep-settings):")
+        for line in report.left_out:
+            await streams.remark(f"  {one_line(line, _LONGEST_REMARK)}")
+    await streams.remark(streams.err.style.dim(format_resume_hint(short, home)))
     return 0
+
+
+async def _settings_of_new_session(home: Path, folder: Path) -> sc.Settings:
+    """Return the settings that a new session in this folder would have.
+
+    Raises:
+        ConfigInvalid: The configuration is wrong.
+    """
+    trust = await trio.to_thread.run_sync(sc.setup.find_trusted_fingerprint, home, folder)
+    config = await trio.to_thread.run_sync(partial(sc.setup.load_config, home, folder, trust=trust))
+    try:
+        model = (await sc.setup.default_model(config)).name
+    except sc.InvalidInput:  # the configured model has no key here; it is the one all the same
+        model = str(config.model)
+    return sc.Settings(
+        model=model,
+        cwd=str(folder),
+        permission_mode=config.permission_mode,
+        sandbox=config.sandbox,
+        thinking=config.thinking,
+        limits=config.limits,
+    )
 
 
 async def _lines(source: BinaryIO, progress: ProgressLine) -> AsyncGenerator[bytes]:

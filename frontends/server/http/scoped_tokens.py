@@ -71,7 +71,7 @@ def read_scoped_tokens(home: Path, main_token_hash: str) -> tuple[GivenToken, ..
     file = scoped_tokens_file(home)
     if not os.path.lexists(file):
         return ()
-    with os.fdopen(sc.setup.private_open(file, os.O_RDONLY), "rb") as opened:
+    with os.fdopen(sc.setup.private_open(file, os.O_RDONLY, obeyed=True), "rb") as opened:
         data = opened.read(_MOST_BYTES + 1)
     try:
         listed = sc.wire.decode(data[:_MOST_BYTES], _GivenTokens).tokens

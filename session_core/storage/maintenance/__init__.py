@@ -3,7 +3,8 @@
 - `verify`: `verify_store`, which reads everything and reports faults; changes nothing
 - `rebuild`: `rebuild_store`, which makes a new file from every readable record, and swaps it in
 - `store_files`: `compact_store`, `backup_store`, `restore_store`, `store_statistics`
-- `export_import`: sessions as JSON lines, out and in
+- `export_import`: sessions as JSON lines, out and in; `leaf_lines`: the large parts of their executors' states
+- `import_rules`: what an import takes from the file, and what from the home that the session comes into
 - `partial_answers`: the text of an unfinished answer, for an export and an import
 - `findings`: what `verify` reports
 - `session_check`, `table_check`: the parts of `verify`, for one session and for shared data

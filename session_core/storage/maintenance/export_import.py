@@ -14,15 +14,13 @@ Rules:
    digest.
 2. An import reads and checks everything before it opens the store, and then hands all events over in one step: they
    become durable in one transaction or not at all. Hence the limit, because all of it is in memory for a moment.
-3. An export includes the saved text of an unfinished answer. A session that was running is interrupted when a service
-   next loads it, and its answer then has the text so far.
-4. Times, settings, grants and wake-ups are imported unchanged. Wake-ups of a foreign file will start turns with the
-   permissions in that file: import only what you would run.
+3. An export includes the saved text of an unfinished answer, which becomes an interrupted message elsewhere.
+4. An import takes what was said and done from the file, and what the session may do from its new home: see
+   `import_rules`. Without settings of the home, all of the file holds, and its wake-ups will start turns: that is for
+   files of one's own.
 """
 
-import binascii
-from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from hashlib import blake2b
 from typing import Any, Final, NoReturn
 
@@ -43,134 +41,35 @@ from session_core.errors import (
 from session_core.ids import (
     Cursor,
     SessionId,
-    WakeupId,
     is_session_id,
     new_epoch,
-    new_id,
     new_session_id,
     now_ms,
 )
 from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoreReader
-from session_core.storage.executor_state import all_leaf_digests, digest_of, retained_digests
+from session_core.storage.executor_state import all_leaf_digests
+from session_core.storage.maintenance.import_rules import (
+    EVENTS,
+    MOST_OPEN,
+    CannotSettle,
+    WakeupIdRenamer,
+    detach,
+    has_too_much_open,
+    list_left_out,
+    settle_session,
+)
+from session_core.storage.maintenance.leaf_lines import LEAF_LINE, InvalidLeaf, LeafExporter, LeafImporter
 from session_core.storage.maintenance.partial_answers import UnfinishedAnswer, wait_for_text
 from session_core.storage.partial_text import unfinished_message_id
 from session_core.storage.records import FORMAT, DamagedRecord, from_record
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
+from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire import strict_json
-from session_core.wire.codec import encode_event
-
-# --- leaves of an executor's state in exports and imports -------------------------------------------------------------
-# A journal names leaves but does not contain them, so they are separate lines with the data in base64:
-# `{"type":"leaf","digest":...,"data":...}`. Only leaves of the newest states are exported. A missing one is left out:
-# the session reports it when it next runs code.
-LEAF_LINE: Final = b'{"type":"leaf",'
-"""The beginning of such a line."""
-
-_encode = msgspec.json.Encoder().encode
-
-
-class LeafExporter:
-    """The leaves that the newest states of an exported journal name."""
-
-    def __init__(self) -> None:
-        self._named: frozenset[str] = frozenset()
-        self._found: Mapping[str, bytes] = {}
-        self._read = 0
-
-    def note(self, event: SessionEvent) -> None:
-        """Follow the journal."""
-        if (staying := retained_digests(event.event)) is not None:
-            self._named = staying
-
-    async def needs_more(self, reader: StoreReader, session_id: SessionId, count: int) -> bool:
-        """Read the leaves after the journal; if some are gone, the journal has a later state further on."""
-        news, self._read = count > self._read, count
-        self._found = await reader.load_leaves(session_id, self._named) if self._named else {}
-        return news and len(self._found) < len(self._named)
-
-    def lines(self, session_id: SessionId) -> Iterator[bytes]:
-        """Yield them line by line.
-
-        Raises:
-            StoreDamaged: One of them is not what was stored.
-        """
-        for digest, data in sorted(self._found.items()):
-            if digest_of(data).hex() != digest:
-                raise StoreDamaged(
-                    f"session {session_id} is damaged: a part of its saved code state is not what was "
-                    "written; `session-core store rebuild` saves what can still be read",
-                    field="session_id",
-                )
-            yield _build_leaf_line(digest, data)
-
-
-def _build_leaf_line(digest: str, data: bytes) -> bytes:
-    return _encode({"type": "leaf", "digest": digest, "data": b64encode(data).decode()}) + b"\n"
-
-
-class InvalidLeaf(Exception):
-    """A line is not a leaf of the session; the message says why."""
-
-
-class LeafImporter:
-    """The leaves of an export during its import."""
-
-    def __init__(self) -> None:
-        self.leaves: dict[str, bytes] = {}
-
-    def take(self, content: bytes, named: Collection[str]) -> int:
-        """Check a line, without its line break; return the size of the leaf in bytes.
-
-        Raises:
-            InvalidLeaf: It is not a leaf, or not one that the session's states name.
-        """
-        digest, data = _parse_line(content)
-        if len(data) > limits.MAX_LEAF_BYTES:
-            raise InvalidLeaf(f"a part of the saved code state is longer than {limits.MAX_LEAF_BYTES} bytes")
-        if digest not in named or digest in self.leaves:
-            raise InvalidLeaf("this part of the saved code state is not used, or came before")
-        self.leaves[digest] = data
-        return len(data)
-
-
-def _parse_line(content: bytes) -> tuple[str, bytes]:
-    try:
-        plain: Any = strict_json.parse(content, max_bytes=limits.MAX_RECORD_BYTES)
-        data = b64decode(plain["data"], validate=True)
-    except (ProtocolError, LookupError, TypeError, ValueError, binascii.Error) as error:
-        raise InvalidLeaf("this is not a part of the saved code state") from error
-    digest = digest_of(data).hex()
-    if _build_leaf_line(digest, data) != content + b"\n":
-        raise InvalidLeaf("this part of the saved code state does not match its digest")
-    return digest, data
-
-
-# --- new ids for parts of an imported session that is to exist next to its original -----------------------------------
-class WakeupIdRenamer:
-    """Gives new ids to objects that a service knows by id alone, or a copy would take them from its original."""
-
-    def __init__(self) -> None:
-        self._wakeups: dict[WakeupId, WakeupId] = {}
-
-    def rename_ids(self, event: ev.Event) -> ev.Event:
-        """Return the event for the copy."""
-        match event:
-            case ev.WakeupScheduled(wakeup=wakeup):
-                return attrs.evolve(event, wakeup=attrs.evolve(wakeup, wakeup_id=self._new(wakeup.wakeup_id)))
-            case ev.WakeupCancelled(wakeup_id=wakeup_id) | ev.WakeupFired(wakeup_id=wakeup_id):
-                return attrs.evolve(event, wakeup_id=self._new(wakeup_id))
-            case _:
-                return event
-
-    def _new(self, wakeup_id: WakeupId) -> WakeupId:
-        return self._wakeups.setdefault(wakeup_id, WakeupId(new_id("wake")))
-
-
-# --- export import ----------------------------------------------------------------------------------------------------
+from session_core.wire.codec import decode, encode_event
 
 EXPORT_VERSION: Final = 2
 LEAVES_SINCE: Final = 2
@@ -181,15 +80,23 @@ six times as much."""
 _KIND: Final = "session_core_export"
 _END: Final = b'{"type":"end",'
 _HEADER_FIELDS: Final = {"type": str, "version": int, "format": int, "session_id": str, "name": str, "exported_at": int}
+_encode = msgspec.json.Encoder().encode
 
 
 @attrs.frozen(kw_only=True)
 class ImportReport:
-    """What was imported, and under which id; `events` counts those of the journal."""
+    """What was imported, and under which id.
+
+    Attributes:
+        events: How many events of its journal the file had.
+        messages: How many messages the session has now.
+        left_out: What the file says and this home does not follow, one line each; they quote the file.
+    """
 
     session_id: SessionId
     events: int
     messages: int
+    left_out: tuple[str, ...] = ()
 
 
 # --- out --------------------------------------------------------------------------------------------------------------
@@ -261,13 +168,19 @@ def _build_end_line(events: int, digest: str) -> bytes:
 
 
 async def import_session(
-    lines: AsyncIterable[bytes] | Iterable[bytes], store: SessionStore, *, as_new: bool = False
+    lines: AsyncIterable[bytes] | Iterable[bytes],
+    store: SessionStore,
+    *,
+    settings: Settings | None,
+    as_new: bool = False,
 ) -> ImportReport:
     """Import an exported session into a store that nobody has open.
 
     Args:
         lines: The lines of the file; line breaks are optional.
         store: The target; it is opened once the whole file has been checked.
+        settings: Those of a new session here. The imported one gets them, with the stricter permission mode and sandbox
+            of both, and nothing that could act by itself. None lets everything in the file hold, for one's own files.
         as_new: Give the session a new id, so it can exist next to its original.
 
     Cancellation: nothing is imported, or all of it if the last step has begun.
@@ -279,7 +192,7 @@ async def import_session(
         StoreInUse: Another process writes to the store.
         StorageFailed: It could not be saved; nothing was imported.
     """
-    intake = _ImportReader(as_new=as_new)
+    intake = _ImportReader(as_new=as_new, settings=settings)
     if isinstance(lines, AsyncIterable):
         async for line in lines:
             intake.take(line)
@@ -288,11 +201,16 @@ async def import_session(
             intake.take(line)
             await trio.lowlevel.checkpoint()
     intake.check_end()
+    found = len(intake.events)
+    left_out = intake.settle(settings) if settings is not None else ()
     async with store.open() as opened:
         await _save_session(intake, store, opened)
     state = intake.state
     return ImportReport(
-        session_id=state.session_id, events=len(intake.events), messages=state.earlier + len(state.messages)
+        session_id=state.session_id,
+        events=found,
+        messages=state.earlier + len(state.messages),
+        left_out=left_out,
     )
 
 
@@ -350,15 +268,17 @@ class _ImportedState:
 class _ImportReader:
     """Checks an export line by line and holds its events and their fold until they can be saved."""
 
-    def __init__(self, *, as_new: bool) -> None:
+    def __init__(self, *, as_new: bool, settings: Settings | None) -> None:
         self.events: list[SessionEvent] = []
         self.unfinished: list[SessionEvent] = []
         """Text of an unfinished answer."""
         self.session_list = SessionListState()
         self.state = SessionState(session_id=SessionId(""))
         self._renamed = WakeupIdRenamer() if as_new else None
+        self._is_foreign = settings is not None
         self._leaves = LeafImporter()
         self._exported_id = SessionId("")
+        self._created: ev.SessionCreated | None = None
         self._version, self._format = EXPORT_VERSION, FORMAT
         self._digest = blake2b(digest_size=32)
         self._line = 0
@@ -431,8 +351,17 @@ class _ImportReader:
         except DamagedRecord as damage:
             self._refuse(f"this is not an event: {damage}")
         self._check(event)
+        if isinstance(event.event, ev.SessionCreated):
+            self._created = event.event
         if self._renamed is not None:
             event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.rename_ids(event.event))
+        if self._is_foreign:  # the clients that it names are not those of this home
+            event = attrs.evolve(event, event=detach(event.event), by=None)
+        self._add(event)
+        if has_too_much_open(self.state):
+            self._refuse(f"more than {MOST_OPEN:,} messages, requests, wake-ups or tool calls are open here")
+
+    def _add(self, event: SessionEvent) -> None:
         size = len(encode_event(event))  # encode now, so handing over is quick
         if size > limits.MAX_RECORD_BYTES:
             self._refuse(f"the event is longer than {limits.MAX_RECORD_BYTES} bytes")
@@ -440,6 +369,31 @@ class _ImportReader:
         (self.unfinished if isinstance(event.event, TRANSIENT_EVENTS) else self.events).append(event)
         self.state.apply(event)
         self.session_list.apply(event)
+
+    def settle(self, settings: Settings) -> tuple[str, ...]:
+        """Bring the session to rest under the settings of this home; return what of the file does not hold here."""
+        cursor = Cursor(epoch=new_epoch(), seq=0)
+        before, state = self.state.snapshot(cursor), self.state
+        self.unfinished.clear()  # the interrupted message will have this text
+        try:
+            for event in settle_session(state, settings):
+                self._record(event)
+        except CannotSettle as wrong:
+            self._refuse(str(wrong))
+        if self.session_list.sessions[state.session_id].activity != state.activity:
+            self._record(ev.ActivityChanged(activity=state.activity))
+        assert self._created is not None
+        return list_left_out(self._created, before, state.snapshot(cursor))
+
+    def _record(self, event: ev.Event) -> None:
+        """Add an event of the import itself, which must be readable: a store drops what follows a damaged one."""
+        seq, sseq, session_id = self.events[-1].seq + 1, self.state.sseq + 1, self.state.session_id
+        envelope = SessionEvent(seq=seq, sseq=sseq, session_id=session_id, at=now_ms(), event=event)
+        try:
+            decode(encode_event(envelope), SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)
+        except ProtocolError as error:
+            self._refuse(f"its work cannot be brought to an end: {error.reason}")
+        self._add(envelope)
 
     def _count(self, size: int) -> None:
         self._size += size
@@ -449,11 +403,13 @@ class _ImportReader:
     def _check(self, event: SessionEvent) -> None:
         if event.session_id != self._exported_id:
             self._refuse(f"the event is not of session {self._exported_id!r}")
+        if max(event.seq, event.sseq) > limits.MAX_INTEGER // 2:
+            self._refuse("the event has a number that no service reaches")
         if event.sseq <= self.state.sseq:
             self._refuse(f"the event has number {event.sseq}, but the one before has {self.state.sseq}")
         if isinstance(event.event, ev.SessionCreated) != (not self.events):
             self._refuse("a session begins with its creation, and has no other")
-        if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta | ev.ToolProgressed):
+        if EVENTS[type(event.event)] == "refused":
             self._refuse("an export never contains such an event")
         if self.leaves:
             self._refuse("the saved code state comes last, but an event follows")

@@ -102,7 +102,7 @@ def test_a_planted_link_is_not_followed(file: Path, tmp_path: Path) -> None:
     """A link in the place of the new file does not make us write to where it leads."""
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")
-    (tmp_path / f"{file.name}.{os.getpid()}.new").symlink_to(victim)
+    file.with_suffix(".tmp").symlink_to(victim)
     grants = StandingGrants(file)
     trio.run(partial(grants.add, "a", tool="t", summary="s"))
     assert "mine" == victim.read_text(encoding="utf-8")

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from session_core.config.load import load_config
-from session_core.config.settings import MODES, SANDBOXES, SETTINGS, TOP_LEVEL
+from session_core.config.settings import SETTINGS, TOP_LEVEL
 from session_core.config.values import Config
+from session_core.vocabulary.strictness import PERMISSION_MODES, SANDBOX_MODES
 
 KEY = "sk-ant-api03-Zq7Kp2Vx9Lm4Nt6Rw8Bc1Df3Gh5Jk0"
 NO_VARIABLES: Mapping[str, str] = {}
@@ -115,8 +116,8 @@ def _table(**kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 narrowing = st.fixed_dictionaries(
     {},
     optional={
-        "permission_mode": st.sampled_from(MODES),
-        "sandbox": _table(mode=st.sampled_from(SANDBOXES), network=st.booleans(), writable_roots=folders),
+        "permission_mode": st.sampled_from(PERMISSION_MODES),
+        "sandbox": _table(mode=st.sampled_from(SANDBOX_MODES), network=st.booleans(), writable_roots=folders),
         "limits": _table(
             steps=st.integers(1, 300), tokens=st.integers(1, 9), cost=st.integers(1, 9), seconds=st.integers(1, 9)
         ),

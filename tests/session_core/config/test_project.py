@@ -11,11 +11,11 @@ from session_core.agent.permissions import ASKS
 from session_core.config.load import find_project_file, find_trusted_fingerprint, load_config
 from session_core.config.problems import ConfigInvalid
 from session_core.config.rules import PermissionRule, decide
-from session_core.config.settings import MODES
 from session_core.config.values import Config
 from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy
+from session_core.vocabulary.strictness import PERMISSION_MODES
 from tests.session_core.config._documents import KEY, load, narrowing, to_toml, write_project, write_user
 
 NOT_FOR_PROJECTS = "this is ignored: a project's file cannot set it, only your own config.toml can"
@@ -134,8 +134,8 @@ def test_an_unknown_word_in_a_project(tmp_path: Path) -> None:
     assert [(1, "sandbx", "there is no such setting; did you mean sandbox?")] == refused(tmp_path, "sandbx = 1")
 
 
-@pytest.mark.parametrize("old", MODES)
-@pytest.mark.parametrize("new", MODES)
+@pytest.mark.parametrize("old", PERMISSION_MODES)
+@pytest.mark.parametrize("new", PERMISSION_MODES)
 def test_a_mode_is_stricter_in_every_way_or_not_at_all(
     tmp_path: Path, old: PermissionMode, new: PermissionMode
 ) -> None:
@@ -153,7 +153,8 @@ def test_a_mode_is_stricter_in_every_way_or_not_at_all(
 
 def at_least_as_strict(before: Config, after: Config) -> bool:
     """Compare two configurations by what they let happen."""
-    asks = {each: ASKS[each] | ({"write", "execute", "network"} if each == "read_only" else set()) for each in MODES}
+    refused = {"write", "execute", "network"}
+    asks = {each: ASKS[each] | (refused if each == "read_only" else set()) for each in PERMISSION_MODES}
     modes = ("read_only", "workspace_write", "full_access")
     old, new = attrs.astuple(before.limits), attrs.astuple(after.limits)
     order = {None: 0, "allow": 0, "ask": 1, "deny": 2}

@@ -190,7 +190,7 @@ async def test_upkeep_knows_of_earlier_states(tmp_path: Path) -> None:
     reader = SqliteReader(tmp_path / "old")
     async with reader.open_reader():
         lines = await exported(reader, session_id)
-    await import_session(lines, SqliteStore(tmp_path / "new"))
+    await import_session(lines, SqliteStore(tmp_path / "new"), settings=None)
     for place in ("old", "new"):
         assert verify_store(tmp_path / place).findings == ()
         async with opened(tmp_path / place, ["show"]) as service:

@@ -15,8 +15,9 @@ from typing import Final, Literal
 import attrs
 
 from session_core.sep.host.catalogue.consent import Consents
-from session_core.sep.host.catalogue.folder_digest import NotDigestible, compute_digest
+from session_core.sep.host.catalogue.folder_digest import NOT_COUNTED, NotDigestible, compute_digest
 from session_core.sep.protocol.manifest import Manifest, ManifestInvalid, read_manifest
+from session_core.storage.ownership import find_fault, find_fault_in_folder
 
 MAX_EXTENSIONS: Final = 64
 """The most extensions that run at once; each is a process."""
@@ -128,6 +129,9 @@ class _DiscoveryScan:
             self._skip(folder, scope, "invalid", f"there are more than {_MAX_FOLDERS} folders next to it")
 
     def _scan_extension(self, folder: Path, scope: Scope) -> None:
+        if scope == "user" and (why := _why_not_ours(folder)) is not None:
+            self._skip(folder, scope, "invalid", why)
+            return
         try:
             manifest = read_manifest(folder)
         except ManifestInvalid as error:
@@ -187,6 +191,15 @@ class _DiscoveryScan:
                 name=name, folder=folder, scope=scope, kind=kind, reason=reason, manifest=manifest, digest=digest
             )
         )
+
+
+def _why_not_ours(folder: Path) -> str | None:
+    """Return why one of the user's own extensions is not used: others could have written a file of it."""
+    try:
+        fault = find_fault(folder.parent, folder.parent.stat()) or find_fault_in_folder(folder, without=NOT_COUNTED)
+    except OSError as error:
+        return f"its files cannot be examined: {error.strerror or error}"
+    return None if fault is None else str(fault)
 
 
 def _folders_in(parent: Path, scope: Scope) -> list[Path]:

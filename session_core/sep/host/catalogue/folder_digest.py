@@ -34,7 +34,8 @@ MAX_TOLD_FILES: Final = 256
 """The most files whose own digests are returned; with more, there are better tools to find out what changed."""
 _MAX_DEPTH: Final = 64
 _CHUNK: Final = 1024 * 1024
-_NOT_COUNTED: Final = ".git"
+NOT_COUNTED: Final = ".git"
+"""What is in an extension's folder and is never run."""
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe must not hang us
 
 
@@ -156,7 +157,7 @@ class _DigestBuilder:
             os.close(folder)
         for name, status in sorted(entries, key=lambda entry: os.fsencode(entry[0])):
             below = os.path.join(path, name)  # noqa: PTH118 - relative to a descriptor
-            if below == _NOT_COUNTED:
+            if below == NOT_COUNTED:
                 continue
             yield below, status
             if stat.S_ISDIR(status.st_mode):
@@ -191,8 +192,8 @@ class _DigestBuilder:
         real = os.path.realpath(os.path.join(self._place, parent, target))  # noqa: PTH118
         if real == self._place or real.startswith(f"{self._place}/"):
             inside = os.path.relpath(real, self._place)
-            if _NOT_COUNTED in inside.split("/")[:1]:
-                raise NotDigestible(f"the link {path!r} leads into {_NOT_COUNTED}, which is not pinned")
+            if NOT_COUNTED in inside.split("/")[:1]:
+                raise NotDigestible(f"the link {path!r} leads into {NOT_COUNTED}, which is not pinned")
             if not _stays_inside(target, parent):
                 self._part(b"inside", os.fsencode(inside))
                 target = os.path.relpath(inside, parent or ".")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from session_core import limits
-from session_core.errors import ProtocolError
+from session_core.errors import ProtocolError, StoreUnusable
 from session_core.providers.secrets import Secret
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, size_of
 from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
@@ -173,6 +173,9 @@ class CredentialFile:
             return {}
         try:
             return _parse_logins(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
+        except StoreUnusable as refused:  # it was not read at all
+            self.remark = f"you are logged in to no provider of extensions: {refused.message}"
+            return {}
         except Exception:  # noqa: BLE001 - whatever is wrong; and what was read must not appear in any text
             self.remark = f"{str(self.file)!r} is damaged, so log in to the providers of extensions again"
             return {}

@@ -102,6 +102,6 @@ async def home_content(home: Path) -> dict[SessionId, list[bytes]]:
 async def refusal(lines: Iterable[bytes], home: Path) -> SessionCoreError:
     """Return why an import was refused, having checked that it touched nothing."""
     with pytest.raises((InvalidInput, StoreUnusable)) as refused:
-        await import_session(lines, SqliteStore(home))
+        await import_session(lines, SqliteStore(home), settings=None)
     assert not await trio.Path(home).exists()
     return refused.value

@@ -27,14 +27,17 @@ from session_core.errors import (
 )
 from session_core.ids import SessionId
 from session_core.service.service import open_session_service
+from session_core.session.restore import needs_memory
 from session_core.storage.base import LiveState
 from session_core.storage.files import store_file
 from session_core.storage.maintenance import export_import
 from session_core.storage.maintenance.export_import import ImportReport, export_session, import_session
+from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.scripted import Pause, ScriptedProvider, text
+from session_core.vocabulary.sessions import Settings
 from tests.properties._world import ANSWERS, Actor, AnswerKind, Move, programs, world_config
 from tests.session_core.service._helpers import new_session, say, scripted, transcript
 from tests.session_core.storage.maintenance._exports import (
@@ -70,7 +73,7 @@ async def play(program: list[Move], kinds: list[AnswerKind], *, running: bool) -
 
 async def check_return(sessions: list[Exported], home: Path) -> None:
     for one in sessions:
-        report = await import_session(one.lines, SqliteStore(home))
+        report = await import_session(one.lines, SqliteStore(home), settings=None)
         messages = one.snapshot.earlier + len(one.snapshot.messages)
         assert ImportReport(session_id=one.session_id, events=one.events, messages=messages) == report
     store = SqliteStore(home)
@@ -100,6 +103,41 @@ def test_what_comes_back_is_what_went_out(
     sessions = trio.run(there, clock=MockClock(autojump_threshold=0))
     with TemporaryDirectory() as folder:
         trio.run(check_return, sessions, Path(folder, "home"))
+
+
+@settings(max_examples=FEW)
+@given(
+    program=programs(ACTIONS, sessions=2, max_size=24),
+    kinds=st.lists(st.sampled_from(ANSWERS), max_size=6),
+    running=st.booleans(),
+    rnd=st.random_module(),
+)
+def test_what_comes_from_elsewhere_is_at_rest(
+    program: list[Move], kinds: list[AnswerKind], *, running: bool, rnd: object
+) -> None:
+    """Any sessions, running or not, can be imported under our settings: all that was said is there, nothing can act."""
+
+    async def there() -> list[Exported]:
+        return await play(program, kinds, running=running)
+
+    async def here(home: Path) -> None:
+        own = Settings(model="ours", cwd="/ours")
+        for one in sessions:
+            await import_session(one.lines, SqliteStore(home), settings=own)
+        assert () == verify_store(home).findings
+        store = SqliteStore(home)
+        async with store.open() as opened:
+            assert [] == list(filter(needs_memory, opened.summaries))
+            for one in sessions:
+                state = await kept_state(store, one.session_id)
+                assert (own.model, own.cwd) == (state.settings.model, state.settings.cwd)
+                assert list(one.snapshot.messages) == list(state.messages)[: len(one.snapshot.messages)]
+                assert ((), (), (), (), ()) == (state.queue, state.approvals, state.wakeups, state.grants, state.tools)
+
+    # Two runs, as time may be jumped over in memory only.
+    sessions = trio.run(there, clock=MockClock(autojump_threshold=0))
+    with TemporaryDirectory() as folder:
+        trio.run(here, Path(folder, "home"))
 
 
 async def test_a_long_session_comes_back(tmp_path: Path) -> None:
@@ -136,7 +174,7 @@ async def test_a_running_session_comes_back_interrupted(tmp_path: Path) -> None:
         async with reader.open_reader():
             lines = await exported(reader, session_id)
 
-    await import_session(lines, SqliteStore(target))
+    await import_session(lines, SqliteStore(target), settings=None)
 
     async with open_session_service(scripted(text("done"), store=SqliteStore(target))) as service:
         snapshot = await service.load_session(session_id)
@@ -161,7 +199,7 @@ async def test_lines_may_come_in_any_way(small: Exported, tmp_path: Path) -> Non
     sources: list[Any] = [later(), io.BytesIO(b"".join(small.lines)), [line.rstrip(b"\n") for line in small.lines]]
     for number, source in enumerate(sources):
         home = tmp_path / str(number)
-        await import_session(source, SqliteStore(home))
+        await import_session(source, SqliteStore(home), settings=None)
         assert small.lines[1:-1] == (await home_content(home))[small.session_id]
 
 
@@ -170,19 +208,19 @@ async def test_lines_may_come_in_any_way(small: Exported, tmp_path: Path) -> Non
 
 async def test_an_id_is_given_once(small: Exported, tmp_path: Path) -> None:
     """A session that is there already is not touched by an import of the same, and the sentence says what to do."""
-    await import_session(small.lines, SqliteStore(tmp_path))
+    await import_session(small.lines, SqliteStore(tmp_path), settings=None)
     before = await home_content(tmp_path)
 
     with pytest.raises(Conflict, match="import this one as a new session"):
-        await import_session(small.lines, SqliteStore(tmp_path))
+        await import_session(small.lines, SqliteStore(tmp_path), settings=None)
 
     assert before == await home_content(tmp_path)
 
 
 async def test_a_copy_stands_beside_the_original(small: Exported, tmp_path: Path) -> None:
     """As a new session the same file gives another id and else the same, as often as one likes."""
-    copies = [await import_session(small.lines, SqliteStore(tmp_path), as_new=True) for _ in range(2)]
-    original = await import_session(small.lines, SqliteStore(tmp_path))
+    copies = [await import_session(small.lines, SqliteStore(tmp_path), as_new=True, settings=None) for _ in range(2)]
+    original = await import_session(small.lines, SqliteStore(tmp_path), settings=None)
 
     content = await home_content(tmp_path)
 
@@ -202,7 +240,7 @@ async def test_a_copy_has_its_own_wakeups(autojump_clock: MockClock) -> None:
         await service.schedule_wakeup(original, 3_600_000, "look again")
         cancelled = await service.schedule_wakeup(original, 3_600_000, "never")
         await service.cancel_wakeup(original, cancelled.wakeup_id)
-    copy = (await import_session(await exported(store, original), store, as_new=True)).session_id
+    copy = (await import_session(await exported(store, original), store, as_new=True, settings=None)).session_id
 
     async with open_session_service(scripted(store=store)) as service:
         await trio.sleep(7_200)
@@ -217,7 +255,7 @@ async def test_other_sessions_stay(small: Exported) -> None:
     async with open_session_service(scripted(store=store)) as service:
         other = await new_session(service)
 
-    await import_session(small.lines, store)
+    await import_session(small.lines, store, settings=None)
 
     assert {other, small.session_id} == {each.session_id for each in await store.list_sessions()}
 
@@ -331,7 +369,10 @@ async def test_what_is_too_long_is_refused(small: Exported, tmp_path: Path, monk
     assert error.message.startswith(f"line {len(small.lines) - 1}: the session is larger than ")
 
     monkeypatch.setattr(export_import, "MAX_IMPORT_BYTES", size)
-    assert small.session_id == (await import_session(small.lines, SqliteStore(tmp_path / "home"))).session_id
+    assert (
+        small.session_id
+        == (await import_session(small.lines, SqliteStore(tmp_path / "home"), settings=None)).session_id
+    )
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
@@ -341,7 +382,7 @@ async def test_a_home_in_use_is_left_alone(small: Exported, tmp_path: Path) -> N
     """While a service has the home, an import is refused with the one who has it."""
     async with open_session_service(scripted(store=SqliteStore(tmp_path))):
         with pytest.raises(StoreInUse):
-            await import_session(small.lines, SqliteStore(tmp_path))
+            await import_session(small.lines, SqliteStore(tmp_path), settings=None)
 
     assert {} == await home_content(tmp_path)
 
@@ -368,7 +409,7 @@ async def test_all_events_are_handed_over_at_once(small: Exported) -> None:
     """A store never gets the chance to save a part: it sees no events, and then all of them."""
     store = WatchfulStore()
 
-    report = await import_session(small.lines, store)
+    report = await import_session(small.lines, store, settings=None)
 
     assert {report.events} == store.counts - {0}
 
@@ -393,13 +434,14 @@ async def test_a_failing_disk_imports_nothing(small: Exported, tmp_path: Path) -
     await home_content(tmp_path)
 
     with pytest.raises(StorageFailed):
-        await import_session(small.lines, SqliteStore(tmp_path, connect=failing_disk))
+        await import_session(small.lines, SqliteStore(tmp_path, connect=failing_disk), settings=None)
 
     assert {} == await home_content(tmp_path)
 
 
 KILLED = """
 import os, signal, sqlite3, sys
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -422,7 +464,11 @@ def connect(home, read_only):
     factory = sqlite3.Connection if read_only else Killing
     return sqlite3.connect(store_file(home), isolation_level=None, check_same_thread=False, factory=factory)
 
-trio.run(import_session, file.read_bytes().splitlines(keepends=True), SqliteStore(home, connect=connect))
+trio.run(
+    partial(import_session, settings=None),
+    file.read_bytes().splitlines(keepends=True),
+    SqliteStore(home, connect=connect),
+)
 """
 
 
@@ -444,7 +490,7 @@ async def test_a_killed_import_is_all_or_nothing(
     content = await home_content(home)
     if moment == "before":
         assert {} == content
-        await import_session(small.lines, SqliteStore(home))
+        await import_session(small.lines, SqliteStore(home), settings=None)
         content = await home_content(home)
     assert small.lines[1:-1] == content[small.session_id]
 
@@ -463,7 +509,7 @@ async def test_an_unknown_session_is_not_found(tmp_path: Path) -> None:
 async def test_a_session_deleted_meanwhile_is_no_export(small: Exported, tmp_path: Path) -> None:
     """A session that vanishes while it is exported never gets a last line that would make the rest look whole."""
     store = MemoryStore()
-    await import_session(small.lines, store)
+    await import_session(small.lines, store, settings=None)
     given_so_far: list[bytes] = []
 
     async def collect() -> None:
@@ -481,7 +527,7 @@ async def test_a_session_deleted_meanwhile_is_no_export(small: Exported, tmp_pat
 
 async def test_a_damaged_session_is_no_export(small: Exported, tmp_path: Path) -> None:
     """A session with a damaged record is not exported as if it were whole."""
-    await import_session(small.lines, SqliteStore(tmp_path))
+    await import_session(small.lines, SqliteStore(tmp_path), settings=None)
     connection = sqlite3.connect(store_file(tmp_path))
     connection.execute("UPDATE event SET payload = CAST(replace(payload, 'ein', 'kein') AS BLOB) WHERE n = 1")
     connection.commit()

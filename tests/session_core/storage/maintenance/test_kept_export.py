@@ -18,7 +18,7 @@ KEPT = Path(__file__).resolve().parents[3] / "fixtures" / "export-v1" / "session
 async def _import(home: Path) -> tuple[SessionSnapshot, bytes]:
     """Import the kept file into a new home; return the session and a new export of it."""
     await trio.Path(home).mkdir(mode=0o700)
-    report = await import_session((await trio.Path(KEPT).read_bytes()).splitlines(), SqliteStore(home))
+    report = await import_session((await trio.Path(KEPT).read_bytes()).splitlines(), SqliteStore(home), settings=None)
     reader = SqliteReader(home)
     async with reader.open_reader():
         stored = await reader.load(report.session_id)

@@ -172,7 +172,7 @@ async def test_leaves_travel_with_their_session(home: Path, tmp_path: Path, *, a
     """An export holds the leaves of the newest state, an import brings them back, and a further export is the same."""
     lines = await lines_of(home)
     assert sorted(LEAVES) == [json.loads(line)["digest"] for line in lines if b'"type":"leaf"' in line]
-    report = await import_session(lines, SqliteStore(tmp_path / "new"), as_new=as_new)
+    report = await import_session(lines, SqliteStore(tmp_path / "new"), as_new=as_new, settings=None)
     assert as_new == (report.session_id != await session_in(home))
     assert LEAVES == await leaves_in(tmp_path / "new")
     assert [] == found(tmp_path / "new")
@@ -184,7 +184,7 @@ async def test_an_older_export_is_imported_without_leaves(home: Path, tmp_path: 
     """An export of version 1, which has no leaves, is imported; the check says that they are missing."""
     header, *others = [line for line in (await lines_of(home))[:-1] if b'"type":"leaf"' not in line]
     lines = signed([header.replace(b'"version":2', b'"version":1'), *others])
-    await import_session(lines, SqliteStore(tmp_path / "new"))
+    await import_session(lines, SqliteStore(tmp_path / "new"), settings=None)
     assert {} == await leaves_in(tmp_path / "new")
     assert [("warning", f"{len(LEAVES)} {LEAVES_MISSING}")] == found(tmp_path / "new")
     assert 0 == sum(b'"type":"leaf"' in line for line in await lines_of(tmp_path / "new"))
@@ -240,5 +240,5 @@ async def test_an_export_beside_a_running_session_finds_the_leaves_of_its_end(tm
         save(live, session_id, build_leaves(b"of an earlier state"))
         newer.append(LEAVES)
         lines = await exported(store, session_id)
-    await import_session(lines, SqliteStore(tmp_path / "new"))
+    await import_session(lines, SqliteStore(tmp_path / "new"), settings=None)
     assert LEAVES == await leaves_in(tmp_path / "new")

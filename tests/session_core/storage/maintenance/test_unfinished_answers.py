@@ -38,7 +38,7 @@ from tests.session_core.storage.maintenance._exports import (
 
 async def test_half_an_answer_comes_back(half: Exported, tmp_path: Path) -> None:
     """The saved text of an unfinished answer comes with the session, and the interrupted message then holds it."""
-    report = await import_session(half.lines, SqliteStore(tmp_path / "home"))
+    report = await import_session(half.lines, SqliteStore(tmp_path / "home"), settings=None)
 
     assert half.events == report.events
     assert half.lines[1:-1] == (await home_content(tmp_path / "home"))[half.session_id]
@@ -58,7 +58,7 @@ async def test_a_copy_has_half_an_answer_too(half: Exported) -> None:
     """As a new session, and in memory, the text comes along as well."""
     store = MemoryStore()
 
-    report = await import_session(half.lines, store, as_new=True)
+    report = await import_session(half.lines, store, as_new=True, settings=None)
 
     assert half.session_id != report.session_id
     assert half.snapshot.partial == (await kept_state(store, report.session_id)).partial
@@ -86,7 +86,7 @@ async def test_text_within_a_saved_state_is_exported(tmp_path: Path) -> None:
         provider.release("two")
         await service.wait_for_turn(session_id)
 
-    await import_session(lines, SqliteStore(tmp_path / "target"))
+    await import_session(lines, SqliteStore(tmp_path / "target"), settings=None)
 
     reader = SqliteReader(tmp_path / "target")
     async with reader.open_reader():
@@ -136,7 +136,7 @@ async def test_an_answer_finished_meanwhile_is_exported_whole() -> None:
 async def test_any_unfinished_text_comes_back(*, parts: list[tuple[Any, str]], rnd: object, small: Exported) -> None:
     """Whatever an answer has said so far, in however many parts and pieces, is the same there and back and there."""
     store = MemoryStore()
-    await import_session(small.lines, store, as_new=False)
+    await import_session(small.lines, store, as_new=False, settings=None)
     last = store.events_of(small.session_id)[-1]
     message_id = MessageId("msg_half")
     inside: list[ev.Event] = [
@@ -157,7 +157,7 @@ async def test_any_unfinished_text_comes_back(*, parts: list[tuple[Any, str]], r
         lines = await exported(store, small.session_id)
         patched.setattr(limits, "PARTIAL_TEXT_EVERY_MS", 0)
         target = MemoryStore()
-        await import_session(lines, target)
+        await import_session(lines, target, settings=None)
         assert expected == (await kept_state(target, small.session_id)).partial
         assert lines[1:-1] == (await exported(target, small.session_id))[1:-1]
 
@@ -191,4 +191,4 @@ async def test_text_that_is_not_saved_is_told(half: Exported, monkeypatch: pytes
 
     monkeypatch.setattr(partial_answers, "SAVED_WITHIN_S", 0.0)
     with pytest.raises(StorageFailed, match="not the text of its unfinished answer"):
-        await import_session(half.lines, ForgetfulStore())
+        await import_session(half.lines, ForgetfulStore(), settings=None)
