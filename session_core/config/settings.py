@@ -1,6 +1,6 @@
 """The table of all single settings: type, default, variable, and whether a project may change them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, get_args
 
@@ -18,23 +18,16 @@ from session_core.config.setting_kinds import (
     ToolNameKind,
 )
 from session_core.limits import MAX_STEPS_PER_TURN
+from session_core.permissions.decision import ASKS, is_ever_allowed
 from session_core.vocabulary.protocols import STANDARD
-from session_core.vocabulary.sessions import PermissionMode, Thinking
+from session_core.vocabulary.sessions import PermissionMode, SandboxMode, Thinking
+from session_core.vocabulary.tools import Effect
 
 MAX_STEPS: Final = 10_000
 """A turn with more model calls than this is stuck, whatever its limit."""
 
 MODES: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
-_STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
-    "read_only": (0, 2, 2),
-    "ask_all": (1, 1, 1),
-    "ask_writes": (0, 1, 1),
-    "auto_edit": (0, 0, 1),
-    "full": (0, 0, 0),
-}
-"""For reading, for writing, for programs and the network: 0 runs, 1 asks, 2 is refused. `read_only` lets tools read
-without asking, so neither `read_only` nor `ask_all` is stricter than the other."""
-SANDBOXES: Final = ("read_only", "workspace_write", "full_access")
+SANDBOXES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
 """From strict to lenient."""
 
 Stricter = Callable[[Any, Any], bool]
@@ -45,7 +38,12 @@ def _make_order_check(order: Sequence[str]) -> Stricter:
 
 
 def _is_stricter_mode(old: PermissionMode, new: PermissionMode) -> bool:
-    return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
+    """Return whether a mode holds back as much of everything, or more; of `read_only` and `ask_all`, neither does."""
+    return all(_strictness(new, effect) >= _strictness(old, effect) for effect in get_args(Effect))
+
+
+def _strictness(mode: PermissionMode, effect: Effect) -> int:
+    return 2 if not is_ever_allowed(mode, (effect,)) else int(effect in ASKS[mode])
 
 
 def _is_always_allowed(_old: Any, _new: Any) -> bool:
