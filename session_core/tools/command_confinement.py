@@ -255,7 +255,7 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
             read_only=True,
             filter_file=filter_in_memory(),
         )
-        return attrs.evolve(plan, environment=tuple(environment.items()))
+        return drop_vanished_files(attrs.evolve(plan, environment=tuple(environment.items())))
 
     try:
         plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
