@@ -8,6 +8,7 @@ A mark is `<!-- generated: NAME -->`, with a NAME of `TABLES`, and ends at the n
 import inspect
 import re
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, get_args
@@ -17,7 +18,15 @@ import trio
 import session_core as sc
 from frontends.terminal.actions.slash_commands import SLASH
 from frontends.terminal.screens import help_page
-from session_core.agent.permissions import CallFacts, decide
+from session_core.permissions.answers import ANSWERS, AnswerRole
+from session_core.permissions.decision import (
+    DECIDERS,
+    RIGHT_WORDS,
+    CallFacts,
+    Grants,
+    PermissionCall,
+    decide,
+)
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, PER_MILLION, Prices, built_in_models
 from session_core.sandbox.protected_paths import PROTECTED
 from session_core.sandbox.secrets import SECRET_PATHS
@@ -70,8 +79,29 @@ def modes_table() -> str:
 
 
 def _verdict(mode: sc.PermissionMode, effect: sc.Effect) -> str:
-    call = CallFacts(tool="any", effects=frozenset({effect}), grant="any", fingerprint="")
-    return _VERDICTS[decide(mode, call).decision]
+    call = PermissionCall(tool="any", grant="any", fingerprint="")
+    return _VERDICTS[decide(call, CallFacts(effects=frozenset({effect})), (), Grants(), mode).decision]
+
+
+def deciders_list() -> str:
+    """Who decides about a call, in order, with an example each."""
+    lines = [f"{number}. {each.when} ({each.example})" for number, each in enumerate(DECIDERS, start=1)]
+    return (
+        "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ", break_on_hyphens=False) for line in lines) + "\n"
+    )
+
+
+def answers_table() -> str:
+    """Which answers count, by what a call wants and by who answers."""
+    rows = [
+        ("nothing" if right is None else RIGHT_WORDS[right], *(_coded(table[role]) for role in get_args(AnswerRole)))
+        for right, table in ANSWERS.items()
+    ]
+    return _table(("beyond its sandbox, the call wants to", "you", "a client with a token for some sessions"), rows)
+
+
+def _coded(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
 
 
 def protected_list() -> str:
@@ -156,6 +186,8 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "activity rules": rules_as_markdown,
     "tools": tools_table,
     "modes": modes_table,
+    "deciders": deciders_list,
+    "answers": answers_table,
     "protected": protected_list,
     "secrets": secrets_list,
     "providers": providers_table,

@@ -15,6 +15,7 @@ from frontends.terminal.messages import add_terminal
 
 PROGRAM = "session-core"
 MODES = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
+SANDBOXES = ("read_only", "workspace_write", "full_access")
 THINKING = ("off", "low", "medium", "high")
 APPROVE = ("never", "ask", "rules")
 FORMATS = ("jsonl", "markdown", "html")
@@ -32,7 +33,7 @@ def parser() -> Parser:
     )
     whole.add_argument("--version", action="version", version=f"{PROGRAM} {sc.__version__}")
     commands = whole.add_subparsers(dest="command", metavar="command", parser_class=Parser)
-    add_terminal(commands, MODES)
+    add_terminal(commands, MODES, SANDBOXES)
     _add_run(commands)
     _add_reading(commands)
     add_serving(commands)
@@ -87,6 +88,13 @@ def _add_run(commands: Commands) -> None:
         choices=MODES,
         metavar="MODE",
         help="which tool calls need approval: read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)",
+    )
+    run.add_argument(
+        "--sandbox",
+        type=lambda typed: typed.replace("-", "_"),
+        choices=SANDBOXES,
+        metavar="MODE",
+        help="where commands may write: read-only, workspace-write (default), full-access (no sandbox at all)",
     )
     run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after this many model calls")
     run.add_argument("--max-cost", metavar="DOLLARS", type=micros, help="end the turn when it has cost this much")

@@ -37,9 +37,11 @@ def _terminal(chosen: argparse.Namespace) -> int:
         raise UsageError(
             "a first message begins a new session; leave out --session, or type the message in that session"
         )
-    begins = chosen.model is not None or chosen.permissions is not None
+    begins = any(each is not None for each in (chosen.model, chosen.permissions, chosen.sandbox))
     if begins and chosen.session is not None:
-        raise UsageError("--model and --permissions are for new sessions; in this one, use /model and /permissions")
+        raise UsageError(
+            "--model, --permissions and --sandbox are for new sessions; in this one, use /model and /permissions"
+        )
     from frontends.terminal.command import open_terminal
     from frontends.terminal.options import TerminalOptions
 
@@ -52,6 +54,7 @@ def _terminal(chosen: argparse.Namespace) -> int:
             prompt=chosen.prompt,
             model=chosen.model,
             permissions=chosen.permissions,
+            sandbox=chosen.sandbox,
             embedded=chosen.embedded,
             theme=chosen.theme,
         )
@@ -104,6 +107,7 @@ def _run(chosen: argparse.Namespace) -> int:
             go_on=chosen.go_on,
             model=chosen.model,
             permissions=chosen.permissions,
+            sandbox=chosen.sandbox,
             thinking=chosen.thinking,
             protocol=chosen.protocol,
             limits=sc.TurnLimits(**bounds),

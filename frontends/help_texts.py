@@ -60,6 +60,10 @@ this), n, or type what the model should do instead. Enter alone means no; after
 an unclear answer you are asked again. Extensions ask the same way; Enter alone
 dismisses their questions, and --yes does not answer them.
 
+What would run without a sandbox, because there is no bubblewrap here, can be
+allowed by a person only, once each time; --yes denies it. Who wants no sandbox
+says so: --sandbox full-access.
+
 With --approve never, every call that needs approval is denied at once. With
 --approve rules, a call that changes something runs only if a permission rule
 allows it, whatever the mode says; reading needs no rule. Both also dismiss

@@ -109,6 +109,8 @@ from session_core.ids import (
 from session_core.ids import (
     now_ms as now_ms,
 )
+from session_core.permissions.answers import explain_refused_decision as explain_refused_decision
+from session_core.permissions.answers import possible_decisions as possible_decisions
 from session_core.providers.base import (
     ModelFailed as ModelFailed,
 )
@@ -264,6 +266,9 @@ from session_core.vocabulary.sessions import (
     Dialog as Dialog,
 )
 from session_core.vocabulary.sessions import (
+    ExtraRight as ExtraRight,
+)
+from session_core.vocabulary.sessions import (
     PermissionMode as PermissionMode,
 )
 from session_core.vocabulary.sessions import (
@@ -274,6 +279,9 @@ from session_core.vocabulary.sessions import (
 )
 from session_core.vocabulary.sessions import (
     RunningTurn as RunningTurn,
+)
+from session_core.vocabulary.sessions import (
+    SandboxMode as SandboxMode,
 )
 from session_core.vocabulary.sessions import (
     SandboxPolicy as SandboxPolicy,

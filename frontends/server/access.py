@@ -1,11 +1,15 @@
 """The rights of a client, which depend on how it was admitted."""
 
+from collections.abc import Callable
+
 import attrs
 
 import session_core as sc
 from frontends.server.guest_rights import GUEST_RIGHTS, OTHERWISE, REFUSALS
 
 _c = sc.commands
+
+FindRequest = Callable[[sc.SessionId, sc.RequestId], sc.Approval | sc.Dialog | None]
 
 
 @attrs.frozen(kw_only=True)
@@ -24,8 +28,12 @@ class Access:
         """Return the role of a client that asks for this one."""
         return "observer" if self.role == "observer" else wanted
 
-    def check_command(self, command: "sc.Command[object]") -> None:
+    def check_command(self, command: "sc.Command[object]", find_request: FindRequest) -> None:
         """Refuse a command that reaches beyond these rights.
+
+        Args:
+            command: The command.
+            find_request: Finds the open request that an answer is about, as `SessionService.find_request` does.
 
         Raises:
             AccessDenied: It concerns another session or all of them, changes the session's restrictions, deletes it, or
@@ -42,6 +50,7 @@ class Access:
                 raise _about_no_session(command)
             self.check_session(session_id)
             _check_reach(command)
+            _check_answer(command, find_request)
 
     def check_session(self, session_id: sc.SessionId | None) -> None:
         """Refuse reading a session, or the list of all, that this client may not see.
@@ -85,8 +94,22 @@ def _check_reach(command: "sc.Command[object]") -> None:
     """Refuse commands with which a client of some sessions could reach the others, the home, or what binds its own."""
     if GUEST_RIGHTS.get(type(command), "owner") == "owner":
         raise _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
-    if isinstance(command, _c.AnswerApproval) and command.decision == "allow_always":
-        raise _access_denied("do anything that reaches beyond this session", field="type")
+
+
+def _check_answer(command: "sc.Command[object]", find_request: FindRequest) -> None:
+    """Refuse a yes that only the owner may give; the rights of a request never change, so this cannot be too early."""
+    if not isinstance(command, _c.AnswerApproval | _c.AnswerDialog):
+        return
+    request = find_request(command.session_id, command.request_id)
+    rights = () if request is None else request.rights
+    decision: sc.Decision
+    if isinstance(command, _c.AnswerApproval):
+        decision, field = command.decision, "decision"
+    else:
+        decision, field = "deny" if command.value in (None, False) else "allow_once", "value"
+    refused = sc.explain_refused_decision(decision, rights, "guest")
+    if refused is not None:
+        raise sc.AccessDenied(refused, field=field)
 
 
 EVERYTHING = Access()

@@ -145,7 +145,7 @@ class ClientConnection:
         match request.method:
             case "execute":
                 asked = _read(request, sc.wire.Execute)
-                self._access.check_command(asked.command)
+                self._access.check_command(asked.command, self._server.service.find_request)
                 reply = await client.execute(asked.command, idempotency_key=asked.idempotency_key)
                 if is_slow_to_encode(reply):
                     return await trio.to_thread.run_sync(shrink_reply, reply, abandon_on_cancel=True)

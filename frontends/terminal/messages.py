@@ -14,7 +14,7 @@ F1 shows all keys and commands. Closing the terminal leaves the work running; op
 """
 
 
-def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
+def add_terminal(commands: Commands, modes: tuple[str, ...], sandboxes: tuple[str, ...]) -> None:
     """Add the subcommand."""
     terminal = add_command(
         commands,
@@ -36,6 +36,13 @@ def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
         choices=modes,
         metavar="MODE",
         help="a new session in this mode: read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)",
+    )
+    terminal.add_argument(
+        "--sandbox",
+        type=lambda typed: typed.replace("-", "_"),
+        choices=sandboxes,
+        metavar="MODE",
+        help="a new session with this sandbox: read-only, workspace-write (default), full-access (no sandbox at all)",
     )
     terminal.add_argument("--theme", metavar="NAME", help="the theme (see /theme)")
     terminal.add_argument("--embedded", action="store_true", help="run the service in this process")

@@ -21,6 +21,7 @@ class TerminalOptions:
         prompt: A first message.
         model: The model of new sessions; None leaves it to the service.
         permissions: The permission mode of new sessions; None leaves it to the service.
+        sandbox: The mode of the sandbox of new sessions; None leaves it to the service.
         embedded: Run the service in this process.
         theme: The name of the initial theme.
     """
@@ -32,6 +33,7 @@ class TerminalOptions:
     prompt: str | None = None
     model: str | None = None
     permissions: sc.PermissionMode | None = None
+    sandbox: sc.SandboxMode | None = None
     embedded: bool = False
     theme: str | None = None
 
@@ -44,6 +46,7 @@ class NewSession:
     model: str | None = None
     mode: sc.PermissionMode | None = None
     thinking: sc.Thinking | None = None
+    sandbox: sc.SandboxMode | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -12,9 +12,8 @@
 - `budget`: tokens and money that a turn and its subagents share, and how many model calls it may make
 - `tool_runner`: prepares and runs a tool call, and gets the approval for it, if one is needed, through
   `TurnHandle.ask_approval` (`session/turn_handle`); `tool_results`: its output, checked and cut
-- `tool_calls`: what a call would do and whether it may run, for all kinds of callers
-- `permissions`: which calls run and which need approval, as a table; `standing_grants`: those that are always allowed
-- `path_filter`: files that rules hide from tools that visit many files; `folder_settings`: rules of a folder
+- `call_preview`: what a call would do, for `session_core.permissions` and for people; `folder_settings`: rules of a
+  folder
 - `joined_mapping`: two mappings seen as one
 - `hooks`: the ten hooks of extensions, behind one narrow interface
 - `prompt`, `instructions`, `skills`: the parts of the system prompt

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from session_core.config.problems import ConfigInvalid, ConfigProblem
-from session_core.config.rules import PermissionRule
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
+from session_core.permissions.rules import PermissionRule
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.session.turn_handle import TurnHandle

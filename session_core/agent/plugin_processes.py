@@ -20,16 +20,20 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.folder_settings import FolderUnusable
 from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_id
+from session_core.permissions.decision import CallFacts, Grants, PermissionCall, decide
+from session_core.permissions.rules import PermissionRule
 from session_core.protocols.contexts import ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
+from session_core.session.shell_lines import SHELL
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import ToolContext, ToolFailed, ToolHost
 from session_core.tools.command_confinement import Confinement, ShellSetup, confine, prepare_launch
 from session_core.tools.process import RunningGroup, run_in_group
-from session_core.tools.shell import MAX_COMMAND_CHARS
+from session_core.tools.shell import MAX_COMMAND_CHARS, ShellTool
 
 log = logging.getLogger(__name__)
 
@@ -225,8 +229,6 @@ class TurnProcesses:
             raise CallbackContextExpired("programs run within a turn only, and this one has ended")
 
     def _check_may_start(self) -> None:
-        if self._handle.state.settings.permission_mode == "read_only":
-            raise ToolFailed("no program was started: this session is read-only, and a program may change anything")
         running = sum(not program.ended.is_set() for program in self._programs.values())
         if running >= limits.MAX_TURN_PROCESSES:
             raise ToolFailed(f"{running} programs run in this turn already; wait for one or cancel it first")
@@ -245,12 +247,31 @@ class TurnProcesses:
             hidden=self._config.hidden,
             host=self._config.make_host(self._handle, call_id),
         )
+        rules = await self._load_rules(settings.cwd)
         confinement = await confine(context, self._shell or ShellSetup(), workdir=folder)
-        if confinement.unconfined is not None:
-            raise ToolFailed(f"no program was started, because there is no sandbox here: {confinement.unconfined}")
+        self._check_permission(program.line, confinement, rules)
         nursery = await self._open_nursery()
         self._check_turn_runs()  # a plugin may have kept this object beyond the turn
         await nursery.start(run_program, program, confinement, context.host, self._forget_old)
+
+    async def _load_rules(self, cwd: str) -> Sequence[PermissionRule]:
+        try:
+            return await self._config.load_rules(cwd)
+        except FolderUnusable as problem:
+            raise ToolFailed(f"nothing can run in this folder: {problem.message}") from problem
+
+    def _check_permission(self, line: str, confinement: Confinement, rules: Sequence[PermissionRule]) -> None:
+        """Refuse a program that may not run, or may run only with an approval: a protocol has nobody to ask."""
+        call = PermissionCall(tool=SHELL, caller="protocol", grant="", fingerprint="")
+        facts = CallFacts(effects=ShellTool.effects, command=line, rights=frozenset(confinement.rights))
+        verdict = decide(call, facts, rules, Grants(), self._handle.state.settings.permission_mode)
+        if verdict.decision == "allow":
+            return
+        why = verdict.reason
+        if confinement.unconfined is not None:
+            why = f"there is no sandbox here ({confinement.unconfined})"
+        unasked = ", and a protocol has nobody to ask" if verdict.decision == "ask" else ""
+        raise ToolFailed(f"no program was started: {why}{unasked}")
 
     async def _open_nursery(self) -> trio.Nursery:
         self._check_turn_runs()

@@ -13,7 +13,6 @@ Rules:
 """
 
 import logging
-from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -23,9 +22,9 @@ from session_core import limits
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_results import Reporter, build_result, limit_text
 from session_core.agent.tool_runner import ToolConfig, ToolRunner
-from session_core.config.rules import PermissionRule
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, new_id
+from session_core.permissions.decision import may_read_unasked
 from session_core.protocols.driver import ExecuteCode, SwitchFrame
 from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, compute_digest
 from session_core.protocols.faults import ProtocolFault, StateNotKeepable, StateRejected
@@ -44,12 +43,11 @@ from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.command_confinement import UNCONFINED, explain_no_sandbox
+from session_core.tools.command_confinement import UNCONFINED, UNCONFINED_DETAILS, explain_no_sandbox
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.protocols import ExecutorState, Frame
-from session_core.vocabulary.sessions import PermissionMode
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -117,7 +115,7 @@ class ProtocolWork:
             call_tool=_CellToolCaller(runner).call,
             report=Reporter(handle, call.call_id),
             hidden=self._config.hidden,
-            may_read=_can_read_freely(settings.permission_mode, rules),
+            may_read=may_read_unasked(settings.permission_mode, rules),
         )
         cell = Cell(language=action.language, code=action.code, number=self._cells)
         refused = None
@@ -137,14 +135,15 @@ class ProtocolWork:
         result_text = _render_result(result, lost)
         ended: ToolStatus = "success" if result.error is None else "error"
         part = build_result(call, ended if refused is None else refused.status, result_text)
-        handle.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
+        details = UNCONFINED_DETAILS if refused is None and not _is_confined(execution) else None
+        handle.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images, details=details)))
         live = next(each for each in handle.state.tools if each.call_id == call.call_id)
         handle.record(build_cell_message(handle.state, live, handle.turn_id, handle.now()))
         return result
 
     async def _execute(self, cell: Cell, execution: Execution, call_id: CallId) -> CellResult:
         """Run a cell. If it has no sandbox, record its changes for an undo, however it ends."""
-        if execution.sandbox.mode != "full_access" and not execution.unconfined:
+        if _is_confined(execution):
             return await self._protocol.execute(cell, execution)
         host = self._config.make_host(self._handle, call_id)
         try:
@@ -326,6 +325,7 @@ class _UnconfinedCell:
             summary=f"run Python: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
             displayed_text=f"{code.rstrip()}\n\nfolder: {self._folder}\n{UNCONFINED}",
             grant=f"run Python in {self._folder}: {code}",
+            rights=("unconfined",),
             always_ask=explain_no_sandbox("cell", self._reason),
         )
 
@@ -334,9 +334,8 @@ class _UnconfinedCell:
         raise ToolFailed("cells are run by an executor")
 
 
-def _can_read_freely(mode: PermissionMode, rules: Iterable[PermissionRule]) -> bool:
-    """Return whether code may open files directly: reading needs no approval, and no rule is about single files."""
-    return mode != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
+def _is_confined(execution: Execution) -> bool:
+    return execution.sandbox.mode != "full_access" and not execution.unconfined
 
 
 def _render_result(result: CellResult, lost: str) -> str:

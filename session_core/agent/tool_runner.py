@@ -20,15 +20,17 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.call_preview import build_preview
 from session_core.agent.folder_settings import FolderSettingsSource, FolderUnusable
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, run_tool_call_hook, run_tool_result_hook
-from session_core.agent.path_filter import build_path_filter
-from session_core.agent.standing_grants import StandingGrants
-from session_core.agent.tool_calls import build_preview, fingerprint_call, judge_call
 from session_core.agent.tool_results import Reporter, build_result, check_output, limit_text
-from session_core.config.rules import PermissionRule
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, MessageId, new_id
+from session_core.permissions.call_facts import fingerprint_call, judge_call
+from session_core.permissions.decision import CallerKind, Grants
+from session_core.permissions.path_filter import build_path_filter
+from session_core.permissions.rules import PermissionRule
+from session_core.permissions.standing_grants import StandingGrants
 from session_core.session.turn_handle import ApprovalPrompt, TurnHandle
 from session_core.tools.arguments import check_arguments
 from session_core.tools.background_jobs import NOTING_S
@@ -43,6 +45,7 @@ from session_core.tools.base import (
 )
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
+from session_core.vocabulary.sessions import ExtraRight
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +61,8 @@ class _PreparedCall:
     """The folder whose rules have admitted the call."""
     agreed: str | None = None
     """The fingerprint of what a person has approved."""
-    approved: bool = False
-    """Whether they have approved something that must always be asked."""
+    rights: frozenset[ExtraRight] = frozenset()
+    """What they have approved beyond the sandbox."""
     paths: tuple[str, ...] = ()
     """The files that the call names."""
     state: str | None = None
@@ -143,7 +146,7 @@ class ToolRunner:
         """
         tool = self._tools[call.name]
         try:
-            prepared = await self._judge(tool, call, by_person=True)
+            prepared = await self._judge(tool, call, caller="person")
         except ToolFailed as failure:
             prepared = _RefusedCall("error", str(failure) or "The tool failed.")
         if isinstance(prepared, _RefusedCall):
@@ -217,7 +220,9 @@ class ToolRunner:
         except FolderUnusable as problem:
             raise ToolFailed(f"Nothing can run in this folder: {problem.message}") from problem
 
-    async def _judge(self, tool: Tool, call: ToolCallPart, *, by_person: bool = False) -> _PreparedCall | _RefusedCall:
+    async def _judge(
+        self, tool: Tool, call: ToolCallPart, *, caller: CallerKind = "model"
+    ) -> _PreparedCall | _RefusedCall:
         cwd = self._handle.state.settings.cwd
         rules = await self._load_rules(cwd)
         preview = await self._preview(tool, call)
@@ -228,11 +233,11 @@ class ToolRunner:
             preview,
             self._handle.state.settings,
             rules=rules,
-            grants=self._handle.grants,
-            standing=self._config.standing,
-            by_person=by_person,
+            grants=Grants(session=self._handle.grants, standing=self._config.standing),
+            caller=caller,
         )
         facts, verdict = judged.facts, judged.verdict
+        fingerprint = judged.call.fingerprint
         ready = _PreparedCall(call, tool, facts.effects, cwd, paths=preview.paths)
         if verdict.decision == "deny":
             return _RefusedCall("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
@@ -242,9 +247,10 @@ class ToolRunner:
                 call=call,
                 summary=preview.summary,
                 displayed_text=preview.displayed_text,
-                fingerprint=facts.fingerprint,
+                fingerprint=fingerprint,
                 reason=verdict.reason,
-                grant=facts.grant,
+                grant=judged.call.grant,
+                rights=preview.rights,
             )
             decision, message = await self._handle.ask_approval(approval_request)
             if decision == "deny":
@@ -252,12 +258,10 @@ class ToolRunner:
                 text = f"This call was not allowed. Do not try it again unless asked to.{user_message}"
                 return _RefusedCall("denied", text)
             if decision == "allow_always":
-                await self._config.standing.add(facts.fingerprint, tool=call.name, summary=preview.summary)
-        elif preview.always_ask is None:
+                await self._config.standing.add(fingerprint, tool=call.name, summary=preview.summary)
+        elif facts.must_ask is None:
             return ready
-        return attrs.evolve(
-            ready, agreed=facts.fingerprint, approved=preview.always_ask is not None, state=preview.state
-        )
+        return attrs.evolve(ready, agreed=fingerprint, rights=facts.rights, state=preview.state)
 
     def _check_same_folder(self, cwd: str) -> None:
         if self._handle.state.settings.cwd != cwd:
@@ -266,7 +270,7 @@ class ToolRunner:
                 "again and make a new call."
             )
 
-    def _build_context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
+    def _build_context(self, call: ToolCallPart, *, rights: frozenset[ExtraRight] = frozenset()) -> ToolContext:
         settings = self._handle.state.settings
         reporter = Reporter(self._handle, call.call_id)
         return ToolContext(
@@ -279,7 +283,7 @@ class ToolRunner:
             turn_id=self._handle.turn_id,
             outputs=self._config.outputs,
             hidden=self._config.hidden,
-            approved=approved,
+            rights=rights,
             host=self._config.make_host(self._handle, call.call_id),
         )
 
@@ -322,7 +326,7 @@ class ToolRunner:
         rules = await self._load_rules(ready.cwd)
         self._check_same_folder(ready.cwd)
         return attrs.evolve(
-            self._build_context(ready.call, approved=ready.approved),
+            self._build_context(ready.call, rights=ready.rights),
             approved_state=ready.state,
             path_filter=build_path_filter(rules, ready.call.name, ready.paths),
         )

@@ -43,6 +43,7 @@ from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_runner import ToolConfig, ToolRunner
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import MessageId, SessionId, new_id
+from session_core.permissions.decision import is_ever_allowed
 from session_core.protocols.api import ProtocolSession
 from session_core.protocols.contexts import (
     BeforeCallContext,
@@ -294,9 +295,8 @@ class Agent:
         )
         if folder is not None:
             tools = merge_folder_tools(folder, tools)
-        if state.settings.permission_mode == "read_only":
-            tools = {name: tool for name, tool in tools.items() if tool.effects <= {"read"}}
-        return tools
+        mode = state.settings.permission_mode
+        return {name: tool for name, tool in tools.items() if is_ever_allowed(mode, tool.effects)}
 
 
 class _Turn:

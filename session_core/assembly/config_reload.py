@@ -15,11 +15,11 @@ from session_core.assembly.extension_models import resolve_configured_model
 from session_core.assembly.folders.files import SettingsReader, rules_of, watched_files
 from session_core.assembly.setup import Setup
 from session_core.config.problems import ConfigProblem
-from session_core.config.rules import LiveRules
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
 from session_core.errors import InvalidInput
 from session_core.limits import MAX_ERROR_CHARS
+from session_core.permissions.rules import LiveRules
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.vocabulary.events import ConfigurationChanged

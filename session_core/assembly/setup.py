@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, cast
 import attrs
 import trio
 
-from session_core.agent.standing_grants import StandingGrants
 from session_core.assembly.extension_models import pick_extension_model
 from session_core.assembly.folders.files import list_trust_remarks, read_servers_of, read_settings_of, rules_of
 from session_core.assembly.surroundings import AgentEnvironment as AgentEnvironment
@@ -23,12 +22,13 @@ from session_core.assembly.surroundings import current_environment as current_en
 from session_core.assembly.surroundings import extension_places
 from session_core.assembly.system_prompt import SystemPromptBuilder
 from session_core.checkpoints.store import CheckpointStore
-from session_core.config.rules import LiveRules
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId
 from session_core.mcp.no_servers import NoServers
+from session_core.permissions.rules import LiveRules
+from session_core.permissions.standing_grants import StandingGrants
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.demo import DemoProvider

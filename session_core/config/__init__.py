@@ -3,7 +3,6 @@
 - `values`: `Config` and its parts, as the rest of the program uses them
 - `settings`: the table of all settings: type, default, variable, and whether a project may make it stricter
 - `setting_kinds`: types and bounds of single values
-- `rules`, `globs`: permission rules, which of them decides about a call, and their patterns; `LiveRules` can change
 - `command_lines`, `shell_words`, `wrapper_programs`: the commands that a command line runs, parsed like a shell,
   including those started by other programs
 - `tool_names`: unknown tool names, and which tools are disabled
@@ -23,7 +22,8 @@ A project's file was written by others: it is read only in a trusted folder, and
 anything else is ignored with a warning (`Config.ignored`).
 Keys are `Secret`s from the moment they are read, and no problem ever repeats a value that could be one.
 
-Out of scope: trust in folders (`sandbox`), the MCP servers' own file, and the use of the values.
+Out of scope: what rules decide (`permissions`), trust in folders (`sandbox`), the MCP servers' own file, and the use of
+the values.
 
 To add a setting: a row in `settings`, a field in `values.Config`, a line in `docs/configuration.md`.
 """

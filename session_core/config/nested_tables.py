@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol, get_args
 import attrs
 
 from session_core.config import setting_kinds
-from session_core.config.rules import PermissionRule, RuleDecision
 from session_core.config.setting_kinds import (
     BooleanKind,
     ChoiceKind,
@@ -24,6 +23,7 @@ from session_core.config.setting_kinds import (
 from session_core.config.settings import MODELS, PROVIDERS, RULES
 from session_core.config.toml_key_lines import KeyPath
 from session_core.config.values import SettingSource
+from session_core.permissions.rules import PermissionRule, RuleDecision
 from session_core.providers.catalogue import ModelInfo, ProviderKind, ThinkingAbility, model_from
 from session_core.providers.secrets import Secret
 

@@ -7,11 +7,11 @@ theirs, such as `mcp__server__tool` and `extension.tool`, are not checked.
 from collections.abc import Iterable
 from typing import Final
 
-from session_core.config.globs import match_gaps
 from session_core.config.problems import ConfigProblem
 from session_core.config.setting_kinds import format_value
 from session_core.config.settings import RULES
 from session_core.config.values import Config, SettingSource
+from session_core.permissions.globs import match_gaps
 from session_core.providers.catalogue import find_nearest_name
 
 _OF_SERVERS: Final = "mcp__"

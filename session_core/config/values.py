@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 from session_core.config.problems import ConfigProblem
-from session_core.config.rules import PermissionRule
+from session_core.permissions.rules import PermissionRule
 from session_core.providers.catalogue import ModelInfo, ProviderSettings
 from session_core.storage.retention_settings import Retention
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Thinking, TurnLimits

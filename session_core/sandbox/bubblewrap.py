@@ -25,6 +25,9 @@ _NAMESPACE_ERRORS: Final = (
 )
 """Its errors in containers, and where kernel settings or AppArmor forbid users to create namespaces."""
 
+_PASSING_ERRORS: Final = ("Resource temporarily unavailable", "Cannot allocate memory", "Too many open files")
+"""Its errors where the machine is short of something now: whoever uses it up must not take the sandbox away."""
+
 # Shells use different option letters for the number of processes.
 _LIMITING: Final = (
     'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
@@ -194,5 +197,9 @@ async def _find_problem(candidate: Bubblewrap) -> str:
             raise _TestInconclusive(error.strerror or "it cannot be started") from error
         if done.returncode == 42:
             return ""
-        return _shorten_reason(done.stderr.decode("utf-8", "replace")) or f"it ended with {done.returncode}"
+        said = done.stderr.decode("utf-8", "replace")
+        passing = next((words for words in _PASSING_ERRORS if words in said), None)
+        if passing is not None:
+            raise _TestInconclusive(passing)
+        return _shorten_reason(said) or f"it ended with {done.returncode}"
     raise _TestInconclusive(f"it did not finish within {_PATIENCE_SECONDS} seconds")

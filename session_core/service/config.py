@@ -10,12 +10,12 @@ from session_core import limits
 from session_core.agent.compaction import Compactor as Compactor
 from session_core.agent.folder_settings import FolderSettingsSource
 from session_core.agent.hooks import NO_HOOKS, Hooks
-from session_core.agent.standing_grants import StandingGrants
 from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
 from session_core.checkpoints.store import CheckpointStore
-from session_core.config.rules import PermissionRule
 from session_core.errors import InvalidInput
 from session_core.ids import now_ms
+from session_core.permissions.rules import PermissionRule
+from session_core.permissions.standing_grants import StandingGrants
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.options import PluginOptions
 from session_core.protocols.registry import find_factory_problem

@@ -22,7 +22,7 @@ from session_core.errors import (
     SessionCoreError,
 )
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
-from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
+from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, RequestId, SessionId
 from session_core.service import retention
 from session_core.service.config import BackgroundTask, ServiceConfig
 from session_core.service.core import Caller, PendingReply, ServiceCore
@@ -43,7 +43,7 @@ from session_core.vocabulary.commands import Command, CommandRequest, DeleteSess
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
-from session_core.vocabulary.sessions import ClientKind, ClientPresence, ClientRole
+from session_core.vocabulary.sessions import Approval, ClientKind, ClientPresence, ClientRole, Dialog
 
 # Clients attached to a service in this process: who they are, and the service as each of them sees it.
 R = TypeVar("R")
@@ -374,6 +374,17 @@ class SessionService(SessionMethods):
     def statistics(self) -> ServiceStatistics:
         """Return the current counts."""
         return statistics_of(self._core, self._mailbox)
+
+    def find_request(self, session_id: SessionId, request_id: RequestId) -> Approval | Dialog | None:
+        """Return an open approval or dialog, for whoever checks an answer before passing it on; None if there is none.
+
+        A session that is not in memory has none: its requests were closed when it left.
+        """
+        session = self._core.sessions.get(session_id)
+        if session is None:
+            return None
+        requests: tuple[Approval | Dialog, ...] = (*session.state.approvals, *session.state.dialogs)
+        return next((each for each in requests if each.request_id == request_id), None)
 
     def has_work(self) -> bool:
         """Return whether anything runs, waits for a person, or is scheduled for later."""

@@ -1,7 +1,7 @@
 """The narrow view of one session that a turn gets: it can read, record, ask for approvals and end.
 
 It sees no other session. `TurnHandle.ask_approval` is where a tool call waits for a person: `agent/tool_runner` calls
-it when the rules and the mode (`agent/permissions`) require an approval.
+it when the rules and the mode (`session_core/permissions`) require an approval.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, ToolCallPart
-from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, QueueItem, TurnStatus
+from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, ExtraRight, QueueItem, TurnStatus
 
 
 @attrs.frozen(kw_only=True)
@@ -29,6 +29,7 @@ class ApprovalPrompt:
     fingerprint: str
     reason: str
     grant: str
+    rights: tuple[ExtraRight, ...] = ()
 
 
 class TurnHandle:
@@ -161,6 +162,7 @@ class TurnHandle:
             fingerprint=prompt.fingerprint,
             reason=prompt.reason,
             grant=prompt.grant,
+            rights=prompt.rights,
             session_id=self.state.session_id if session is not self._session else None,
         )
         session.record(ev.ApprovalRequested(approval=approval))

@@ -10,7 +10,7 @@ from session_core.ids import CallId, SessionId, TurnId
 from session_core.sandbox.workspace import Workspace
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolProgress
-from session_core.vocabulary.sessions import PlanItem, SandboxPolicy
+from session_core.vocabulary.sessions import ExtraRight, PlanItem, SandboxPolicy
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 
@@ -43,7 +43,8 @@ class CallPreview:
         effects: The effects of this call, if they are fewer than those of the tool.
         command: The command that the call would run, if any; rules may match it.
         grant: What an approval for the whole session covers; by default every call of this tool.
-        always_ask: Why the call needs approval in every permission mode, such as a protected file.
+        rights: What the call wants beyond the session's sandbox; it then needs approval in every permission mode.
+        always_ask: Why the call needs approval in every permission mode, in words; by default, because of its `rights`.
         state: Identifies the state of what it would change, as far as `displayed_text` does not; approvals are bound
             to it.
     """
@@ -54,6 +55,7 @@ class CallPreview:
     effects: frozenset[Effect] | None = None
     command: str | None = None
     grant: str | None = None
+    rights: tuple[ExtraRight, ...] = ()
     always_ask: str | None = None
     state: str | None = None
 
@@ -145,12 +147,13 @@ current_turn_id: Final[ContextVar[TurnId | None]] = ContextVar("turn_at_work", d
 class ToolContext:
     """The context of a running tool; `report` shows live output and never blocks.
 
-    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows the progress of
-    the call in the same way; omitted fields keep their values. `outputs` is a folder for output that is too long for a
-    result; tools may read it too. `hidden` places, such as the service's own home, are closed to all tools. `approved`
-    means that a person has approved this call, although it always needs approval. `approved_state` is the `state` of
-    the approved preview: in any other state, the tool must change nothing. `path_filter` says which files a tool skips
-    when it goes through many; files that the call names were checked before.
+    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows the progress
+    of the call in the same way; omitted fields keep their values. `outputs` is a folder for output that is too long
+    for a result; tools may read it too. `hidden` places, such as the service's own home, are closed to all tools.
+    `rights` are those beyond the sandbox that a person has approved for this call, as its preview named them.
+    `approved_state` is the `state` of the approved preview: in any other state, the tool must change nothing.
+    `path_filter` says which files a tool skips when it goes through many; files that the call names were checked
+    before.
     """
 
     call_id: CallId
@@ -161,7 +164,7 @@ class ToolContext:
     turn_id: TurnId = NO_TURN
     outputs: str | None = None
     hidden: tuple[str, ...] = ()
-    approved: bool = False
+    rights: frozenset[ExtraRight] = frozenset()
     approved_state: str | None = None
     path_filter: PathFilter = exclude_nothing
     progress: Callable[[ToolProgress], None] = ignore_progress
@@ -176,7 +179,7 @@ class ToolContext:
             extra_roots=(*self.sandbox.writable_roots, *everywhere),
             readable_roots=(self.outputs,) if self.outputs is not None else (),
             read_only=self.sandbox.mode == "read_only",
-            may_write_protected=self.approved,
+            may_write_protected="protected" in self.rights,
             hidden=self.hidden,
         )
 

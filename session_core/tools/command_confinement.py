@@ -19,10 +19,17 @@ from session_core.sandbox.protected_paths import PROTECTED
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
 from session_core.tools.base import ToolContext, ToolFailed
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.sessions import ExtraRight
 
 QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
 """Programs must not wait for a person to scroll or to type a password: there is none."""
 UNCONFINED: Final = "sandbox: none, it can do anything you can do"
+UNCONFINED_DETAILS: Final = JsonObject({"unconfined": True})
+"""Details of a result, by which frontends tell people that something ran without a sandbox."""
+_HOW_TO_GO_ON: Final = (
+    "change what is named, or have a person start a session without a sandbox on purpose (--sandbox full-access)"
+)
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
@@ -68,6 +75,12 @@ class ExtraRights:
     protected: bool = False
 
     @property
+    def names(self) -> tuple[ExtraRight, ...]:
+        """The rights by name."""
+        wanted: tuple[tuple[bool, ExtraRight], ...] = ((self.network, "network"), (self.protected, "protected"))
+        return tuple(name for is_wanted, name in wanted if is_wanted)
+
+    @property
     def reason(self) -> str | None:
         """Why the command needs approval."""
         wants = [
@@ -83,7 +96,11 @@ class ExtraRights:
 
 @attrs.frozen(kw_only=True)
 class Confinement:
-    """How a command will be confined; `unconfined` says why there is no sandbox although the policy asks for one."""
+    """How a command will be confined.
+
+    `unconfined` says why there is no sandbox although the policy asks for one: the machine has none. Whatever else
+    is in the way of a sandbox may come from the project, a guest or another user, and refuses the command instead.
+    """
 
     folder: str
     environment: Mapping[str, str]
@@ -92,6 +109,11 @@ class Confinement:
     unconfined: str | None = None
     wider: ExtraRights = ExtraRights()
 
+    @property
+    def rights(self) -> tuple[ExtraRight, ...]:
+        """What the command gets beyond the session's policy, if a person agrees."""
+        return self.wider.names if self.unconfined is None else ("unconfined", *self.wider.names)
+
 
 async def confine(
     context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: ExtraRights | None = None
@@ -99,7 +121,8 @@ async def confine(
     """Determine how a command would run here, without changing anything.
 
     Raises:
-        ToolFailed: The folder does not exist, or the session may not use it.
+        ToolFailed: The folder does not exist, or the session may not use it; or there is a sandbox on this machine, but
+            the command cannot be confined in it as things are.
     """
     wider = wider or ExtraRights()
     ours = os.environ if setup.environment is None else setup.environment
@@ -108,7 +131,7 @@ async def confine(
     if context.sandbox.mode == "full_access":
         return confinement
     places = () if setup.bubblewrap_places is None else (setup.bubblewrap_places,)
-    found = await find_bubblewrap(*places)
+    found = await _find_lasting(*places)
     if isinstance(found, NoBubblewrap):
         return attrs.evolve(confinement, unconfined=found.reason)
 
@@ -130,10 +153,24 @@ async def confine(
 
     try:
         plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
-    except WorkspaceRefused as error:
-        return attrs.evolve(confinement, unconfined=str(error))
+    except (WorkspaceRefused, OSError) as error:
+        raise ToolFailed(f"this command was not run, as it cannot be confined: {error}; {_HOW_TO_GO_ON}") from error
     plan = attrs.evolve(plan, environment=tuple(sorted((dict(plan.environment) | QUIET).items())))
     return attrs.evolve(confinement, environment=dict(plan.environment), plan=plan, bubblewrap=found)
+
+
+async def _find_lasting(*places: str) -> Bubblewrap | NoBubblewrap:
+    """Find bubblewrap. A check without a result is no answer: whoever keeps the machine busy could cause it.
+
+    Raises:
+        ToolFailed: The check gave no result twice.
+    """
+    found = await find_bubblewrap(*places)
+    if isinstance(found, NoBubblewrap) and found.kind == "unknown":
+        found = await find_bubblewrap(*places)
+    if isinstance(found, NoBubblewrap) and found.kind == "unknown":
+        raise ToolFailed(f"nothing can be confined at the moment: {found.reason}; try again")
+    return found
 
 
 @asynccontextmanager
@@ -171,7 +208,7 @@ async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerat
 
 @attrs.frozen(kw_only=True)
 class ConfinedReading:
-    """How to run a program that only reads workspace files; unconfined where there is no sandbox."""
+    """How to run a program that only reads workspace files; unconfined where the machine has no sandbox."""
 
     environment: Mapping[str, str]
     plan: SandboxPlan | None = None
@@ -194,11 +231,15 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
     """Determine how to run a program that opens files by path, while another process may swap them for links.
 
     The program sees no more than the model's commands do, and may change nothing.
+
+    Raises:
+        ToolFailed: There is a sandbox on this machine, but the program cannot be confined in it as things are.
     """
-    unconfined = ConfinedReading(environment=environment)
-    found = await find_bubblewrap()
-    if context.sandbox.mode == "full_access" or isinstance(found, NoBubblewrap):
-        return unconfined
+    if context.sandbox.mode == "full_access":
+        return ConfinedReading(environment=environment)
+    found = await _find_lasting()
+    if isinstance(found, NoBubblewrap):
+        return ConfinedReading(environment=environment)
 
     def make_plan() -> SandboxPlan:
         plan = plan_sandbox(
@@ -214,12 +255,12 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
             read_only=True,
             filter_file=filter_in_memory(),
         )
-        return attrs.evolve(plan, environment=tuple(environment.items()))
+        return drop_vanished_files(attrs.evolve(plan, environment=tuple(environment.items())))
 
     try:
         plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
-    except WorkspaceRefused:
-        return unconfined
+    except (WorkspaceRefused, OSError) as error:
+        raise ToolFailed(f"nothing was searched, as the search cannot be confined: {error}; {_HOW_TO_GO_ON}") from error
     return ConfinedReading(environment=environment, plan=plan, bubblewrap=found)
 
 

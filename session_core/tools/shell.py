@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import attrs
 import trio
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
@@ -16,6 +17,7 @@ from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOu
 from session_core.tools.command_confinement import (
     QUIET,
     UNCONFINED,
+    UNCONFINED_DETAILS,
     Confinement,
     ExtraRights,
     ShellSetup,
@@ -106,6 +108,7 @@ class ShellTool:
             displayed_text=_format_preview(command, confinement, context, timeout_ms, background=background),
             command=command,
             grant=f"run in {confinement.folder}: {command}",
+            rights=confinement.rights,
             always_ask=confinement.wider.reason if unconfined is None else explain_no_sandbox("command", unconfined),
         )
 
@@ -122,7 +125,7 @@ class ShellTool:
             job = await self._jobs.start(context.session_id, command, confinement, timeout_ms=timeout_ms, on_end=ended)
             return ToolOutput(
                 text=f"started in the background as {job}; see its output with job_output, end it with job_stop",
-                details=JsonObject({"job_id": job}),
+                details=JsonObject({"job_id": job, **_details(confinement)}),
             )
         recorder = _OutputRecorder()
 
@@ -141,7 +144,8 @@ class ShellTool:
                 bubblewrap=launch.bubblewrap,
             )
         where = await _save_output(recorder, context) if outcome.truncated else None
-        return _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
+        output = _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
+        return attrs.evolve(output, details=JsonObject({**(output.details or {}), **_details(confinement)}))
 
     async def run_with_separate_streams(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
         """Run the command to its end and keep stdout and stderr separate, for programs that read them.
@@ -190,18 +194,22 @@ class ShellTool:
     async def _allowed_confinement(self, arguments: JsonObject, context: ToolContext) -> Confinement:
         """Return the command's confinement; refuse one that is weaker than the policy unless a person has agreed."""
         confinement = await self._confine(arguments, context)
-        if confinement.unconfined is not None and not context.approved:
+        if confinement.unconfined is not None and "unconfined" not in context.rights:
             raise ToolFailed(
                 f"this command was not run, because there is no sandbox here ({confinement.unconfined}) and nobody has "
                 "agreed to run it without one"
             )
-        if (reason := confinement.wider.reason) is not None and not context.approved:
+        if (reason := confinement.wider.reason) is not None and not context.rights.issuperset(confinement.rights):
             raise ToolFailed(f"this command was not run: {reason}, and nobody has agreed to that")
         return confinement
 
     async def _confine(self, arguments: JsonObject, context: ToolContext) -> Confinement:
         workdir = path_argument(arguments, "workdir", default=".")
         return await confine(context, self._setup, workdir=workdir, wider=_requested_rights(arguments, context))
+
+
+def _details(confinement: Confinement) -> JsonObject:
+    return UNCONFINED_DETAILS if confinement.plan is None else JsonObject()
 
 
 def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRights:

@@ -65,6 +65,7 @@ def preview_change(change: FileChange, workspace: Workspace, verb: str) -> CallP
         summary=f"{verb} {name} ({new}{change.difference.counts})",
         displayed_text="\n".join(lines),
         paths=named_paths(workspace, change.path),
+        rights=("protected",) if protected else (),
         always_ask=f"{name} is a protected file" if protected else None,
         state=change.state,
     )

@@ -19,6 +19,7 @@ from session_core.vocabulary.sessions import (
     Decision,
     DeliverAs,
     DialogKind,
+    ExtraRight,
     PermissionMode,
     QueueOnStop,
     SandboxPolicy,
@@ -585,8 +586,9 @@ class ChangeTurnLimits(Command[replies.Acknowledged]):
 class OpenDialog(Command[replies.DialogReply]):
     """Ask the people who watch the session; replies when somebody has answered or time is up.
 
-    `default` is the initial value of an input. `extension` is the extension on whose behalf the question is asked. `to`
-    is the one client to ask; the default is all. `turn_id` is the turn that waits for the answer, if it runs.
+    `default` is the initial value of an input. `extension` is the extension on whose behalf the question is asked.
+    `to` is the one client to ask; the default is all. `turn_id` is the turn that waits for the answer, if it runs.
+    `rights` is what a yes would give beyond the sandbox: not every client may give that.
     """
 
     session_id: SessionId
@@ -599,6 +601,7 @@ class OpenDialog(Command[replies.DialogReply]):
     extension: str | None = None
     to: ClientId | None = None
     turn_id: TurnId | None = None
+    rights: tuple[ExtraRight, ...] = ()
 
 
 @checked_value

@@ -19,6 +19,7 @@ from session_core.vocabulary.sessions import (
     Decision,
     DeliverAs,
     DialogKind,
+    ExtraRight,
     PermissionMode,
     QueueOnStop,
     SandboxPolicy,
@@ -296,6 +297,7 @@ class SessionMethods(ABC):
         extension: str | None = None,
         to: ClientId | None = None,
         turn_id: TurnId | None = None,
+        rights: tuple[ExtraRight, ...] = (),
     ) -> r.DialogReply:
         """Ask the people who watch the session, or one client, and wait for the answer."""
         return await self.execute(
@@ -310,6 +312,7 @@ class SessionMethods(ABC):
                 extension=extension,
                 to=to,
                 turn_id=turn_id,
+                rights=rights,
             )
         )
 

@@ -25,14 +25,16 @@ ActivityName = Literal[
 ]
 PermissionMode = Literal["read_only", "ask_all", "ask_writes", "auto_edit", "full"]
 """Which tool calls need approval, strictest first; `read_only` never asks and refuses everything but reading."""
-SandboxMode = Literal["read_only", "workspace_write", "full_access"]
-"""Where tools may write, strictest first."""
 DeliverAs = Literal["steer", "follow_up", "next_turn"]
 StopScope = Literal["turn", "subtree", "session"]
 QueueOnStop = Literal["keep", "return"]
 TurnStatus = Literal["completed", "stopped", "failed", "interrupted", "limit_reached"]
 Decision = Literal["allow_once", "allow_session", "allow_always", "deny"]
 """`allow_session` covers the approval's `grant`, `allow_always` exactly this call in every session."""
+SandboxMode = Literal["read_only", "workspace_write", "full_access"]
+"""Where tools may write, strictest first; `full_access` is no sandbox at all."""
+ExtraRight = Literal["unconfined", "network", "protected", "sockets"]
+"""What one call wants beyond its session's sandbox: no sandbox at all, the network, protected files, unix sockets."""
 Thinking = Literal["off", "low", "medium", "high"]
 """How much a model reasons before it answers, if it supports that."""
 UsageSource = str
@@ -142,6 +144,7 @@ class Approval:
         reason: Why a person has to be asked.
         grant: What an approval for the whole session would cover.
         session_id: The child session that asks, if it is not the session whose state contains this.
+        rights: What the call wants beyond the sandbox; `possible_decisions` says which answers that leaves.
     """
 
     request_id: RequestId
@@ -156,6 +159,7 @@ class Approval:
     reason: str = ""
     grant: str = ""
     session_id: SessionId | None = None
+    rights: tuple[ExtraRight, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -163,7 +167,7 @@ class Dialog:
     """A question that any capable frontend may answer, or only one of them (`to`).
 
     `extension` is the one that asks, `default` the initial value of an input. `turn_id` is the turn that waits for the
-    answer; a question asked outside a turn has none.
+    answer; a question asked outside a turn has none. `rights` is what a yes would give beyond the session's sandbox.
     """
 
     request_id: RequestId
@@ -177,6 +181,7 @@ class Dialog:
     extension: str | None = None
     to: ClientId | None = None
     turn_id: TurnId | None = None
+    rights: tuple[ExtraRight, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -16,11 +16,11 @@ from frontends.server.http.scoped_tokens import read_scoped_tokens
 from frontends.server.http.tokens import ensure_token, token_file
 from session_core.agent.instructions import collect_instructions
 from session_core.agent.skills import discover_skills
-from session_core.agent.standing_grants import StandingGrants
 from session_core.config.load import load_config
 from session_core.config.problems import ConfigInvalid
 from session_core.errors import StoreUnusable
 from session_core.mcp.config import load_mcp_config
+from session_core.permissions.standing_grants import StandingGrants
 from session_core.sandbox.trust import TrustStore
 from session_core.sep.host.catalogue.consent import Consents
 from session_core.sep.host.catalogue.discovery import discover

@@ -95,7 +95,10 @@ async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> 
     if isinstance(found, sc.setup.NoBubblewrap):
         can_be_fixed = found.kind == "refused" and sys.platform == "linux"
         remedy = f"{sandbox_remedy(environ)}; until then" if can_be_fixed else "until then"
-        hint = f"{remedy} every command needs your approval"
+        hint = (
+            f"{remedy} every command needs your approval, each time; --yes denies it. To have no sandbox on purpose: "
+            "--sandbox full-access"
+        )
         return [warning("sandbox", f"commands cannot be confined: {found.reason}", hint)]
     findings = [ok("sandbox", f"{found.path} works, with its own namespaces")]
     if not found.stops_namespaces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import attrs
 
@@ -39,16 +40,19 @@ class TypedApprovalAnswer:
     unclear: bool = False
 
 
-def parse_answer(typed: str, *, cut: bool = False) -> TypedApprovalAnswer:
+def parse_answer(typed: str, *, cut: bool = False, rights: Collection[sc.ExtraRight] = ()) -> TypedApprovalAnswer:
     """Parse a typed answer: a letter or its word, or a sentence, which denies the call and goes to the model.
 
-    Any other single word, and a sentence that begins like a yes, are unclear. An empty answer denies. With `cut`,
-    something was left out of the question, and the user may ask to see it.
+    Any other single word, and a sentence that begins like a yes, are unclear, and so is an answer that does not count
+    for a call with these `rights`. An empty answer denies. With `cut`, something was left out of the question, and the
+    user may ask to see it.
     """
     said = typed.strip()
     if cut and said.lower() in _WHOLE:
         return TypedApprovalAnswer(wants_all=True)
     decision = _WORDS.get(said.lower())
+    if decision is not None and decision not in sc.possible_decisions(rights):
+        return TypedApprovalAnswer(unclear=True)
     if decision is not None:
         return TypedApprovalAnswer(decision=decision)
     if len(said.split()) < 2 or _AGREEING.match(said.lower()):

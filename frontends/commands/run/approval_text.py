@@ -7,6 +7,7 @@ from typing import Literal
 import attrs
 
 import session_core as sc
+from frontends.commands.run import work_lines
 from frontends.commands.run.work_lines import NAME_CHARS, approval_denied, arguments_line
 from frontends.shared.sanitise import escape_invisible, one_line
 from frontends.shared.style import Style, format_count
@@ -56,6 +57,8 @@ def format_question(
 
 def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve) -> str:
     """Describe a tool call that was denied without asking: why, and what would let it run."""
+    if "unconfined" in approval.rights:
+        return work_lines.unconfined_denied(style, approval)
     if approve == "ask":
         return approval_denied(style, approval)
     name = one_line(approval.tool_name, NAME_CHARS)
@@ -84,8 +87,14 @@ def format_unclear_answer(style: Style, approval: sc.Approval) -> str:
 
 def _answers(approval: sc.Approval, *, cut: bool) -> str:
     view = ", [v]iew all of it" if cut else ""
-    for_session = _describe_session_grant(approval)
-    return f"[y]es once, [s] {for_session}, [a]lways exactly this, [N]o{view}, or type what to do instead"
+    texts = {
+        "allow_once": "[y]es once",
+        "allow_session": f"[s] {_describe_session_grant(approval)}",
+        "allow_always": "[a]lways exactly this",
+        "deny": "[N]o",
+    }
+    answers = ", ".join(texts[each] for each in sc.possible_decisions(approval.rights))
+    return f"{answers}{view}, or type what to do instead"
 
 
 def _describe_session_grant(approval: sc.Approval) -> str:

@@ -21,7 +21,7 @@ class RunOptions:
         keeps: Whether anything is kept in the home.
         session: The typed name or id of a session to continue.
         go_on: Whether to continue the last used session of this directory.
-        model, permissions, thinking: Settings of the session, if they are to change.
+        model, permissions, sandbox, thinking: Settings of the session, if they are to change.
         protocol: The protocol of a new session; a continued session has its own, and rejects any other.
         limits: The limits of one turn; a continued session keeps those that are not given.
         attached: The attachments of the prompt.
@@ -41,6 +41,7 @@ class RunOptions:
     go_on: bool = False
     model: str | None = None
     permissions: sc.PermissionMode | None = None
+    sandbox: sc.SandboxMode | None = None
     thinking: sc.Thinking | None = None
     protocol: str | None = None
     limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)

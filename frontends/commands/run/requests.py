@@ -1,6 +1,7 @@
 """Requests to the person at the command line: approvals and dialogs, one at a time."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import trio
 
@@ -26,8 +27,9 @@ Client = sc.SessionService | sc.AttachedClient | ServiceClient
 class Requests:
     """Answers the session's requests: by asking on the terminal, by `--yes`, or with a denial without asking.
 
-    `--yes` is about tools; it never answers a dialog of an extension. `denied` means that a tool was denied without
-    asking, and `refused` are the calls that the person at the terminal denied.
+    `--yes` is about tools; it never answers a dialog of an extension, and denies what would run without a sandbox.
+    `denied` means that a tool was denied without asking, and `refused` are the calls that the person at the terminal
+    denied.
 
     Requests of a service that continues without us are open to other clients too:
     1. When the terminal is closed, the question stays open and the nursery is cancelled (`deserted`).
@@ -89,12 +91,13 @@ class Requests:
                 self._nursery.start_soon(self._ask_for_extension, state.session_id, dialog, self._keyboard)
         for approval in self._handled.new_approvals(state):
             is_ours = self._is_ours(approval, here=self._own.owns_turn(state.turn))
-            if self._yes and (is_ours or self._own.only_follows):
+            by_yes = self._yes and (is_ours or self._own.only_follows)
+            if by_yes and "unconfined" not in approval.rights:
                 self._view.line(work_lines.approval_allowed(self._style, approval))
                 await self._reply(state.session_id, approval, TypedApprovalAnswer(decision="allow_once"))
-            elif self._keyboard is None and not is_ours:
+            elif self._keyboard is None and not is_ours and not by_yes:
                 self._view.line(format_waiting_approval(self._style, approval))
-            elif self._keyboard is None:
+            elif self._keyboard is None or by_yes:
                 self.denied = True
                 self._view.line(format_denied_approval(self._style, approval, self._approve))
                 await self._reply(state.session_id, approval, TypedApprovalAnswer(decision="deny"))
@@ -152,12 +155,11 @@ class Requests:
             self._questions[approval.request_id] = waiting
             async with self._asking:
                 asked = format_question(self._style, approval, find_asking_subagent(state, approval))
-                answer = parse_answer(await self._ask_on_terminal(asked.text, keyboard), cut=asked.cut)
+                parse = partial(parse_answer, cut=asked.cut, rights=approval.rights)
+                answer = parse(await self._ask_on_terminal(asked.text, keyboard))
                 while answer.wants_all or answer.unclear:
-                    answer = parse_answer(
-                        await self._ask_on_terminal(self._format_repeated_question(state, approval, answer), keyboard),
-                        cut=asked.cut,
-                    )
+                    again = self._format_repeated_question(state, approval, answer)
+                    answer = parse(await self._ask_on_terminal(again, keyboard))
                 if answer.decision == "deny":
                     self.refused.add(approval.call_id)
                 await self._reply(state.session_id, approval, answer)

@@ -384,6 +384,7 @@ async def _begin(service: Client, options: RunOptions, known: ContinuedSession |
             thinking=options.thinking,
             protocol=options.protocol,
         )
+        await _choose_sandbox(service, created.session_id, options)
         await _limit(service, created.session_id, options)
         return created.session_id
     session_id, model = known.summary.session_id, options.model or known.summary.model
@@ -393,8 +394,16 @@ async def _begin(service: Client, options: RunOptions, known: ContinuedSession |
         await service.change_working_directory(session_id, options.cwd)
     if options.permissions is not None:
         await service.change_permission_mode(session_id, options.permissions)
+    await _choose_sandbox(service, session_id, options)
     await _limit(service, session_id, options)
     return session_id
+
+
+async def _choose_sandbox(service: Client, session_id: sc.SessionId, options: RunOptions) -> None:
+    """Change the mode of the sandbox, if one was given; the rest of the policy stays."""
+    if options.sandbox is not None:
+        policy = (await service.load_session(session_id)).settings.sandbox
+        await service.change_sandbox_policy(session_id, attrs.evolve(policy, mode=options.sandbox))
 
 
 async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions) -> None:

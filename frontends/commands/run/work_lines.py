@@ -20,6 +20,8 @@ _PLAN_CHARS = 100
 _PLAN_LINES = 12
 _PLAN_SYMBOLS = {"done": "✓", "in_progress": "●", "pending": "·"}
 _NO_OUTPUT = "(no output)"
+UNCONFINED = "[no sandbox]"
+"""The remark on a call that ran without one."""
 _REMARK = re.compile(r"\[.*\]")
 _REFUSED = re.compile(
     r"This call was not allowed: (.*)\. Do not try it again\.|(Blocked by an extension: .*)", re.DOTALL
@@ -68,7 +70,13 @@ def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, s
     """Return the one line about the result of a tool call."""
     name = one_line(result.name, NAME_CHARS)
     call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
-    return f"{_mark(style, result)} {call} {style.dim(_ending(result))}"
+    remark = f" {style.yellow(UNCONFINED)}" if ran_unconfined(result) else ""
+    return f"{_mark(style, result)} {call} {style.dim(_ending(result))}{remark}"
+
+
+def ran_unconfined(result: sc.ToolResultPart) -> bool:
+    """Return whether the call ran something without a sandbox."""
+    return result.details is not None and result.details.get("unconfined") is True
 
 
 def exit_code(result: sc.ToolResultPart) -> int | None:
@@ -135,6 +143,16 @@ def approval_allowed(style: Style, approval: sc.Approval) -> str:
     """Describe a tool call that was allowed because of --yes."""
     name = one_line(approval.tool_name, NAME_CHARS)
     return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes.{_why_asked(approval)}"
+
+
+def unconfined_denied(style: Style, approval: sc.Approval) -> str:
+    """Describe a tool call that was denied because it would run without a sandbox, which only a person may allow."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    return (
+        f"{style.yellow(style.symbol('■'))} {name} would run without a sandbox: denied. Only a person may allow that, "
+        "call by call. Install bubblewrap (session-core doctor says what is wrong), or choose to have no sandbox: "
+        f"--sandbox full-access.{_why_asked(approval)}"
+    )
 
 
 def _why_asked(approval: sc.Approval) -> str:

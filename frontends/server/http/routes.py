@@ -152,7 +152,7 @@ class Routes:
 
     async def _run(self, request: Request, command: "sc.Command[Any]", key: str | None) -> Response:
         credential: Credential = request.state.credential
-        credential.access.check_command(command)
+        credential.access.check_command(command, self._server.service.find_request)
         key = key if key is not None else request.headers.get("idempotency-key")
         client_id = sc.ClientId(HTTP_CLIENT + credential.id)
 

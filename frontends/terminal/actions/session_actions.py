@@ -104,7 +104,8 @@ class ServiceActions(ServiceQueries):
         if self.session_id is None:
             return self.draft
         current = self.target.new
-        return NewSession(cwd=current.cwd, model=current.model, mode=self._app.options.permissions)
+        options = self._app.options
+        return NewSession(cwd=current.cwd, model=current.model, mode=options.permissions, sandbox=options.sandbox)
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -122,6 +123,9 @@ class ServiceActions(ServiceQueries):
                     permission_mode=new.mode,
                     thinking=new.thinking,
                 )
+                if new.sandbox is not None:
+                    policy = (await client.load_session(created.session_id)).settings.sandbox
+                    await client.change_sandbox_policy(created.session_id, attrs.evolve(policy, mode=new.sandbox))
                 is_viewed = self.target is target
                 target.session_id = created.session_id
                 if is_viewed:

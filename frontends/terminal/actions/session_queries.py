@@ -38,7 +38,7 @@ class ServiceQueries:
     def __init__(self, app: TerminalBase) -> None:
         self._app = app
         options = app.options
-        new = NewSession(cwd=options.cwd, model=options.model, mode=options.permissions)
+        new = NewSession(cwd=options.cwd, model=options.model, mode=options.permissions, sandbox=options.sandbox)
         self._first = self._new = MessageTarget(new) if options.new else MessageTarget.create_undecided(new)
         self.commands: tuple[sc.extensions.ExtensionCommand, ...] = ()
         self.models: tuple[str, ...] = ()

@@ -34,6 +34,9 @@ class StatusItem:
     colour: str = "text-muted"
 
 
+_NO_SANDBOX: Final = StatusItem(text="no sandbox", rank=3, colour="warning")
+
+
 class StatusLine(Static):
     """One line of items."""
 
@@ -124,6 +127,7 @@ def setting_items(state: sc.SessionState | None, draft: NewSession | None) -> li
         return [
             *([StatusItem(text=model, rank=2)] if model else []),
             *([StatusItem(text=MODES[mode].short, rank=4)] if mode else []),
+            *([_NO_SANDBOX] if draft is not None and draft.sandbox == "full_access" else []),
         ]
     settings, usage = state.settings, state.usage
     thinking = "" if settings.thinking == "off" else f" thinks {settings.thinking}"
@@ -133,7 +137,7 @@ def setting_items(state: sc.SessionState | None, draft: NewSession | None) -> li
         StatusItem(text=MODES[settings.permission_mode].short, rank=3, colour="warning" if loose else "text-muted")
     )
     if settings.sandbox.mode == "full_access":
-        items.append(StatusItem(text="no sandbox", rank=3, colour="warning"))
+        items.append(_NO_SANDBOX)
     if state.context_tokens:
         items.append(StatusItem(text=f"{thousands(state.context_tokens)} tokens", rank=5))
     if usage.cost_micros:

@@ -18,7 +18,6 @@ from frontends.terminal.questions.answers import (
 )
 from frontends.terminal.questions.untrusted_view import ForeignPassage
 
-_DECISIONS: tuple[sc.Decision, ...] = ("allow_once", "allow_session", "allow_always", "deny")
 _DECISION_HINTS: dict[sc.Decision, str] = {
     "allow_once": "Enter: yes, this once",
     "allow_session": "Enter: yes, and for the rest of this session",
@@ -26,6 +25,7 @@ _DECISION_HINTS: dict[sc.Decision, str] = {
     "deny": "Enter: no",
 }
 _HOW = "y, s, a or n, then Enter; a sentence means no, and is sent to the model"
+_HOW_ONCE = "y or n, then Enter; a sentence means no, and is sent to the model"
 _UNCLEAR = 'not clear yet: y or n; to tell the model something, begin with "no"'
 
 
@@ -41,24 +41,31 @@ def approval_question(approval: sc.Approval, subagent_names: Mapping[sc.SessionI
         title=f"{_asker(approval, subagent_names)}Allow {name}?",
         facts=tuple(facts),
         passages=(*_requested_passages(approval, command), *_overlong_passages(approval, command)),
-        choices=(
-            AnswerChoice(key="y", label="yes, this once"),
-            AnswerChoice(key="s", label=f"yes, and {_describe_grant(approval, name, command)}"),
-            AnswerChoice(key="a", label="yes, and always when it is exactly this, in every session"),
-            AnswerChoice(key="n", label="no"),
-        ),
+        choices=tuple(_choice(each, approval, name, command) for each in sc.possible_decisions(approval.rights)),
         expires_at=approval.expires_at,
     )
 
 
-def approval_meaning(typed: str, chosen: int | None) -> AnswerMeaning:
+def _choice(decision: sc.Decision, approval: sc.Approval, name: str, command: str | None) -> AnswerChoice:
+    match decision:
+        case "allow_once":
+            return AnswerChoice(key="y", label="yes, this once")
+        case "allow_session":
+            return AnswerChoice(key="s", label=f"yes, and {_describe_grant(approval, name, command)}")
+        case "allow_always":
+            return AnswerChoice(key="a", label="yes, and always when it is exactly this, in every session")
+        case "deny":
+            return AnswerChoice(key="n", label="no")
+
+
+def approval_meaning(approval: sc.Approval, typed: str, chosen: int | None) -> AnswerMeaning:
     """Return the meaning of a typed answer, or of the choice if nothing was typed."""
     if not typed.strip():
         if chosen is None:
-            return AnswerMeaning(hint=_HOW)
-        decision = _DECISIONS[chosen]
+            return AnswerMeaning(hint=_HOW if "unconfined" not in approval.rights else _HOW_ONCE)
+        decision = sc.possible_decisions(approval.rights)[chosen]
         return AnswerMeaning(hint=_DECISION_HINTS[decision], answer=TypedApprovalAnswer(decision=decision))
-    answer = parse_answer(typed)
+    answer = parse_answer(typed, rights=approval.rights)
     if answer.unclear:
         return AnswerMeaning(hint=_UNCLEAR)
     if answer.message:
@@ -66,10 +73,12 @@ def approval_meaning(typed: str, chosen: int | None) -> AnswerMeaning:
     return AnswerMeaning(hint=_DECISION_HINTS[answer.decision], answer=answer)
 
 
-def parse_choice(typed: str) -> int | None:
+def parse_choice(approval: sc.Approval, typed: str) -> int | None:
     """Return the choice that a typed answer names."""
-    answer = parse_answer(typed) if typed.strip() else None
-    return None if answer is None or answer.unclear else _DECISIONS.index(answer.decision)
+    answer = parse_answer(typed, rights=approval.rights) if typed.strip() else None
+    if answer is None or answer.unclear:
+        return None
+    return sc.possible_decisions(approval.rights).index(answer.decision)
 
 
 def _asker(approval: sc.Approval, subagent_names: Mapping[sc.SessionId, str]) -> str:

@@ -67,13 +67,13 @@ class CurrentRequest:
         if not typed.strip():
             return self.chosen
         if isinstance(self.request, sc.Approval):
-            return parse_choice(typed)
+            return parse_choice(self.request, typed)
         return parse_confirmation(typed) if self.request.kind == "confirm" else None
 
     def meaning(self, typed: str) -> AnswerMeaning:
         """Return what Enter would do."""
         if isinstance(self.request, sc.Approval):
-            return approval_meaning(typed, self.chosen)
+            return approval_meaning(self.request, typed, self.chosen)
         return dialog_meaning(self.request, typed, self.marked_choice(typed))
 
     def move_mark(self, typed: str, step: int) -> bool:

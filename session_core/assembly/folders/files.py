@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from session_core.assembly.surroundings import AgentEnvironment, project_places
 from session_core.config.load import find_trusted_fingerprint, load_config
 from session_core.config.problems import ConfigInvalid, ConfigProblem
-from session_core.config.rules import PermissionRule
 from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
 from session_core.config.values import Config
 from session_core.mcp.config import McpConfig, ServerConfig, load_mcp_config
+from session_core.permissions.rules import PermissionRule
 from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.secrets import home_folders
 from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, take_fingerprint

@@ -8,9 +8,9 @@ import trio
 
 from session_core.assembly.folders.files import FolderFiles
 from session_core.assembly.folders.mcp_servers import NO_SERVERS, OpenServers
-from session_core.config.rules import PermissionRule
 from session_core.config.values import Config
 from session_core.config.watch import ConfigWatcher
+from session_core.permissions.rules import PermissionRule
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.tools.base import Tool

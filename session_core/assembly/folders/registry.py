@@ -28,7 +28,6 @@ from session_core.assembly.folders.folder import OpenFolder as OpenFolder
 from session_core.assembly.folders.mcp_servers import ServerPool
 from session_core.assembly.surroundings import AgentEnvironment
 from session_core.config.problems import MAX_PROBLEMS, ConfigProblem
-from session_core.config.rules import PermissionRule
 from session_core.config.settings import RULES
 from session_core.config.toml_files import CONFIG_FILE
 from session_core.config.values import Config
@@ -37,6 +36,7 @@ from session_core.error_capture import ErrorCapture
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
 from session_core.limits import MAX_ERROR_CHARS, MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
+from session_core.permissions.rules import PermissionRule
 from session_core.vocabulary.events import ConfigurationChanged
 
 if TYPE_CHECKING:

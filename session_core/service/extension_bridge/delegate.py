@@ -21,7 +21,7 @@ from session_core.sep.host.host import ExtensionHost
 from session_core.sep.protocol.names import ALL_TOOLS, HookName, UiKind
 from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, ProgramResult, Role
 from session_core.service.extension_api import extension_client
-from session_core.service.extension_bridge.programs import ProgramGate
+from session_core.service.extension_bridge.programs import ProgramGate, ProgramQuestion
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
@@ -256,15 +256,16 @@ class ServiceDelegate:
         self._refuse_elsewhere(caller)
         return await self._gate(caller, shlex.join((command, *args)), cwd)
 
-    async def _agree(self, session_id: SessionId, caller: ExtensionCaller, title: str, details: str) -> bool:
+    async def _agree(self, session_id: SessionId, caller: ExtensionCaller, question: ProgramQuestion) -> bool:
         """Ask for approval to run a program; if no person can be asked, it is refused."""
         if "confirm" not in self.ui_kinds():
             return False
         asked = c.OpenDialog(
             session_id=session_id,
             kind="confirm",
-            title=title,
-            message=details,
+            title=question.title,
+            message=question.displayed_text,
+            rights=question.rights,
             extension=caller.extension,
             turn_id=_find_waiting_turn(self._core.session(session_id), caller),
         )

@@ -18,11 +18,13 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.call_preview import build_preview
 from session_core.agent.hooks import ask_before_user_command
 from session_core.agent.streamed_answer import replace_surrogates
-from session_core.agent.tool_calls import CallJudgement, build_preview, judge_call
 from session_core.errors import Conflict, Forbidden, InvalidInput, SessionCoreError, Unavailable
 from session_core.ids import CallId, SessionId, TurnId, new_id
+from session_core.permissions.call_facts import CallJudgement, judge_call
+from session_core.permissions.decision import Grants
 from session_core.sep.protocol.service_api import ExtensionCaller, ProgramResult
 from session_core.service.core import ServiceCore
 from session_core.service.extension_api import extension_client
@@ -37,9 +39,20 @@ from session_core.tools.shell import DEFAULT_TIMEOUT_MS, MAX_COMMAND_CHARS, Shel
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
+from session_core.vocabulary.sessions import ExtraRight
 
-Ask = Callable[[SessionId, ExtensionCaller, str, str], Awaitable[bool]]
-"""Asks for approval in a session for an extension, with a title and exactly what would happen; no answer refuses."""
+
+@attrs.frozen(kw_only=True)
+class ProgramQuestion:
+    """A program of an extension as shown to people: a title, exactly what would happen, and what a yes would give."""
+
+    title: str
+    displayed_text: str
+    rights: tuple[ExtraRight, ...]
+
+
+Ask = Callable[[SessionId, ExtensionCaller, ProgramQuestion], Awaitable[bool]]
+"""Asks for approval in a session for an extension; no answer refuses."""
 
 TIMED_OUT: Final = 124
 """The exit code of a program that timed out, as with `timeout`: its own exit code might look like success."""
@@ -144,8 +157,8 @@ class _ExtensionProgram:
     async def run(self) -> ProgramResult:
         """Check whether the program may run, and run it."""
         await self._ask_hooks()
-        approved = await self._check_permission()
-        context = attrs.evolve(self._context(), approved=approved)  # as the session is now
+        rights = await self._check_permission()
+        context = attrs.evolve(self._context(), rights=rights)  # as the session is now
         try:
             return _to_result(await self._run_undoable(context))
         except ToolFailed as failure:
@@ -159,22 +172,24 @@ class _ExtensionProgram:
         if blocked is not None:
             raise Forbidden(f"blocked by an extension: {replace_surrogates(blocked.reason)}")
 
-    async def _check_permission(self) -> bool:
-        """Refuse a program that may not run; returns whether a person approved what always needs approval."""
+    async def _check_permission(self) -> frozenset[ExtraRight]:
+        """Refuse a program that may not run; returns what was approved beyond the sandbox."""
         preview, judged = await self._judge_call()
         if judged.verdict.decision == "ask":
             await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled request asks no person
             extension = self.caller.extension
-            question_text = f"{preview.displayed_text}\n\nasked because: {judged.verdict.reason}"
+            question = ProgramQuestion(
+                title=f"May the extension {extension} run this command?",
+                displayed_text=f"{preview.displayed_text}\n\nasked because: {judged.verdict.reason}",
+                rights=preview.rights,
+            )
             root_id = self.core.tree.find_root_session(self.session).state.session_id
-            if not await self.ask(
-                root_id, self.caller, f"May the extension {extension} run this command?", question_text
-            ):
+            if not await self.ask(root_id, self.caller, question):
                 raise Forbidden("nobody has agreed to run this program; do not try it again unless asked to")
             _, now = await self._judge_call()
-            if now.facts.fingerprint != judged.facts.fingerprint:
+            if now.call.fingerprint != judged.call.fingerprint:
                 raise Conflict("something has changed since this program was allowed, so it was not run; ask again")
-        return preview.always_ask is not None
+        return judged.facts.rights
 
     async def _judge_call(self) -> tuple[CallPreview, CallJudgement]:
         """Return what would run now, and the judgement of it."""
@@ -194,8 +209,11 @@ class _ExtensionProgram:
             preview,
             self.session.state.settings,
             rules=rules,
-            grants=frozenset(grant for session in lineage for grant in session.state.grants),
-            standing=config.standing,
+            grants=Grants(
+                session=frozenset(grant for session in lineage for grant in session.state.grants),
+                standing=config.standing,
+            ),
+            caller="extension",
         )
         if judged.verdict.decision == "deny":
             raise Forbidden(f"this program was not allowed: {judged.verdict.reason}")
@@ -213,7 +231,7 @@ class _ExtensionProgram:
         await host.before_command()
         ended = host.watch_background_command()  # its turn may end before it does
         try:
-            await self._record()
+            await self._record(context)
             return await self.tool.run_with_separate_streams(self.call.arguments, context)
         finally:
             with trio.move_on_after(NOTING_S, shield=True):
@@ -225,12 +243,14 @@ class _ExtensionProgram:
         host = self.core.agent.tool_config.make_host(self.core.make_turn_handle(self.session, work), self.call.call_id)
         return work.turn_id, host
 
-    async def _record(self) -> None:
+    async def _record(self, context: ToolContext) -> None:
         """Record durably what is about to run."""
         await trio.lowlevel.checkpoint_if_cancelled()  # the session may be gone
         folder = self.call.arguments.get("workdir")
         place = "" if folder is None else f" (in {folder})"
-        message = _shortened(f"ran{place}: {self.call.arguments['command']}")
+        unconfined = "unconfined" in context.rights or context.sandbox.mode == "full_access"
+        how = " without a sandbox" if unconfined else ""
+        message = _shortened(f"ran{how}{place}: {self.call.arguments['command']}")
         notice = ev.NoticeShown(extension=self.caller.extension, message=message, level="info")
         self.session.record(notice, extension_client(self.caller.extension))
         await self.session.wait_until_durable()

@@ -3,6 +3,7 @@
 from session_core import limits
 from session_core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from session_core.ids import ClientId, RequestId, WakeupId, new_id
+from session_core.permissions.answers import explain_refused_decision
 from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
 from session_core.service.extension_api import extension_of
 from session_core.service.stop import stop
@@ -42,6 +43,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
         extension=_asking_extension(command, caller),
         to=_addressee(core, command.to),
         turn_id=command.turn_id if session.work is not None and session.work.turn_id == command.turn_id else None,
+        rights=command.rights,
     )
     session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
     # The service itself keeps the time: a dialog also times out when its opener is gone.
@@ -114,6 +116,8 @@ def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller
     if approval is not None and command.fingerprint not in (None, approval.fingerprint):
         msg = "this answer does not match the open approval: read the approval again"
         raise Conflict(msg, field="fingerprint")
+    if approval is not None and (refused := explain_refused_decision(command.decision, approval.rights)) is not None:
+        raise Forbidden(refused, field="decision")
     accepted = session.resolve_approval(
         command.request_id, command.decision, "answered", caller.client_id, message=message
     )

@@ -126,9 +126,8 @@ async def open_world(*answers: ScriptedAnswer | ScriptedProvider, **settings: An
     """Run a checked service whose only model plays these answers, with a server before it."""
     first = answers[0] if answers else None
     provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]
-    config = sc.ServiceConfig(
-        models={"m": provider}, tools=(), cwd="/", store=sc.MemoryStore(), **settings.pop("config", {})
-    )
+    usual = {"models": {"m": provider}, "tools": (), "cwd": "/", "store": sc.MemoryStore()}
+    config = sc.ServiceConfig(**{**usual, **settings.pop("config", {})})
     async with open_checked_service(config) as service, trio.open_nursery() as nursery:
         server = Server(service, ServerSettings(home="/home/of/nobody", **settings))
         yield World(server, service, nursery)

@@ -8,6 +8,11 @@ from frontends.server.access import EVERYTHING, Access
 from frontends.server.guest_rights import GUEST_RIGHTS, REFUSALS
 from session_core.vocabulary.commands import COMMANDS
 
+
+def nothing_open(_session_id: sc.SessionId, _request_id: sc.RequestId) -> None:
+    """No request is open."""
+
+
 OURS, THEIRS = sc.SessionId("ses_ours"), sc.SessionId("ses_theirs")
 
 
@@ -25,15 +30,15 @@ OURS, THEIRS = sc.SessionId("ses_ours"), sc.SessionId("ses_theirs")
 def test_models_and_files_of_elsewhere_are_not_for_guests(command: "sc.Command[object]") -> None:
     """Who may see one session gets no models or files of another session or of a folder; who may do all does."""
     with pytest.raises(sc.AccessDenied):
-        Access(sessions=frozenset({OURS})).check_command(command)
-    EVERYTHING.check_command(command)
+        Access(sessions=frozenset({OURS})).check_command(command, nothing_open)
+    EVERYTHING.check_command(command, nothing_open)
 
 
 def test_models_and_files_of_its_own_session_are_for_a_guest() -> None:
     """Even a guest who may only watch gets the models and the files of its own session."""
     guest = Access(role="observer", sessions=frozenset({OURS}))
-    guest.check_command(sc.commands.ListModels(session_id=OURS))
-    guest.check_command(sc.commands.FindFiles(session_id=OURS, query="x"))
+    guest.check_command(sc.commands.ListModels(session_id=OURS), nothing_open)
+    guest.check_command(sc.commands.FindFiles(session_id=OURS, query="x"), nothing_open)
 
 
 @pytest.mark.parametrize(
@@ -48,10 +53,10 @@ def test_who_may_only_watch_looks_into_folders_of_sessions_only(command: "sc.Com
     """A token to watch all sessions does not show the names of files elsewhere on the machine."""
     watcher = Access(role="observer")
     with pytest.raises(sc.AccessDenied):
-        watcher.check_command(command)
-    watcher.check_command(sc.commands.FindFiles(session_id=OURS, query="x"))
-    watcher.check_command(sc.commands.ListModels())
-    Access(role="controller").check_command(command)
+        watcher.check_command(command, nothing_open)
+    watcher.check_command(sc.commands.FindFiles(session_id=OURS, query="x"), nothing_open)
+    watcher.check_command(sc.commands.ListModels(), nothing_open)
+    Access(role="controller").check_command(command, nothing_open)
 
 
 def test_every_command_has_a_row() -> None:
@@ -65,9 +70,10 @@ def test_every_command_has_a_row() -> None:
 
 def make(command: type["sc.Command[object]"], session_id: sc.SessionId) -> "sc.Command[object]":
     """Make a command about a session; its other fields do not matter, because it is refused or allowed by its type."""
+    given = {"session_id": session_id, "decision": "deny"}
     made = object.__new__(command)
     for field in attrs.fields(command):
-        object.__setattr__(made, field.name, session_id if field.name == "session_id" else None)
+        object.__setattr__(made, field.name, given.get(field.name))
     return made
 
 
@@ -78,13 +84,13 @@ def test_what_each_guest_may_send(command: type["sc.Command[object]"]) -> None:
     for role in ("observer", "controller"):
         guest = Access(role=role, sessions=frozenset({OURS}))
         if right in {"observer", role}:
-            guest.check_command(make(command, OURS))
+            guest.check_command(make(command, OURS), nothing_open)
         else:
             with pytest.raises((sc.AccessDenied, sc.Forbidden)):
-                guest.check_command(make(command, OURS))
+                guest.check_command(make(command, OURS), nothing_open)
         with pytest.raises((sc.AccessDenied, sc.Forbidden)):
-            guest.check_command(make(command, THEIRS))
-    EVERYTHING.check_command(make(command, THEIRS))
+            guest.check_command(make(command, THEIRS), nothing_open)
+    EVERYTHING.check_command(make(command, THEIRS), nothing_open)
 
 
 def test_a_command_without_a_row_is_for_the_owner() -> None:
@@ -95,8 +101,8 @@ def test_a_command_without_a_row_is_for_the_owner() -> None:
 
     command = Novel(session_id=OURS, name="x")
     with pytest.raises(sc.AccessDenied):
-        Access(sessions=frozenset({OURS})).check_command(command)
-    EVERYTHING.check_command(command)
+        Access(sessions=frozenset({OURS})).check_command(command, nothing_open)
+    EVERYTHING.check_command(command, nothing_open)
 
 
 @pytest.mark.parametrize(
@@ -112,5 +118,5 @@ def test_a_command_without_a_row_is_for_the_owner() -> None:
 def test_what_outlasts_or_costs_more_is_for_the_owner(command: "sc.Command[object]") -> None:
     """A guest raises no limits, picks no model, leaves nothing for later, and speaks in nobody's name."""
     with pytest.raises(sc.AccessDenied):
-        Access(sessions=frozenset({OURS})).check_command(command)
-    EVERYTHING.check_command(command)
+        Access(sessions=frozenset({OURS})).check_command(command, nothing_open)
+    EVERYTHING.check_command(command, nothing_open)

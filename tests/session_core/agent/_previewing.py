@@ -8,6 +8,7 @@ import attrs
 from session_core.testing.scripted import ScriptedTool, ToolRun
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed
 from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.sessions import ExtraRight
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 SCHEMA = {
@@ -27,7 +28,7 @@ class PutTool(ScriptedTool):
         super().__init__("put", effects=effects, run=run or self._put)
         self.spec = ToolSpec(name="put", description="Put a text.", parameters=JsonObject(SCHEMA))
         self.file = "old"
-        self.approved: list[bool] = []
+        self.rights: list[frozenset[ExtraRight]] = []
         self._preview = preview
         self.preview_fault: BaseException | None = None
 
@@ -46,6 +47,6 @@ class PutTool(ScriptedTool):
         return attrs.evolve(usual, **self._preview)
 
     async def _put(self, arguments: JsonObject, context: ToolContext) -> str:
-        self.approved.append(context.approved)
+        self.rights.append(context.rights)
         self.file = str(arguments["text"])
         return f"put {self.file}"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from session_core import limits
-from session_core.agent.standing_grants import StandingGrants
-from session_core.config.rules import PermissionRule
 from session_core.errors import Conflict
+from session_core.permissions.rules import PermissionRule
+from session_core.permissions.standing_grants import StandingGrants
 from session_core.testing.scripted import ScriptedTool, tool_call, tool_calls
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
@@ -68,15 +68,15 @@ async def test_a_preview_is_shown() -> None:
         assert ("put new", "-old\n+new", "it changes files", "put f", {"text": "new"}) == shown
         (result,) = await turn.results()
         assert ("success", "put new") == (result.status, result.text)
-    assert [False] == tool.approved, "a plain yes opens nothing that must always be asked for"
+    assert [frozenset()] == tool.rights, "a plain yes opens nothing that must always be asked for"
 
 
 async def test_a_call_nobody_was_asked_about() -> None:
-    """A tool can tell whether a person has agreed to its call."""
+    """A tool can tell what a person has agreed to."""
     tool = PutTool()
     async with talk(PUT, tools=(tool,), permission_mode="auto_edit") as turn:
         await turn.results()
-    assert [False] == tool.approved
+    assert [frozenset()] == tool.rights
 
 
 async def test_a_preview_that_says_it_cannot_work() -> None:
@@ -242,7 +242,7 @@ async def test_a_yes_for_good(tmp_path: Path) -> None:
     """A call allowed for good is not asked about any more, not in another service either, unless anything differs."""
     file = tmp_path / "standing.json"
     again = tool_call("put", {"text": "old"})
-    tool = PutTool(always_ask="f is a protected file")
+    tool = PutTool(rights=("protected",), always_ask="f is a protected file")
     async with talk(PUT, again, tools=(tool,), standing=StandingGrants(file)) as turn:
         await turn.answer("allow_always")
         await answered_in_a_thread(turn)
@@ -250,11 +250,11 @@ async def test_a_yes_for_good(tmp_path: Path) -> None:
         await turn.results()
     assert "old" == tool.file
 
-    tool = PutTool(always_ask="f is a protected file")
+    tool = PutTool(rights=("protected",), always_ask="f is a protected file")
     async with talk(PUT, tools=(tool,), standing=StandingGrants(file)) as turn:
         (result,) = await turn.results()
         assert "success" == result.status
-    assert [True] == tool.approved  # a person has agreed to this very call, if long ago
+    assert [frozenset({"protected"})] == tool.rights  # a person has agreed to this very call, if long ago
 
     tool = PutTool()
     tool.file = "other"

@@ -18,6 +18,7 @@ from session_core.agent import plugin_processes
 from session_core.agent.plugin_processes import MAX_WAITING_SIGNALS, TurnProcesses
 from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_session_id
+from session_core.permissions.rules import PermissionRule, RuleDecision
 from session_core.protocols.contexts import Processes, ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.recorder import EventRecorder
@@ -219,6 +220,31 @@ async def test_sessions_that_start_none(tmp_path: Path) -> None:
     async with processes_in(tmp_path, CONFINED, shell=ShellSetup(bubblewrap_places="/nowhere")) as processes:
         assert "no sandbox" in await refusal(processes, ["true"])
         assert "outside" in await refusal(processes, ["true"], cwd="/")
+
+
+@pytest.mark.parametrize(
+    ("decision", "argv", "why"),
+    [
+        ("deny", ["rm", "file"], "a rule in the configuration forbids it"),
+        ("deny", ["timeout", "5", "rm", "file"], "a rule in the configuration forbids it"),
+        ("deny", ["bash", "-c", "cd . && rm file"], "a rule in the configuration forbids it"),
+        ("ask", ["rm", "file"], "a rule in the configuration requires approval, and a protocol has nobody to ask"),
+        ("deny", ["ls"], None),
+        ("allow", ["rm", "file"], None),
+    ],
+)
+async def test_rules_count_for_programs_of_protocols(
+    tmp_path: Path, decision: RuleDecision, argv: list[str], why: str | None
+) -> None:
+    """A rule that denies or asks about a command keeps a protocol from running it, too."""
+    (tmp_path / "file").touch()
+    config = ToolConfig(rules=(PermissionRule(decision=decision, command="rm *"),))
+    async with processes_in(tmp_path, config=config) as processes:
+        if why is not None:
+            assert f"no program was started: {why}" == await refusal(processes, argv)
+            assert (tmp_path / "file").exists()
+        else:
+            assert 0 == (await processes.wait(await processes.start(argv))).exit_code
 
 
 async def test_unknown_programs(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from session_core.assembly import setup as parts
 from session_core.assembly.setup import AgentEnvironment, McpToolSource, Setup, open_home_setup, open_setup
-from session_core.config.rules import decide
 from session_core.errors import InvalidInput, SessionCoreError
 from session_core.ids import SessionId
 from session_core.mcp.client import McpServers
 from session_core.mcp.no_servers import NoServers
+from session_core.permissions.rules import decide
 from session_core.providers.catalogue import ProviderSettings
 from session_core.providers.endpoint import Endpoint
 from session_core.providers.model_choice import make_endpoint

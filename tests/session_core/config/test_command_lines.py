@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.config.command_lines import parse_command_line
-from session_core.config.rules import PermissionRule, decide
+from session_core.permissions.rules import PermissionRule, decide
 
 DENY_RM: Final = PermissionRule(decision="deny", command="rm *")
 ALLOW_ALL: Final = PermissionRule(decision="allow", command="*")

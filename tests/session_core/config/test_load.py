@@ -9,8 +9,8 @@ from hypothesis import given
 
 from session_core.config.load import load_config, read_settings
 from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
-from session_core.config.rules import PermissionRule
 from session_core.config.values import SettingSource
+from session_core.permissions.rules import PermissionRule
 from session_core.providers.catalogue import LongPrompt, ModelInfo, Prices
 from session_core.providers.secrets import Secret
 from session_core.storage.retention_settings import Retention

@@ -7,11 +7,11 @@ import attrs
 import pytest
 from hypothesis import given
 
-from session_core.agent.permissions import ASKS
 from session_core.config.load import find_project_file, find_trusted_fingerprint, load_config
 from session_core.config.problems import ConfigInvalid
-from session_core.config.rules import PermissionRule, decide
 from session_core.config.values import Config
+from session_core.permissions.decision import ASKS
+from session_core.permissions.rules import PermissionRule, decide
 from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy

@@ -11,11 +11,12 @@ import trio
 from session_core.ids import SessionId
 from session_core.sep.protocol.service_api import ExtensionCaller, ProgramResult
 from session_core.service.config import ServiceConfig
-from session_core.service.extension_bridge.programs import ProgramGate
+from session_core.service.extension_bridge.programs import ProgramGate, ProgramQuestion
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider
 from session_core.tools.shell import ShellTool
+from session_core.vocabulary.sessions import ExtraRight
 from tests.session_core.service._helpers import new_session
 from tests.session_core.tools._running import names
 
@@ -26,10 +27,12 @@ class People:
     def __init__(self, *, yes: bool = True) -> None:
         self.yes = yes
         self.asked: list[tuple[SessionId, str, str, str]] = []
+        self.rights: list[tuple[ExtraRight, ...]] = []
         self.meanwhile: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
 
-    async def __call__(self, session_id: SessionId, caller: ExtensionCaller, title: str, shown: str) -> bool:
-        self.asked.append((session_id, caller.extension, title, shown))
+    async def __call__(self, session_id: SessionId, caller: ExtensionCaller, question: ProgramQuestion) -> bool:
+        self.asked.append((session_id, caller.extension, question.title, question.displayed_text))
+        self.rights.append(question.rights)
         await self.meanwhile()
         return self.yes
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from session_core.agent import tool_runner
+from session_core.agent.call_preview import build_preview
 from session_core.agent.folder_settings import FolderUnusable
-from session_core.agent.tool_calls import build_preview
 from session_core.assembly.folders import mcp_servers
 from session_core.assembly.folders.files import read_settings_of
 from session_core.assembly.folders.registry import Folders, open_folders

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from session_core.agent.hooks import Blocked, HookName
-from session_core.config.rules import PermissionRule
 from session_core.ids import SessionId
+from session_core.permissions.rules import PermissionRule
 from session_core.service.service import SessionService
 from session_core.service.turn_host import TurnHost
 from session_core.testing.scripted import ScriptedAnswer, text

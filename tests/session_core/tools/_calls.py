@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, get_args
 
 import pytest
 import trio
@@ -11,7 +11,9 @@ import trio
 from session_core.ids import CallId, SessionId
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import SandboxPolicy
+from session_core.vocabulary.sessions import ExtraRight, SandboxPolicy
+
+EVERY_RIGHT: Final[frozenset[ExtraRight]] = frozenset(get_args(ExtraRight))
 
 
 def context_in(

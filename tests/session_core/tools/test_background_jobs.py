@@ -25,6 +25,7 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests._needs import needs_sandbox
 from tests.session_core.tools._calls import (
+    EVERY_RIGHT,
     assert_no_child,
     context_in,
     processes_with,
@@ -80,10 +81,11 @@ async def test_a_job_from_begin_to_end(tmp_path: Path, jobs: BackgroundJobs, san
     """A model starts a job, reads what it says as it goes on, sees it in the list and ends it."""
     mark = secrets.token_hex(8)
     shell, read, stop, listed = shell_tools(jobs)
-    context = context_in(tmp_path, approved=True, sandbox=sandbox)
+    context = context_in(tmp_path, rights=EVERY_RIGHT, sandbox=sandbox)
 
     started = await run(shell, context, command=f"echo begun; sh -c 'sleep 1000; : {mark}'", background=True)
-    assert JsonObject({"job_id": "job_1"}) == started.details
+    assert started.details is not None
+    assert "job_1" == started.details["job_id"]
     assert "begun\n[job_1: running]" == (await run(read, context, job_id="job_1", wait_ms=60_000)).text
     assert "(nothing new)\n[job_1: running]" == (await run(read, context, job_id="job_1")).text
     assert f"job_1: running: echo begun; sh -c 'sleep 1000; : {mark}'" == (await run(listed, context)).text

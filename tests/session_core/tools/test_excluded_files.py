@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.agent.path_filter import build_path_filter
-from session_core.config.rules import PermissionRule, RuleDecision, decide
+from session_core.permissions.path_filter import build_path_filter
+from session_core.permissions.rules import PermissionRule, RuleDecision, decide
 from session_core.tools.base import Tool, exclude_nothing
 from session_core.tools.files import ListFiles
 from session_core.tools.list_files import GlobTool, ListTool

@@ -9,8 +9,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.rules import PermissionRule, decide
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.permissions.rules import PermissionRule, decide
 from session_core.tools.base import PreviewingTool, Tool, ToolFailed, ToolOutput
 from session_core.tools.files import MAX_ENTRIES, CountWords, ListFiles, ReadFile, coding_file_tools, file_tools
 from session_core.tools.read import ReadTool

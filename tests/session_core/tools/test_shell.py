@@ -19,8 +19,10 @@ from session_core.tools.command_confinement import ShellSetup, confine_reading
 from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
+from tests import _needs
 from tests._needs import needs_sandbox
 from tests.session_core.tools._calls import (
+    EVERY_RIGHT,
     assert_no_child,
     context_in,
     processes_with,
@@ -55,12 +57,13 @@ def root(tmp_path: Path) -> Path:
 async def test_a_command_runs(root: Path, sandbox: SandboxPolicy) -> None:
     """The result tells output and exit code, and the output is shown as it comes."""
     heard: list[str] = []
-    context = context_in(root, approved=True, sandbox=sandbox, report=heard.append)
+    context = context_in(root, rights=EVERY_RIGHT, sandbox=sandbox, report=heard.append)
 
     output = await run(ShellTool(), context, command="pwd; echo oops >&2; touch made; exit 3")
 
     assert f"{root}\noops\n[exit code 3]" == output.text
-    assert JsonObject({"exit_code": 3, "timed_out": False, "output_file": None}) == output.details
+    unconfined = {"unconfined": True} if sandbox == FULL or _needs.NO_SANDBOX is not None else {}
+    assert JsonObject({"exit_code": 3, "timed_out": False, "output_file": None, **unconfined}) == output.details
     assert f"{root}\noops\n" == "".join(heard)
     assert (root / "made").exists()
 
@@ -92,14 +95,17 @@ async def test_searches_are_filtered(root: Path) -> None:
 
 async def test_no_output(root: Path) -> None:
     """A command that says nothing says so, and has no input to wait for."""
-    assert "(no output)\n[exit code 0]" == (await run(ShellTool(), context_in(root, approved=True), command="cat")).text
+    assert (
+        "(no output)\n[exit code 0]"
+        == (await run(ShellTool(), context_in(root, rights=EVERY_RIGHT), command="cat")).text
+    )
 
 
 async def test_it_runs_in_the_folder_asked_for(root: Path) -> None:
     """A folder beneath the root can be chosen; one outside, a file or none cannot, links included."""
     (root / "out").symlink_to(root.parent / "beside")
     (root / "file").touch()
-    context = context_in(root, approved=True)
+    context = context_in(root, rights=EVERY_RIGHT)
 
     assert f"{root}/src\n[exit code 0]" == (await run(ShellTool(), context, command="pwd", workdir="src")).text
     for folder in ("..", "out", "/", "src/../../beside"):
@@ -155,7 +161,7 @@ async def test_hidden_paths_are_hidden(root: Path, tmp_path: Path) -> None:
 
 async def test_long_output_is_kept_in_a_file(root: Path, tmp_path: Path) -> None:
     """The result holds the end, and a remark tells where all of it is."""
-    context = context_in(root, approved=True, outputs=str(tmp_path / "outputs"))
+    context = context_in(root, rights=EVERY_RIGHT, outputs=str(tmp_path / "outputs"))
 
     output = await run(ShellTool(), context, command="seq 20000")
 
@@ -172,14 +178,14 @@ async def test_endless_output_is_bounded(root: Path, tmp_path: Path) -> None:
     """Beyond the bound of the file output is thrown away, and this is told; without a folder nothing is kept."""
     shell, command = ShellTool(), f"head -c {MAX_OUTPUT_FILE_CHARS + 5} /dev/zero | tr '\\0' x"
 
-    output = await run(shell, context_in(root, approved=True, outputs=str(tmp_path / "outputs")), command=command)
+    output = await run(shell, context_in(root, rights=EVERY_RIGHT, outputs=str(tmp_path / "outputs")), command=command)
     [file] = (tmp_path / "outputs").iterdir()
     assert MAX_OUTPUT_FILE_CHARS == file.stat().st_size
     assert f"the first {MAX_OUTPUT_FILE_CHARS} characters are in {file}]" in output.text
 
     assert (
         "left out here and were not kept]"
-        in (await run(shell, context_in(root, approved=True), command="seq 20000")).text
+        in (await run(shell, context_in(root, rights=EVERY_RIGHT), command="seq 20000")).text
     )
 
 
@@ -191,7 +197,7 @@ async def test_a_command_that_takes_too_long(root: Path, sandbox: SandboxPolicy)
     for seconds in (1, 10, 60):  # enough for its first word, on a busy machine too
         mark = secrets.token_hex(8)
         command = f"echo begun; sh -c 'sleep 1000; : {mark}' & wait"
-        context = context_in(root, approved=True, sandbox=sandbox)
+        context = context_in(root, rights=EVERY_RIGHT, sandbox=sandbox)
         with trio.fail_after(200):
             output = await ShellTool().run(JsonObject({"command": command, "timeout_ms": seconds * 1_000}), context)
         assert [] == processes_with(mark)
@@ -233,7 +239,7 @@ async def test_a_cancelled_command_may_tidy_up(root: Path) -> None:
                 nursery.cancel_scope.cancel()
 
             command = "trap 'touch tidied; exit' TERM; echo ready; while :; do sleep 0.02; done"
-            await ShellTool().run(JsonObject({"command": command}), context_in(root, approved=True, report=hear))
+            await ShellTool().run(JsonObject({"command": command}), context_in(root, rights=EVERY_RIGHT, report=hear))
     assert (root / "tidied").exists()
 
 
@@ -247,7 +253,7 @@ async def test_cancelled_at_any_step(root: Path, sandbox: SandboxPolicy) -> None
 
     async def operation(mark: str) -> None:
         command = f"sh -c 'sleep 0.01; : {mark}' & echo a; wait"
-        await ShellTool().run(JsonObject({"command": command}), context_in(root, approved=True, sandbox=sandbox))
+        await ShellTool().run(JsonObject({"command": command}), context_in(root, rights=EVERY_RIGHT, sandbox=sandbox))
 
     async def check(mark: str, sweep: SweepRun) -> None:
         assert [] == processes_with(mark)
@@ -285,13 +291,14 @@ async def test_without_a_sandbox_every_command_asks(root: Path) -> None:
     preview = await shell.preview(arguments, context_in(root))
     assert f"no sandbox here: {NOT_INSTALLED}, so every command needs your approval" == preview.always_ask
     assert "sandbox: none, it can do anything you can do\nnetwork: on" in preview.displayed_text
+    assert ("unconfined",) == preview.rights
 
     assert "was not run, because there is no sandbox here" in await refusal(
         shell, context_in(root), command="touch made"
     )
     assert not (root / "made").exists()
 
-    await run(shell, context_in(root, approved=True), command="touch made")
+    await run(shell, context_in(root, rights=EVERY_RIGHT), command="touch made")
     assert (root / "made").exists()
 
 
@@ -327,7 +334,8 @@ async def test_the_longest_command_can_be_run(root: Path) -> None:
     """A command of the greatest length goes through the sandbox."""
     command = ": " + "𝔵" * (MAX_COMMAND_CHARS - 2)
     assert (
-        "(no output)\n[exit code 0]" == (await run(ShellTool(), context_in(root, approved=True), command=command)).text
+        "(no output)\n[exit code 0]"
+        == (await run(ShellTool(), context_in(root, rights=EVERY_RIGHT), command=command)).text
     )
 
 
@@ -342,7 +350,7 @@ async def test_a_command_may_ask_for_more_than_the_policy_gives(tmp_path: Path) 
     with pytest.raises(ToolFailed, match="nobody has agreed"):
         await shell.run(arguments, context_in(tmp_path))
     assert not (tmp_path / ".git" / "x").exists()
-    await shell.run(arguments, context_in(tmp_path, approved=True))
+    await shell.run(arguments, context_in(tmp_path, rights=EVERY_RIGHT))
     assert (tmp_path / ".git" / "x").exists()
     online = await shell.preview(JsonObject({"command": "true", "network": True}), context_in(tmp_path))
     assert ("it wants to use the network", True) == (online.always_ask, "network: on" in online.displayed_text)

@@ -13,6 +13,7 @@ from session_core.tools.base import ToolFailed
 from session_core.tools.write import WriteTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
+from tests.session_core.tools._calls import EVERY_RIGHT
 from tests.session_core.tools._running import NotingHost, answer, context, names, preview, refusal, run
 
 
@@ -101,7 +102,7 @@ async def test_protected_files_need_a_person(root: Path, path: str) -> None:
     assert f"{path} is a protected file" == shown.always_ask
     assert "a person has to agree" in await refusal(WriteTool(), root, path=path, content="x")
     assert not (root / path).exists()
-    await WriteTool().run(JsonObject({"path": path, "content": "x"}), context(root, approved=True))
+    await WriteTool().run(JsonObject({"path": path, "content": "x"}), context(root, rights=EVERY_RIGHT))
     assert (root / path).exists()
 
 

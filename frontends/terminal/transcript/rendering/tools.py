@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 import session_core as sc
+from frontends.commands.run.work_lines import ran_unconfined
 from frontends.shared.figures import format_size
 from frontends.shared.style import duration, format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
@@ -120,6 +121,8 @@ def _seconds(milliseconds: int) -> str:
 
 def _ended_status(block: ToolBlock, result: sc.ToolResultPart, look: Look) -> _CallStatus:
     took = () if block.took_ms is None or block.took_ms < _NOTABLE_MS else (duration(block.took_ms),)
+    if ran_unconfined(result):
+        took = ("no sandbox", *took)
     if result.status == "error":
         return _CallStatus("failed", look.error, ("failed", *took))
     if result.status != "success":

@@ -91,16 +91,18 @@ async def test_limits_and_what_cannot_be_held(home: Path) -> None:
 @pytest.mark.slow
 async def test_flags_reach_the_session(home: Path) -> None:
     """What was said on the command line is what the session has, hyphens and all; its model stays when it goes on."""
-    modes = ("--permissions", "auto-edit", "--thinking", "low")
+    modes = ("--permissions", "auto-edit", "--thinking", "low", "--sandbox", "read-only")
     bounds = ("--max-steps", "7", "--max-cost", "0.5", "--max-time", "90")
     ended = await program("run", *modes, *bounds, "count to 1")
-    again = await program("run", "--continue", "--thinking", "high", "--permissions", "read-only", "count to 2")
+    changed = ("--thinking", "high", "--permissions", "read-only", "--sandbox", "full_access")
+    again = await program("run", "--continue", *changed, "count to 2")
     session = (await kept_sessions(home))["count to 1"]
     async with sc.open_session_service(sc.ServiceConfig(store=sc.SqliteStore(home), wakeups=False)) as service:
         settings = (await service.load_session(session.session_id)).settings
 
     assert (0, 0) == (ended.code, again.code)
     assert ("demo", "read_only", "high") == (settings.model, settings.permission_mode, settings.thinking)
+    assert sc.SandboxPolicy(mode="full_access") == settings.sandbox
     assert sc.TurnLimits(steps=7, cost_micros=500_000, time_ms=90_000) == settings.limits
 
 

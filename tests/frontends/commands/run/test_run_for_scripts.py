@@ -19,7 +19,7 @@ from frontends.commands.run.conversation import InteractionOptions
 from frontends.commands.run.run import RunOptions, converse
 from frontends.commands.run.stdin import PromptInput, read_prompt_input
 from frontends.shared.streams import StandardStreams
-from session_core.config.rules import PermissionRule
+from session_core.permissions.rules import PermissionRule
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
 from tests.frontends._paper import NoSignals, Paper, config, written

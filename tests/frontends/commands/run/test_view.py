@@ -276,11 +276,12 @@ def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
         ("ok\n[exit code 0]", {"exit_code": 0}, "✓ look() success: 2 lines"),
         ("a\nError 1\x1b[2J\n[exit code 2]", {"exit_code": 2, "timed_out": False}, "✗ look() exit code 2: Error 1"),
         ("(no output)\n[exit code 1]", {"exit_code": 1}, "✗ look() exit code 1"),
+        ("ok\n[exit code 0]", {"exit_code": 0, "unconfined": True}, "✓ look() success: 2 lines [no sandbox]"),
         ("x\n[lost; kept]\n[ended]", {"exit_code": -9, "timed_out": True}, "✗ look() ended at its time limit: x"),
     ],
 )
-def test_a_command_that_fails_has_a_cross(text: str, details: dict[str, sc.JsonValue], ending: str) -> None:
-    """A command that ran and failed is marked as failed, with its exit code and the last line it printed."""
+def test_a_command_says_how_it_ran(text: str, details: dict[str, sc.JsonValue], ending: str) -> None:
+    """A failed command has a cross, its exit code and its last line; one that had no sandbox says so."""
     part = sc.ToolResultPart(call_id=CALL, name="look", status="success", text=text, details=sc.JsonObject(details))
 
     assert ending == work_lines.tool_line(PLAIN, part, None)

@@ -192,7 +192,8 @@ async def open_listener(
     """Run a checked service with a scripted model, and a listener that is open on loopback."""
     first = answers[0] if answers else None
     provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]
-    made = sc.ServiceConfig(models={"m": provider}, tools=(), cwd="/", store=sc.MemoryStore(), **(config or {}))
+    usual = {"models": {"m": provider}, "tools": (), "cwd": "/", "store": sc.MemoryStore()}
+    made = sc.ServiceConfig(**{**usual, **(config or {})})
     async with open_checked_service(made) as service:
         server = Server(service, ServerSettings(home=str(home), **server_settings))
         async with open_http_listener(server, settings or HttpSettings(bounds=PLENTY)) as listener:

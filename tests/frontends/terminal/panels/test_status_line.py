@@ -58,6 +58,9 @@ def test_settings_of_a_session_and_of_one_to_come() -> None:
     state = sc.SessionState(session_id=SESSION, settings=settings, usage=usage)
     assert texts(setting_items(state, None)) == ["big thinks high", "rarely asks", "~$1.23"]
     assert texts(setting_items(None, NewSession(cwd="/", model="small", mode="read_only"))) == ["small", "reads only"]
+    assert texts(setting_items(None, NewSession(cwd="/", sandbox="full_access"))) == ["no sandbox"]
+    unconfined = attrs.evolve(settings, sandbox=sc.SandboxPolicy(mode="full_access"))
+    assert "no sandbox" in texts(setting_items(sc.SessionState(session_id=SESSION, settings=unconfined), None))
 
 
 def test_what_goes_on_elsewhere() -> None:

@@ -87,16 +87,16 @@ def test_what_is_too_long_for_a_line_is_shown_whole_elsewhere() -> None:
 )
 def test_what_a_typed_answer_means(typed: str, answer: TypedApprovalAnswer | None) -> None:
     """Letters answer, sentences are a no for the model, and what may have been meant as a yes is neither."""
-    assert approval_meaning(typed, None).answer == answer
+    assert approval_meaning(APPROVAL, typed, None).answer == answer
 
 
 def test_what_is_typed_counts_more_than_what_is_marked() -> None:
     """A marked choice answers only while nothing is typed; with neither, Enter does nothing."""
-    assert approval_meaning("", 2).answer == TypedApprovalAnswer(decision="allow_always")
-    assert approval_meaning("n", 2).answer == TypedApprovalAnswer(decision="deny")
-    assert approval_meaning("x", 2).answer is None
-    assert approval_meaning(" ", None).answer is None
-    assert [parse_choice(each) for each in ("y", "s", "a", "n", "not like this", "hm", "")] == [
+    assert approval_meaning(APPROVAL, "", 2).answer == TypedApprovalAnswer(decision="allow_always")
+    assert approval_meaning(APPROVAL, "n", 2).answer == TypedApprovalAnswer(decision="deny")
+    assert approval_meaning(APPROVAL, "x", 2).answer is None
+    assert approval_meaning(APPROVAL, " ", None).answer is None
+    assert [parse_choice(APPROVAL, each) for each in ("y", "s", "a", "n", "not like this", "hm", "")] == [
         0,
         1,
         2,
@@ -105,3 +105,13 @@ def test_what_is_typed_counts_more_than_what_is_marked() -> None:
         None,
         None,
     ]
+
+
+def test_without_a_sandbox_only_once_or_no() -> None:
+    """A call without a sandbox is offered for once only, and no other yes can be typed or picked."""
+    unconfined = attrs.evolve(APPROVAL, rights=("unconfined",))
+
+    assert [each.key for each in approval_question(unconfined, {}).choices] == ["y", "n"]
+    assert [parse_choice(unconfined, each) for each in ("y", "n", "s", "a")] == [0, 1, None, None]
+    assert approval_meaning(unconfined, "", 1).answer == TypedApprovalAnswer(decision="deny")
+    assert [approval_meaning(unconfined, each, None).answer for each in ("s", "always")] == [None, None]

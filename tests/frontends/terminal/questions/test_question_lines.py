@@ -19,7 +19,7 @@ from frontends.terminal.questions.dialog_view import dialog_question
 from frontends.terminal.questions.panel import CurrentRequest
 from frontends.terminal.questions.untrusted_view import build_rows, draw_row
 from tests.frontends.terminal._panels import ASCII, PLAIN
-from tests.frontends.terminal._requests import HELPER, NOW
+from tests.frontends.terminal._requests import APPROVAL, HELPER, NOW
 
 SNIPPETS = ("\x1b[2J", "\x1b]0;t\x07", "\x9b31m", "\x1bP", "\r", "\n", "\t", "\b", "\x00", "\ud800")
 UNSEEN = ("\u202e", "\u200b", "\ufe0f")
@@ -105,7 +105,7 @@ def test_how_far_one_has_scrolled() -> None:
 
 def test_a_narrow_hint_is_told_whole() -> None:
     """What Enter would do goes on below where it does not fit, and the keys stand under it."""
-    meaning = approval_meaning("perhaps not", None)
+    meaning = approval_meaning(APPROVAL, "perhaps not", None)
     lines = question_lines.hints(meaning, 40, PLAIN, focused=True, several=False, scrolls=False, is_dialog=False)
     assert " ".join(line.plain for line in lines) == f"{meaning.hint} Esc later"
     assert max(line.cell_len for line in lines) <= 40

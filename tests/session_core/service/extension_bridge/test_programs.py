@@ -13,7 +13,6 @@ import trio
 
 from session_core import limits
 from session_core.agent.hooks import Blocked, HookName
-from session_core.config.rules import PermissionRule
 from session_core.errors import (
     Conflict,
     FilesChanged,
@@ -24,6 +23,7 @@ from session_core.errors import (
     Unavailable,
 )
 from session_core.ids import RequestId, SessionId
+from session_core.permissions.rules import PermissionRule
 from session_core.sep.protocol.service_api import ProgramResult
 from session_core.service.compact_and_restore import start_restore
 from session_core.service.extension_bridge.programs import ProgramGate
@@ -184,6 +184,7 @@ async def test_without_a_sandbox_people_are_asked(tmp_path: Path) -> None:
 
     assert ["made"] == programs.made()
     assert all("no sandbox here: bubblewrap is not installed" in shown for *_, shown in programs.people.asked)
+    assert {("unconfined",)} == {*programs.people.rights}
 
 
 @pytest.mark.parametrize(

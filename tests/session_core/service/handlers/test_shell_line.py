@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from session_core.agent.hooks import Blocked, HookName
-from session_core.config.rules import PermissionRule
 from session_core.errors import Conflict, Forbidden, InvalidInput, Unavailable
 from session_core.ids import SessionId
+from session_core.permissions.rules import PermissionRule
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.storage.memory import MemoryStore

@@ -136,6 +136,14 @@ def test_a_quiet_command_takes_one_row() -> None:
     assert drawn(block) == ["✓ bash true"]
 
 
+def test_a_command_without_a_sandbox_says_so() -> None:
+    """What ran without a sandbox says so in its header, whether it went well or not."""
+    ran = result("bash", "(no output)\n[exit code 0]", exit_code=0, unconfined=True)
+    assert drawn(call("bash", {"command": "true"}, ran)) == ["✓ bash true · no sandbox"]
+    failed = result("bash", "(no output)\n[exit code 1]", exit_code=1, unconfined=True)
+    assert drawn(call("bash", {"command": "false"}, failed)) == ["✗ bash false · exit code 1 · no sandbox"]
+
+
 def test_a_job_in_the_background_says_where_it_is() -> None:
     """The text tells its id, the header that it runs apart."""
     started = result("bash", "started in the background as job-1", job_id="job-1")

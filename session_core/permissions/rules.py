@@ -27,7 +27,7 @@ from typing import Final, Literal, overload
 import attrs
 
 from session_core.config.command_lines import CommandLine, parse_command_line
-from session_core.config.globs import match_gaps, matches_path
+from session_core.permissions.globs import match_gaps, matches_path
 
 RuleDecision = Literal["allow", "ask", "deny"]
 STRICT_FIRST: Final[tuple[RuleDecision, ...]] = ("deny", "ask", "allow")

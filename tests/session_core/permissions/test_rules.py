@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.globs import match_gaps, matches_path
-from session_core.config.rules import LiveRules, PermissionRule, RuleDecision, decide, matches_call
+from session_core.permissions.globs import match_gaps, matches_path
+from session_core.permissions.rules import LiveRules, PermissionRule, RuleDecision, decide, matches_call
 
 ALLOW: Final[RuleDecision] = "allow"
 DENY: Final[RuleDecision] = "deny"

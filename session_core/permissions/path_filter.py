@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from session_core.config.rules import STRICT_FIRST, PermissionRule, RuleDecision, decide, matches_call
+from session_core.permissions.rules import STRICT_FIRST, PermissionRule, RuleDecision, decide, matches_call
 from session_core.tools.base import ExclusionReason, PathFilter, exclude_nothing
 
 _MAX_CACHED: Final = 10_000

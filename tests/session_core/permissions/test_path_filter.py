@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from session_core.config.rules import PermissionRule
+from session_core.permissions.rules import PermissionRule
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
 from session_core.tools.edit import EditTool

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from session_core.agent import standing_grants
-from session_core.agent.standing_grants import StandingGrants
+from session_core.permissions import standing_grants
+from session_core.permissions.standing_grants import StandingGrants
 
 
 @pytest.fixture

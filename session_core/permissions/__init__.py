@@ -1,0 +1,13 @@
+"""May this run, must somebody be asked, and whose answer counts: one decision for everything that runs.
+
+- `decision`: `decide`, a pure function, with the table of deciders (`DECIDERS`) and of modes (`ASKS`) beside it
+- `answers`: which answers an approval leaves to whom, as a table
+- `call_facts`: the facts about a tool call, from its preview, and its fingerprint
+- `rules`, `globs`: permission rules of the configuration, and their patterns; `LiveRules` can change
+- `standing_grants`: calls that are always allowed, stored in the home
+- `path_filter`: files that rules hide from tools that visit many files
+
+Everything that runs is decided here: calls of models and of their code, shell lines of people, programs of extensions
+and of protocols, cells of code without a sandbox. The callers prepare the facts, ask people if the decision says so,
+and run exactly what was decided. What a program can reach once it runs is the business of `sandbox`.
+"""
