@@ -87,6 +87,8 @@ def _check_reach(command: "sc.Command[object]") -> None:
         raise _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
     if isinstance(command, _c.AnswerApproval) and command.decision == "allow_always":
         raise _access_denied("do anything that reaches beyond this session", field="type")
+    if isinstance(command, _c.OpenDialog) and command.extension is not None:
+        raise _access_denied("ask in the name of an extension", field="extension")
 
 
 EVERYTHING = Access()
