@@ -5,6 +5,7 @@ from session_core.sep.conformance.report import (
     ConformanceStep as ConformanceStep,
 )
 from session_core.sep.conformance.runner import check_extension as check_extension
+from session_core.sep.host.catalogue.agreed_copies import AgreedCopies as AgreedCopies
 from session_core.sep.host.catalogue.consent import Consents as Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension as DiscoveredExtension
 from session_core.sep.host.catalogue.folder_digest import compute_digest as compute_digest

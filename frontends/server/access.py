@@ -94,6 +94,8 @@ def _check_reach(command: "sc.Command[object]") -> None:
     """Refuse commands with which a client of some sessions could reach the others, the home, or what binds its own."""
     if GUEST_RIGHTS.get(type(command), "owner") == "owner":
         raise _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
+    if isinstance(command, _c.OpenDialog) and command.extension is not None:
+        raise _access_denied("ask in the name of an extension", field="extension")
 
 
 def _check_answer(command: "sc.Command[object]", find_request: FindRequest) -> None:

@@ -16,7 +16,7 @@ from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.errors import SessionCoreError
 from session_core.ids import SessionId
-from session_core.sep.host.catalogue.agreed_copies import AGREED_FOLDER, AgreedCopies
+from session_core.sep.host.catalogue.agreed_copies import AgreedCopies
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, outline_of
@@ -100,8 +100,7 @@ def _host(
     serves: str | None = None,
 ) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
-    agreed = Consents(place.home / CONSENT_FILE).agreed_digests  # of its own, as it is asked in other threads
-    copies = AgreedCopies(place.home / AGREED_FOLDER if place.is_persistent else None, agreed)
+    copies = AgreedCopies.in_home(place.home) if place.is_persistent else AgreedCopies()
     look = partial(_discover_extensions, place, places_in, consents)
     host_config = HostConfig(
         folder=place.folder,

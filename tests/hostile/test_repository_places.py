@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,10 +163,14 @@ Swap = Callable[[], object]
 def swap_for_the_reading(monkeypatch: pytest.MonkeyPatch, path: str, ground: Ground, evil: Swap, good: Swap) -> None:
     """Have somebody swap a file just before each reading but the ones for a fingerprint, and swap it back after it."""
     read, take = Workspace.read, take_fingerprint
-    checking: list[bool] = []
+    here = threading.local()  # others may take a fingerprint meanwhile
 
     def swapped(self: Workspace, wanted: str, *, max_bytes: int) -> Any:
-        if checking or wanted != path or os.path.realpath(self.root) != os.path.realpath(ground.repo):
+        if (
+            getattr(here, "checking", False)
+            or wanted != path
+            or os.path.realpath(self.root) != os.path.realpath(ground.repo)
+        ):
             return read(self, wanted, max_bytes=max_bytes)
         evil()
         try:
@@ -174,11 +179,11 @@ def swap_for_the_reading(monkeypatch: pytest.MonkeyPatch, path: str, ground: Gro
             good()
 
     def taken(*arguments: Any) -> Any:
-        checking.append(True)
+        here.checking = True
         try:
             return take(*arguments)
         finally:
-            checking.pop()
+            here.checking = False
 
     monkeypatch.setattr(Workspace, "read", swapped)
     monkeypatch.setattr("session_core.config.load.take_fingerprint", taken)

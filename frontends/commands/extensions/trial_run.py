@@ -162,7 +162,13 @@ async def check(
     Cancellation: its process is killed, with its process group.
     """
     host = _SessionlessHost(workspace, trusted=trusted)
-    prepare = partial(sc.extensions.prepare_launch, environ=os.environ, workspace=str(workspace), hidden=(str(home),))
+    prepare = partial(
+        sc.extensions.prepare_launch,
+        environ=os.environ,
+        workspace=str(workspace),
+        hidden=(str(home),),
+        copies=sc.extensions.AgreedCopies.in_home(home),
+    )
     extension = sc.extensions.HostedExtension(found, host, sc.extensions.ExtensionLog(), prepare=prepare)
     steps: list[ExtensionCheckStep] = []
     async with trio.open_nursery() as nursery:

@@ -112,6 +112,7 @@ def test_a_command_without_a_row_is_for_the_owner() -> None:
         sc.commands.SwitchModel(session_id=OURS, model="a/dear-one"),
         sc.commands.ScheduleWakeup(session_id=OURS, delay_ms=10**9, text="when my token has expired"),
         sc.commands.PostMessage(session_id=OURS, text="I have checked it", role="assistant"),
+        sc.commands.OpenDialog(session_id=OURS, kind="input", title="Your password?", extension="gate"),
         sc.commands.AnswerApproval(session_id=OURS, request_id=sc.RequestId("r"), decision="allow_always"),
     ],
 )

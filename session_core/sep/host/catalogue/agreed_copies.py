@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from session_core.errors import InvalidInput
+from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, compute_digest, open_read_only
 from session_core.storage.home import prepare_home
@@ -34,6 +35,7 @@ MAX_COPIES: Final = 128
 MAX_PROGRAM_BYTES: Final = 512 * 1024 * 1024
 """The size of a pinned program; the interpreters of our time have a fifth of it."""
 _CHUNK: Final = 1024 * 1024
+_TEMPORARY: Final = "/tmp"  # noqa: S108 - a private folder in it: each sandbox has its own /tmp, unlike $TMPDIR
 _UNFINISHED: Final = ".new-"
 _ASIDE: Final = ".old-"
 _LOCK: Final = ".lock"
@@ -65,6 +67,11 @@ class AgreedCopies:
     def __init__(self, folder: Path | None = None, agreed: Callable[[], Collection[str]] = frozenset) -> None:
         self._folder = folder
         self._agreed = agreed
+
+    @classmethod
+    def in_home(cls, home: Path) -> "AgreedCopies":
+        """Return the copies in a home, of what people agree to there."""
+        return cls(home / AGREED_FOLDER, Consents(home / CONSENT_FILE).agreed_digests)
 
     def copy_extension(self, found: DiscoveredExtension) -> AgreedCopy:
         """Return a copy of an extension's files, which are the ones that were agreed to.
@@ -192,13 +199,22 @@ def _make(folder: Path, name: str, fill: Callable[[Path], None], is_whole: Calla
 
 
 def _make_temporary(fill: Callable[[Path], None]) -> AgreedCopy:
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="session-core-extension-")))
+    place = _TEMPORARY if _is_usable(_TEMPORARY) else None
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="session-core-extension-", dir=place)))
     try:
         fill(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return AgreedCopy(folder, lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _is_usable(place: str) -> bool:
+    """Return whether a folder for temporary files is there, and programs may run from it."""
+    try:
+        return os.access(place, os.W_OK | os.X_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC
+    except OSError:
+        return False
 
 
 def _hold(path: Path) -> AgreedCopy:

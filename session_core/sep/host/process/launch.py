@@ -213,7 +213,7 @@ def _resolve_program(command: str, folder: Path, env: Mapping[str, str], paths: 
     program = shutil.which(command, path=absolute)
     if program is None:
         raise LaunchRefused(f"its command {command!r} is missing: there is no such program on the PATH")
-    return program
+    return paths.translate(program)  # the PATH may hold the folder itself
 
 
 def _check_all_is_pinned(found: DiscoveredExtension, command: str, env: Mapping[str, str]) -> None:

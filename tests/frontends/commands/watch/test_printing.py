@@ -27,6 +27,10 @@ class SlowTerminal:
         await self.ready.wait()
         self.shown += data if isinstance(data, str) else data.decode()
 
+    async def write_json(self, data: bytes) -> None:
+        """Print JSON."""
+        await self.write(data)
+
     def same_place(self, other: object) -> bool:
         """Whether lines of both meet."""
         return self is other

@@ -388,6 +388,13 @@ async def test_paths_into_its_own_folder_lead_to_the_copy(tmp_path: Path) -> Non
     assert launch.env["SAYS"] == f"in {copy}"
 
 
+async def test_a_bare_name_that_the_path_finds_in_the_folder(tmp_path: Path) -> None:
+    """A PATH that holds the folder itself finds the program of the copy."""
+    folder = with_program(tmp_path / "x")
+    launch = await prepare_launch(found_in(folder, "run", []), {"PATH": f"{folder}:/bin"})
+    assert launch.argv == (f"{launch.cwd}/run",)
+
+
 async def test_a_script_that_names_an_interpreter_in_the_folder(tmp_path: Path) -> None:
     """The scripts of a virtual environment name its interpreter by the whole path; the one in the copy is started."""
     folder = tmp_path / "x"
