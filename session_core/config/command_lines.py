@@ -136,7 +136,8 @@ class _CommandFinder:
         if name in _SHELLS:
             self._parse_shell(name, rest, simple, depth)
         self.unseen = self.unseen or changes_programs(name, rest)
-        if is_opaque(name, rest) or (name in {".", "source"} and rest):
+        unknown = [Word(text="", certain_chars=0)] if more else []
+        if is_opaque(name, [*rest, *unknown]) or (name in {".", "source"} and rest):
             self.opaque = self.has_nested_commands = True
         programs = len(self.programs)
         for script in chain(find_scripts(name, rest), find_option_scripts(name, rest)):

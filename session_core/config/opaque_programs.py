@@ -121,7 +121,10 @@ def changes_programs(name: str, words: Sequence[Word]) -> bool:
 
 
 def is_opaque(name: str, words: Sequence[Word]) -> bool:
-    """Return whether a program, with these words after its name, may run commands that they do not show."""
+    """Return whether a program, with these words after its name, may run commands that they do not show.
+
+    A last word without text stands for words that come from elsewhere, as with `xargs`.
+    """
     interpreter = re.sub(r"(?<=[a-zA-Z])-?[\d.]+$", "", name)
     texts = [each.text for each in words]
     subcommand = next((each for each in texts if not each.startswith("-")), "")
@@ -138,7 +141,7 @@ def _is_given_code(interpreter: str, texts: Sequence[str]) -> bool:
     for place, text in enumerate(texts):
         if text in _TELLS_ABOUT_ITSELF or (interpreter in {"python", "pypy"} and text.startswith("-m")):
             return False
-        if text == "-" or _CODE_OPTION.fullmatch(text):
+        if text in {"", "-"} or _CODE_OPTION.fullmatch(text):
             return True
         if text.startswith("-") and not text.startswith("--"):
             if any(letter in text[1:] for letter in _CODE_LETTERS[interpreter]):
@@ -181,10 +184,30 @@ def _find_sed_scripts(words: Sequence[Word]) -> Iterator[Word | None]:
         yield from operands[:1]
 
 
+def _find_operand(words: Sequence[Word], valued: frozenset[str]) -> Word | None:
+    """Return the first word that is neither an option nor the value of one."""
+    skips = False
+    for each in words:
+        if not skips and not each.text.startswith("-"):
+            return each
+        skips = not skips and each.text in valued
+    return None
+
+
 def _is_awk_opaque(words: Sequence[Word]) -> bool:
-    return any(_AWK_FILE.fullmatch(each.text) or _AWK_RUNS.search(each.text) for each in words) or any(
-        each.certain_chars is not None and not each.only_names for each in words[:1]
-    )
+    if any(_AWK_FILE.fullmatch(each.text) or _AWK_RUNS.search(each.text) for each in words):
+        return True
+    program = _find_operand(words, frozenset({"-F", "-v", "--assign", "--field-separator"}))
+    return program is not None and program.certain_chars is not None
+
+
+def _is_tar_opaque(words: Sequence[Word]) -> bool:
+    return bool(words) and re.fullmatch(r"[A-Za-z]*[FI][A-Za-z]*", words[0].text) is not None  # `tar xIf rm x.tar`
+
+
+def _is_parallel_opaque(words: Sequence[Word]) -> bool:
+    operand = _find_operand(words, frozenset({"-j", "-n", "-N", "-I", "--jobs"}))
+    return operand is None or operand.text.startswith(":::")  # its input or arguments are the commands
 
 
 def _is_git_opaque(words: Sequence[Word]) -> bool:
@@ -205,6 +228,7 @@ def _is_git_opaque(words: Sequence[Word]) -> bool:
     return (
         command not in _GIT_COMMANDS
         or any("ext::" in each for each in texts)
+        or any(words[each].text == "-c" and words[each + 1].certain_chars is not None for each in range(place - 1))
         or any(_GIT_KEY.fullmatch(key) is not None and value not in _GIT_HARMLESS for key, _, value in pairs)
     )
 
@@ -220,7 +244,9 @@ def _is_fzf_opaque(words: Sequence[Word]) -> bool:
 _CHECKS: Final[Mapping[str, Callable[[Sequence[Word]], bool]]] = {
     **dict.fromkeys(("sed", "gsed"), _is_sed_opaque),
     **dict.fromkeys(_AWKS, _is_awk_opaque),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _is_tar_opaque),
     "git": _is_git_opaque,
+    "parallel": _is_parallel_opaque,
     **dict.fromkeys(("less", "more", "most"), _is_pager_opaque),
     "fzf": _is_fzf_opaque,
 }
