@@ -3,8 +3,6 @@
 - `values`: `Config` and its parts, as the rest of the program uses them
 - `settings`: the table of all settings: type, default, variable, and whether a project may make it stricter
 - `setting_kinds`: types and bounds of single values
-- `command_lines`, `shell_words`, `wrapper_programs`: the commands that a command line runs, parsed like a shell,
-  including those started by other programs
 - `tool_names`: unknown tool names, and which tools are disabled
 - `nested_tables`: the parts of the file that are more than single values: rules, providers, models
 - `toml_files`, `toml_key_lines`: safe reading of a file, and the line of each key

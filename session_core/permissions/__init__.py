@@ -4,6 +4,8 @@
 - `answers`: which answers an approval leaves to whom, as a table
 - `call_facts`: the facts about a tool call, from its preview, and its fingerprint
 - `rules`, `globs`: permission rules of the configuration, and their patterns; `LiveRules` can change
+- `command_lines`, `shell_words`, `wrapper_programs`, `command_options`, `opaque_programs`: the commands that a command
+  line runs, parsed like a shell, including those started by other programs, and what may run commands unseen
 - `standing_grants`: calls that are always allowed, stored in the home
 - `path_filter`: files that rules hide from tools that visit many files
 

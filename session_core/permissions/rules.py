@@ -10,8 +10,9 @@ matches anything. In doubt, a deny or ask rule matches, and an allow rule does n
   allows a call that touches several files only if it matches all of them.
 - Denying `rm *` also denies `cd x && rm -r y`, `'r'm y` and `timeout 5 bash -c "rm y"`: each command of a line is
   checked, without its quotes, also behind programs that are known to start others (`wrapper_programs`). Where the shell
-  language may hide such a command, as in `$x y`, a person is asked. Commands that other programs run internally
-  (`make`, `tar --to-command`, a script in a file) are not seen.
+  language may hide such a command, as in `$x y`, a person is asked, and also where a program runs commands of its own
+  (`opaque_programs`): `make`, `bash build.sh`, `awk '{system("rm y")}'`. A rule that allows such a program by name
+  (`make *`) allows what it runs. What programs do by themselves (`./build`, `python build.py`) is not seen.
 - Allowing `git log *` does not allow `git log; rm -r y`: a star never matches characters with which a shell starts
   something else, nor a command that the program before it would start. Unknown syntax is not allowed.
 
@@ -26,7 +27,7 @@ from typing import Final, Literal, overload
 
 import attrs
 
-from session_core.config.command_lines import CommandLine, parse_command_line
+from session_core.permissions.command_lines import CommandLine, parse_command_line
 from session_core.permissions.globs import match_gaps, matches_path
 
 RuleDecision = Literal["allow", "ask", "deny"]
@@ -86,11 +87,16 @@ def decide(
     If it is uncertain whether a rule forbids a command, the decision is to ask.
     """
     matching: set[RuleDecision] = set()
+    uncertain: list[PermissionRule] = []
+    names_programs = False
     for rule in rules:
         if matches_call(rule, tool=tool, paths=paths, command=command):
             matching.add(rule.decision)
-        elif rule.decision != "allow" and _could_match(rule, tool, paths, command):
-            matching.add("ask")
+            names_programs = names_programs or (rule.decision == "allow" and rule.command is not None)
+        elif rule.decision != "allow":
+            uncertain.append(rule)
+    if any(_could_match(rule, tool, paths, command, trusts_opaque=names_programs) for rule in uncertain):
+        matching.add("ask")
     return next((decision for decision in STRICT_FIRST if decision in matching), None)
 
 
@@ -109,12 +115,14 @@ def _matches_apart_from_command(rule: PermissionRule, tool: str, paths: Sequence
     return rule.path is None or _matches_paths(rule.path, paths, careful=rule.decision != "allow")
 
 
-def _could_match(rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None) -> bool:
+def _could_match(
+    rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None, *, trusts_opaque: bool
+) -> bool:
     """Return whether a rule could match this call, judging by the text of its command."""
     if rule.command is None or command is None or not _matches_apart_from_command(rule, tool, paths):
         return False
     line = parse_command_line(command)
-    if line.unseen or not line.whole:
+    if line.unseen or not line.whole or (line.opaque and not trusts_opaque):
         return True
     certain = " ".join(rule.command.split()).partition("*")[0]
     return any(

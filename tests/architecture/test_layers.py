@@ -13,9 +13,6 @@ from tests.architecture._source import ROOT, Import, imports, module_name, packa
 DOOR = "__init__"
 TESTING = "testing"
 
-COMMAND_LINES = {f"config.{name}" for name in ("command_lines", "shell_words", "wrapper_programs")}
-"""Modules of the configuration that permissions read command lines with: they know nothing but each other."""
-
 # From low to high. A part may import any part of a lower layer.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
@@ -31,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "vocabulary",
         }
     ),
-    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "sandbox", *COMMAND_LINES}),
+    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "sandbox"}),
     frozenset({"permissions"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
     frozenset({"agent", "storage.maintenance"}),
@@ -50,9 +47,6 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("storage", "wire"): "the journal holds events as they go over the wire",
     ("storage", "stream"): "deltas kept for a crash are merged as for a slow reader",
     ("sandbox", "storage"): "what is trusted is kept in the home, by the rules of all files there",
-    ("config.command_lines", "config.shell_words"): "a command line is words first",
-    ("config.command_lines", "config.wrapper_programs"): "programs that start others are part of the line",
-    ("config.wrapper_programs", "config.shell_words"): "what a program starts is found among its words",
     ("tools", "wire"): "arguments are checked against a schema where every schema from outside is compiled",
     ("tools", "storage"): "a skill is read only if no other user could have written it, as all files of the user",
     ("tools", "sandbox"): "tools touch files and start programs only within the confinement",

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from session_core.config.shell_words import Word
+from session_core.permissions.shell_words import Word
 
 MAX_STARTS: Final = 200
 """How many words of one command are tried as the program that it starts."""
@@ -21,9 +21,11 @@ TAKES_MORE: Final = frozenset({"xargs", "gxargs", "parallel", "find", "gfind", "
 """Programs that append arguments to the command they start."""
 _FINDS: Final = re.compile(r"-exec|-execdir|-ok|-okdir")
 _FD_FINDS: Final = re.compile(r"-[A-Za-z]*[xX]|--exec|--exec-batch")
-_COMMAND_OPTION: Final = re.compile(r"(?:--(?:c|se)[a-z-]*|-[A-Za-z]*?c)(?:=?([\s\S]+))?")
-_WITH_COMMAND_OPTION: Final = frozenset({"su", "runuser", "script", "flock"})
-_SSH_COMMAND: Final = re.compile(r"(?:-o)?\s*(?:Proxy|Local|Remote|KnownHosts)Command[=\s]+([\s\S]+)", re.IGNORECASE)
+_SHELL_STARTERS: Final = frozenset(
+    "ssh su sudo doas chroot unshare nsenter script sg newgrp runuser fakeroot proot firejail setarch linux32 "  # noqa: SIM905
+    "linux64 capsh".split()
+)
+_LOADER: Final = re.compile(r"ld(?:-linux|-musl|64|-2|\.so)[\w.-]*")
 _SPLIT_OPTION: Final = re.compile(r"(?:-[i0v]*S|--s[a-z-]*=?)([\s\S]*)")
 
 
@@ -101,7 +103,6 @@ _WRAPPERS: Final = {
     "ltrace": _syntax("-e -o -p -s -u -a -l -n -x", flags="fcCdiLrStT"),
     "busybox": _PLAIN,
     "toybox": _PLAIN,
-    "coproc": _PLAIN,
     "systemd-run": _syntax(
         "-p -E -u -M -H --unit --property --setenv --slice --description --uid --gid --nice --working-directory",
         flags="dGPqrSt --user --scope --wait --pty --pipe --quiet --collect --no-block --same-dir --shell",
@@ -122,6 +123,21 @@ _WRAPPERS: Final = {
     "firejail": _PLAIN,
     "numactl": _syntax("-i -N -m -C -p --interleave --cpunodebind --membind --physcpubind"),
     "proot": _PLAIN,
+    "setarch": _PLAIN,
+    "ld.so": _syntax("--library-path --preload --audit --argv0 --inhibit-rpath", flags=" --inhibit-cache"),
+    "perf": _AFTER_ONE,
+    "start-stop-daemon": _PLAIN,
+    "torsocks": _PLAIN,
+    "sg": _AFTER_ONE,
+    "cpulimit": _syntax("-l -p -e -P --limit"),
+    "pee": _syntax(script=True),
+    **dict.fromkeys(
+        "linux32 linux64 i386 x86_64 uname26 pkexec gosu su-exec setuidgid chpst softlimit envdir daemonize dumb-init "  # noqa: SIM905
+        "tini catatonit eatmydata faketime proxychains proxychains4 rlwrap valgrind catchsegv rr heaptrack wine "
+        "qemu-x86_64 qemu-aarch64 mpirun mpiexec srun systemd-inhibit caffeinate arch cross-env dotenv ifne nq tsp "
+        "apptainer singularity".split(),
+        _PLAIN,
+    ),
 }  # fmt: skip
 _SUBCOMMANDS: Final[Mapping[str, Mapping[tuple[str, ...], _WrapperSyntax]]] = {
     "git": {("bisect", "run"): _PLAIN, ("submodule", "foreach"): _syntax(flags=" --recursive --quiet", script=True)},
@@ -141,6 +157,11 @@ _SUBCOMMANDS: Final[Mapping[str, Mapping[tuple[str, ...], _WrapperSyntax]]] = {
     "rustup": {("run",): _AFTER_ONE},
     "docker": {("run",): _AFTER_ONE, ("exec",): _AFTER_ONE},
     "podman": {("run",): _AFTER_ONE, ("exec",): _AFTER_ONE},
+    "kubectl": {("exec",): _AFTER_ONE},
+    "adb": {("shell",): _syntax(script=True)},
+    "vagrant": {("ssh",): _PLAIN},
+    "bun": {("x",): _PLAIN},
+    "bundle": {("exec",): _PLAIN},
 }
 _GNU: Final = frozenset({"gtimeout", "gnice", "gnohup", "genv", "gstdbuf", "gxargs", "gtime", "gchroot", "gfind"})
 """Their names on systems where the plain names belong to other programs."""
@@ -170,20 +191,22 @@ def find_scripts(name: str, words: Sequence[Word]) -> Iterator[Word]:
         if syntax.script:
             doubtful = any(each.certain_chars is not None for each in rest)
             for start in _program_positions(syntax, rest):
-                yield Word(text=join_words([each.text for each in rest[start:]]), certain_chars=0 if doubtful else None)
-    if name in _WITH_COMMAND_OPTION:
-        yield from _find_option_scripts(words)
-    elif name == "trap":
+                yield Word(text=" ".join(each.text for each in rest[start:]), certain_chars=0 if doubtful else None)
+    if name == "trap":
         yield from [each for each in words if each.text != "--"][:1]
-    elif name == "ssh":
-        for each in words:
-            if found := _SSH_COMMAND.fullmatch(each.text):
-                yield Word(text=found[1], certain_chars=None if each.certain_chars is None else 0)
+
+
+def starts_shell(name: str) -> bool:
+    """Return whether a program starts a shell if it is given no command."""
+    return name in _SHELL_STARTERS
 
 
 def _find_invocations(name: str, words: Sequence[Word]) -> Iterator[tuple[_WrapperSyntax, Sequence[Word]]]:
+    name = "ld.so" if _LOADER.fullmatch(name) else name
     if (syntax := _WRAPPERS.get(name)) is not None:
         yield syntax, words
+    if name == "setarch":
+        yield _AFTER_ONE, words  # the name of an architecture may stand before the program
     for subcommand, syntax in _SUBCOMMANDS.get(name, {}).items():
         rest = _skip_subcommand(subcommand, words)
         if rest is not None:
@@ -260,18 +283,6 @@ def _find_option_commands(words: Sequence[Word], option: re.Pattern[str]) -> Ite
         if option.fullmatch(name):
             first = [Word(text=attached, certain_chars=None if each.certain_chars is None else 0)] if attached else []
             yield [*first, *(word for word in words[place + 1 :] if word.text not in {";", "+"})]
-
-
-def _find_option_scripts(words: Sequence[Word]) -> Iterator[Word]:
-    """Yield the values of `-c` in all its spellings, and texts that look like a script."""
-    for place, each in enumerate(words):
-        found = _COMMAND_OPTION.fullmatch(each.text)
-        if found is not None and found[1]:
-            yield Word(text=found[1], certain_chars=None if each.certain_chars is None else 0)
-        if found is not None and place + 1 < len(words):
-            yield words[place + 1]
-        elif each.quoted and re.search(r"\s", each.text):
-            yield each
 
 
 def _split_env_text(words: Sequence[Word]) -> Sequence[Word] | None:

@@ -1,19 +1,30 @@
 """The commands that a command line runs: those in it, and those behind programs that start others.
 
 It sees through `sudo`, `timeout 5`, `env -i`, `xargs`, `find -exec`, `bash -c '...'` and the like. Commands that the
-text does not show (a variable as a program, a shell that reads another program's output) are reported as unseen.
+text does not show (a variable as a program, a shell that reads another program's output) are reported as unseen; a
+program that runs commands of its own, as `make` does, makes the line opaque.
 """
 
 import posixpath
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import attrs
 
-from session_core.config.shell_words import SimpleCommand, Word, read_script
-from session_core.config.wrapper_programs import ASSIGNMENT, TAKES_MORE, find_scripts, find_started_commands, join_words
+from session_core.permissions.command_options import find_option_scripts, find_variable_scripts
+from session_core.permissions.opaque_programs import changes_programs, is_opaque, sets_shell_variable
+from session_core.permissions.shell_words import SimpleCommand, Word, read_script
+from session_core.permissions.wrapper_programs import (
+    ASSIGNMENT,
+    TAKES_MORE,
+    find_scripts,
+    find_started_commands,
+    join_words,
+    starts_shell,
+)
 
 MAX_BEHIND: Final = 32
 """The longest chain of programs starting each other that is followed in one command."""
@@ -60,7 +71,8 @@ class CommandLine:
         commands: Every command found, also without prefixes that only change how it runs.
         programs: The programs in order, including those behind others.
         whole: Whether the whole line was understood.
-        unseen: Whether the line runs something that it does not show.
+        unseen: Whether the shell runs something that the line does not show.
+        opaque: Whether a program of the line runs commands that the line does not show.
         has_nested_commands: Whether a program of the line starts another one.
     """
 
@@ -68,6 +80,7 @@ class CommandLine:
     programs: tuple[str, ...]
     whole: bool
     unseen: bool
+    opaque: bool
     has_nested_commands: bool
 
 
@@ -81,6 +94,7 @@ def parse_command_line(text: str) -> CommandLine:
         tuple(finder.programs),
         finder.whole,
         finder.unseen,
+        finder.opaque,
         finder.has_nested_commands,
     )
 
@@ -91,6 +105,7 @@ class _CommandFinder:
         self.programs: list[str] = []
         self.whole = True
         self.unseen = False
+        self.opaque = False
         self.has_nested_commands = False
         self._looks = 0
         self._chars = 0
@@ -103,6 +118,9 @@ class _CommandFinder:
         self.whole = self.whole and script.whole
         for each in script.commands:
             if each.words:
+                self.unseen = self.unseen or sets_shell_variable(each.words)
+                for value in find_variable_scripts(each.words):
+                    self._parse_nested_script(value, depth)
                 self._parse_command(each.words, each, depth, behind=0)
 
     def _parse_command(
@@ -117,9 +135,12 @@ class _CommandFinder:
         rest = words[start + 1 :]
         if name in _SHELLS:
             self._parse_shell(name, rest, simple, depth)
-        if (name == "alias" and rest) or (name == "hash" and any(each.text.startswith("-") for each in rest)):
-            self.unseen = True  # a program under another name
-        for script in find_scripts(name, rest):
+        self.unseen = self.unseen or changes_programs(name, rest)
+        unknown = [Word(text="", certain_chars=0)] if more else []
+        if is_opaque(name, [*rest, *unknown]) or (name in {".", "source"} and rest):
+            self.opaque = self.has_nested_commands = True
+        programs = len(self.programs)
+        for script in chain(find_scripts(name, rest), find_option_scripts(name, rest)):
             if not self._can_descend(behind):
                 return
             self._parse_nested_script(script, depth)
@@ -128,6 +149,10 @@ class _CommandFinder:
             if not self._can_descend(behind):
                 return
             self._parse_command(inner, simple, depth, behind=behind + 1, more=more or name in TAKES_MORE)
+        if starts_shell(name) and len(self.programs) == programs:
+            self.unseen = self.unseen or not simple.inputs
+            for text in simple.inputs:
+                self._parse_nested_script(text, depth)
 
     def _can_descend(self, behind: int) -> bool:
         self._looks += 1
@@ -146,11 +171,19 @@ class _CommandFinder:
                 assignments.append(position)
                 if not (ASSIGNMENT.match(word.text) and (word.certain_chars is None or word.certain_chars > 0)):
                     break
-            position += 2 if not word.quoted and word.text == "function" else 1
+            position += 2 if keyword and self._has_name(words[position : position + 3]) else 1
         few = len(assignments) <= _MAX_ASSIGNMENTS
         for place in dict.fromkeys(assignments if few else (0, assignments[-1])):
             self._add_command(words[place:], more=more)
         return position
+
+    @staticmethod
+    def _has_name(words: Sequence[Word]) -> bool:
+        """Return whether the word after a keyword is a name: `function f`, `coproc x {`, `for x do`."""
+        keyword, *rest = (each.text for each in words)
+        if keyword in {"for", "select"}:
+            return rest[1:] in (["do"], ["{"])
+        return keyword == "function" or (keyword == "coproc" and rest[1:] != [] and rest[1] in _KEYWORDS)
 
     def _add_command(self, words: Sequence[Word], *, more: bool) -> None:
         if self._chars > _MAX_CHARS:
@@ -202,7 +235,7 @@ class _CommandFinder:
             for text in simple.inputs:
                 self._parse_nested_script(text, depth)
         else:
-            self.has_nested_commands = True
+            self.opaque = self.has_nested_commands = True
             self._add_command(words[position:], more=False)  # a script file, which is looked up like a program
 
     def _parse_nested_script(self, script: Word, depth: int) -> None:

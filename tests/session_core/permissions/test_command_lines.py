@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.command_lines import parse_command_line
+from session_core.permissions.command_lines import parse_command_line
 from session_core.permissions.rules import PermissionRule, decide
 
 DENY_RM: Final = PermissionRule(decision="deny", command="rm *")
@@ -269,13 +269,29 @@ def test_any_text_can_be_read(text: str) -> None:
     assert parse_command_line(text) == parse_command_line.__wrapped__(text)
 
 
-@pytest.mark.parametrize("piece", ["$(", "`", "${a:-", "env -x env ", "find -exec ", "a;", "<<E\n", "{", "bash -c '"])
+@pytest.mark.parametrize(
+    "piece",
+    ["$(", "`", "${a:-", "env -x env ", "find -exec ", "a;", "<<E\n", "{", "bash -c '", "a[$(", "PAGER=", "|"],
+)
 def test_long_lines_take_no_time(piece: str) -> None:
     """A line made to be hard to read is read in a moment, and not let pass for it."""
     assert judged((piece * 30_000)[:30_000]) != "allow"
 
 
-@pytest.mark.parametrize("piece", ["a=1 ", "env -x a=1 ", "watch ", "ssh -Z a ", "eval ", "su -c watch ", "env -Z '' "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a=1 ",
+        "env -x a=1 ",
+        "watch ",
+        "ssh -Z a ",
+        "eval ",
+        "su -c watch ",
+        "env -Z '' ",
+        "env PAGER=x ",
+        "rsync -e x ",
+    ],
+)
 def test_what_is_kept_of_a_line_grows_with_it(piece: str) -> None:
     """However many ways there are to read a line, what is noted of it stays within a few times its length."""
     line = parse_command_line((piece * 30_000)[:30_000] + " ls")

@@ -19,6 +19,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REDIRECTION: Final = re.compile(r"&>>|&>|<<<|<<-|<<|<&|<>|>>|>&|>\||<|>")
 _DESCRIPTOR: Final = re.compile(r"[0-9]+|\{[A-Za-z_]\w*\}")
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_OPEN_SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[[^\]]*")
+_HARD_TO_READ: Final = re.compile(r"\0|[$<>]\\\n|\$\{[\s|(]|\$\{[^}]{0,100}@P\}")
+"""What shells read in other ways than it looks, or each in its own: NUL, split operators, `${ command; }`, `${x@P}`."""
+_ODD_ARITHMETIC: Final = re.compile(r"[\n#'\"\\]")
 _LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 
 
@@ -59,7 +63,10 @@ def read_script(text: str) -> Script:
     """Read a command line; never raises."""
     reader = _ShellScanner(text, [], 0)
     reader.read(until_paren=False)
-    return Script(tuple(each for each in reader.found if each.words or each.inputs), reader.whole)
+    return Script(
+        tuple(each for each in reader.found if each.words or each.inputs),
+        reader.whole and _HARD_TO_READ.search(text) is None,
+    )
 
 
 class _WordBuilder:
@@ -140,6 +147,8 @@ class _ShellScanner:
             return  # the number of the redirected descriptor
         if inside and word.text == "case" and not word.quoted:
             self.whole = False  # its patterns end with parentheses that close nothing
+        if follows and not word.quoted and _OPEN_SUBSCRIPT.fullmatch(word.text):
+            self.whole = False  # in `a[1<<2]=3`, operators mean other things
         now.words.append(word)
 
     def _read_redirection(self, now: SimpleCommand, sign: str) -> None:
@@ -156,19 +165,24 @@ class _ShellScanner:
             now.inputs.append(target)
         elif sign in {"<<", "<<-"}:
             self._here.append((now, target, sign == "<<-"))
+            self.whole = self.whole and "$" not in target.text and "`" not in target.text
 
     def _read_here_documents(self) -> None:
         """Read the here-documents announced in the line before."""
         for command, mark, strips in self._here:
             lines: list[str] = []
-            ended = False
+            ended = joined = False
             while not ended and self.position < len(self.text):
                 end = self.text.find("\n", self.position)
                 end = len(self.text) if end < 0 else end
                 line = self.text[self.position : end].lstrip("\t") if strips else self.text[self.position : end]
                 self.position = end + 1
+                if joined and not mark.quoted:
+                    line = lines.pop()[:-1] + line
+                joined = len(line) % 2 != len(line.rstrip("\\")) % 2
                 ended = line == mark.text
                 lines += [] if ended else [line]
+            self.whole = self.whole and ended
             body = "\n".join(lines)
             dynamic = not mark.quoted and any(each in body for each in "$`\\")
             if dynamic:
@@ -248,7 +262,7 @@ class _ShellScanner:
     def _read_expansion(self, word: _WordBuilder, *, quoted: bool) -> None:
         start, rest = self.position, self.text[self.position + 1 : self.position + 2]
         if self.text[start] == "`":
-            self._read_backticks(word)
+            self._read_backticks(word, quoted=quoted)
         elif rest == "(":
             self.position += 2
             self._read_substitution(word, start)
@@ -282,19 +296,21 @@ class _ShellScanner:
             whole, self.whole = self.whole, True
             self.read(until_paren=True)
             closed = self.text[self.position - 1 : self.position] == ")"
-            self.whole = whole and closed and self.whole
+            inside = self.text[start : self.position]
+            odd = inside.startswith("$((") and _ODD_ARITHMETIC.search(inside)
+            self.whole = whole and closed and self.whole and not odd and not (outer and "\n" in inside)
             self._here = outer
             self._depth -= 1
         self._add_uncertain(word, start)
 
-    def _read_backticks(self, word: _WordBuilder) -> None:
+    def _read_backticks(self, word: _WordBuilder, *, quoted: bool) -> None:
         start = self.position
         found = re.compile(r"`((?:[^`\\]|\\[\s\S])*)`").match(self.text, start)
         inside = self.text[start + 1 :] if found is None else found[1]
         inner = _ShellScanner(re.sub(r"\\([`$\\])", r"\1", inside), self.found, self._depth + 1)
         if inner.whole:
             inner.read(until_paren=False)
-        self.whole = self.whole and inner.whole and found is not None
+        self.whole = self.whole and inner.whole and found is not None and not (quoted and '\\"' in inside)
         self.position = len(self.text) if found is None else found.end()
         self._add_uncertain(word, start)
 
@@ -333,17 +349,20 @@ class _ShellScanner:
             word.add(self.text[self.position :])
             self.position = len(self.text)
             return
-        word.add(_ESCAPE.sub(_decode_escape, found[1]))
+        decoded = _ESCAPE.sub(_decode_escape, found[1])
+        self.whole = self.whole and "\0" not in decoded
+        word.add(decoded)
         self.position = found.end()
 
 
 def _decode_escape(found: re.Match[str]) -> str:
+    """Return the character; NUL for what ends the text, or is not known here."""
     escape = found[1]
     if escape[0] in "xuU" and len(escape) > 1:
         number = int(escape[1:], 16)
-        return chr(number) if number <= 0x10FFFF else "?"
+        return chr(number) if number <= 0x10FFFF else "\0"
     if escape[0] in "01234567":
         return chr(int(escape, 8) & 0xFF)
     if escape[0] == "c" and len(escape) > 1:
         return chr(ord(escape[1]) & 0x1F)
-    return _LETTERS.get(escape, escape if escape in "\\'\"?" else f"\\{escape}")
+    return _LETTERS.get(escape, escape if escape in "\\'\"?" else "\0")
