@@ -219,6 +219,7 @@ def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRight
     return ExtraRights(
         network=flag_argument(arguments, "network") and not context.sandbox.network,
         protected=flag_argument(arguments, "change_protected") and context.sandbox.mode != "read_only",
+        sockets=flag_argument(arguments, "sockets") and not context.sandbox.sockets,
     )
 
 
@@ -227,11 +228,12 @@ def _format_preview(
 ) -> str:
     if confinement.plan is None:
         sandbox = UNCONFINED
-        network = "network: on"
+        network = "network: on, unix sockets: on"
     else:
         writable = ", ".join(confinement.plan.writable) or "nothing"
         sandbox = f"sandbox: {context.sandbox.mode}, may change {writable}"
-        network = f"network: {'on' if confinement.plan.network else 'off'}"
+        sockets = context.sandbox.sockets or confinement.wider.sockets
+        network = f"network: {_on_or_off(confinement.plan.network)}, unix sockets: {_on_or_off(sockets)}"
         if confinement.wider.protected:
             sandbox += ", protected files such as .git included"
     changed = ", ".join(f"{name}={value}" for name, value in QUIET.items())
@@ -249,6 +251,10 @@ def _format_preview(
             f"{'in the background, ended' if background else 'ended'} {limit} at the latest",
         )
     )
+
+
+def _on_or_off(enabled: bool) -> str:  # noqa: FBT001 - one word for one flag
+    return "on" if enabled else "off"
 
 
 class _OutputRecorder:
