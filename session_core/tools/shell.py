@@ -80,6 +80,11 @@ class ShellTool:
                         "type": "boolean",
                         "description": "True if it needs the network, which is off otherwise; the user is asked.",
                     },
+                    "sockets": {
+                        "type": "boolean",
+                        "description": "True if it talks to other programs by unix sockets, as docker and ssh-agent "
+                        "do; they are off otherwise; the user is asked.",
+                    },
                     "change_protected": {
                         "type": "boolean",
                         "description": "True if it changes .git or other protected files, as git commit does; "
