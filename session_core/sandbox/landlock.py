@@ -32,14 +32,14 @@ class _Rules(ctypes.Structure):
 
 
 @functools.cache
-def has_scopes() -> bool:
+def has_landlock_scopes() -> bool:
     """Return whether this kernel can confine sockets and signals."""
     return sys.platform == "linux" and _call(_CREATE, None, 0, _ASK_VERSION) >= _VERSION_WITH_SCOPES
 
 
 def start_thread(live: Callable[[], None], *, name: str, bubblewrap: str | None) -> None:
     """Start a thread that starts a program; if that is bubblewrap, confine what it starts, where the kernel can."""
-    if bubblewrap is None or not has_scopes():
+    if bubblewrap is None or not has_landlock_scopes():
         trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=name)
         return
 

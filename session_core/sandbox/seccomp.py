@@ -5,7 +5,7 @@ type into the terminal. A refused call fails with an error; the program goes on.
 
 There are two filters: with and without unix sockets. The sockets of other programs cannot all be hidden, because a
 socket can be renamed, linked, opened later, or listed only in another network namespace. So the call is refused that
-makes a socket which could reach one. A pair of connected stream sockets can reach nothing but its other end.
+makes a socket which could reach one. Of a pair of connected sockets, each can reach nothing but the other.
 """
 
 import errno
@@ -52,7 +52,8 @@ _TERMINAL_TRICKS: Final = (0x5412, 0x541C)
 _UNIX: Final = 1
 _FAMILIES: Final = (2, 10, 16)
 """IPv4, IPv6, netlink. Others, such as the one to the host of a virtual machine, ignore namespaces."""
-_STREAM: Final = 1
+_CONNECTED: Final = (1, 5)
+"""Streams and sequenced packets; with the latter, programs in Rust start others."""
 _TYPE_BITS: Final = 0xF
 """The part of a socket's type that is not a flag."""
 
@@ -110,10 +111,11 @@ def _check_socket(*, sockets: bool) -> _Steps:
 
 
 def _check_socket_pair(*, sockets: bool) -> _Steps:
-    """A datagram socket can send to any address, also one of a pair."""
+    """A datagram socket can send to any address, also one of a pair; the others stay connected to each other."""
     of_type = [_encode_instruction(_LOAD, _SECOND_ARGUMENT), _encode_instruction(_AND, _TYPE_BITS)]
-    of_type += [*_if_equal(_STREAM, [_PERMIT]), _refuse(errno.EPERM)]
-    family = _if_equal(_UNIX, [_PERMIT] if sockets else of_type)
+    for kind in _CONNECTED:
+        of_type += _if_equal(kind, [_PERMIT])
+    family = _if_equal(_UNIX, [_PERMIT] if sockets else [*of_type, _refuse(errno.EPERM)])
     return [_encode_instruction(_LOAD, _FIRST_ARGUMENT), *family, _refuse(errno.EAFNOSUPPORT)]
 
 

@@ -87,6 +87,7 @@ _SMALLEST = ResourceLimits(data_bytes=4 * 1024**3)
 """What a small machine allows; these reserve much more address space than they use."""
 
 
+@pytest.mark.slow
 @needs_node
 async def test_node_has_room(world: World) -> None:
     """Node starts, with threads and with code of WebAssembly, which reserves gigabytes."""

@@ -118,6 +118,7 @@ async def test_somebody_works_in_the_home_directory(world: World) -> None:
     assert ran.text == "mine\nmine\n"
 
 
+@pytest.mark.slow
 async def test_a_session_above_the_home_directory(world: World) -> None:
     """The same holds for a session in the folder above it."""
     plan = world.plan(root=world.base)
@@ -140,6 +141,7 @@ async def test_what_the_person_adds(world: World) -> None:
     assert CANARY not in (await world.run("cat ~/.local/service/token", token)).text
 
 
+@pytest.mark.slow
 async def test_links_in_the_table(world: World) -> None:
     """A toolchain or a settings file may be a link; one that leads to a key or to documents shows nothing."""
     home = world.user_home
@@ -163,6 +165,7 @@ async def test_links_in_the_table(world: World) -> None:
     assert ran.text == "linkedoutsidelinked"
 
 
+@pytest.mark.slow
 async def test_keys_behind_a_linked_toolchain(world: World) -> None:
     """If a folder of the table is a link out of the home directory, the keys in it stay hidden."""
     home = world.user_home
@@ -196,6 +199,7 @@ async def test_what_the_environment_names(world: World) -> None:
     assert (await world.run(_read((*shown, *secret)), plan)).text == "".join(f"tool {name}\n" for name in shown)
 
 
+@pytest.mark.slow
 async def test_a_virtual_environment_in_the_project(world: World) -> None:
     """What the environment names in the session's own folder stays writable."""
     (world.root / ".venv").mkdir()
@@ -204,6 +208,7 @@ async def test_a_virtual_environment_in_the_project(world: World) -> None:
     assert (await world.run("echo x > .venv/x && cat .venv/x", plan)).text == "x\n"
 
 
+@pytest.mark.slow
 async def test_a_part_of_a_repository(world: World) -> None:
     """A session in a part of a repository sees all of it, so that git and builds find what they need above."""
     _fill(world.user_home, ("code/.git/HEAD", "code/package.json"), "tool")
