@@ -52,7 +52,8 @@ class ShellTool:
             "Run a command line with bash and get its output and exit code. It has no terminal and no input. Each call "
             "is a new shell in the working folder: variables and cd do not last. All that it starts is ended with it; "
             f"use background=true for servers and for what takes longer than {MAX_TIMEOUT_MS // 60_000} minutes. To "
-            "read, search and edit files, prefer the tools made for it."
+            "read, search and edit files, prefer the tools made for it. Of the home directory it sees only the working "
+            "folder, toolchains and caches; the user can add to that with sandbox.readable."
         ),
         parameters=JsonObject(
             {
