@@ -239,8 +239,9 @@ def act(end, *calls):
             pass
 def everything(end):
     act(end, lambda e: e.connect("w/ear"), lambda e: e.sendto(b"x", "w/ear"),
-        lambda e: e.sendmsg([b"x"], [], 0, "w/ear"), lambda e: e.bind("w/mine"), lambda e: e.listen() or print("listens"), forget, lambda e: e.connect("w/ear"),
-        lambda e: e.shutdown(2), forget, lambda e: e.connect("w/ear"), lambda e: e.listen() or print("listens"))
+        lambda e: e.sendmsg([b"x"], [], 0, "w/ear"), lambda e: e.bind("w/mine"),
+        lambda e: e.listen() or print("listens"), forget, lambda e: e.connect("w/ear"), lambda e: e.shutdown(2),
+        forget, lambda e: e.connect("w/ear"), lambda e: e.listen() or print("listens"))
 everything(a); b.close(); everything(a)
 print("tried")
 """
