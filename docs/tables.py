@@ -28,6 +28,7 @@ from session_core.permissions.decision import (
     decide,
 )
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, PER_MILLION, Prices, built_in_models
+from session_core.sandbox.home_directory import READABLE_AT_HOME
 from session_core.sandbox.protected_paths import PROTECTED
 from session_core.sandbox.secrets import SECRET_PATHS
 from session_core.session.activity import rules_as_markdown
@@ -109,8 +110,13 @@ def protected_list() -> str:
     return _listed(PROTECTED)
 
 
+def readable_list() -> str:
+    """The places in a user's home directory that commands see."""
+    return _listed(f"~/{path}" for path in READABLE_AT_HOME)
+
+
 def secrets_list() -> str:
-    """The places in a user's home directory that commands do not see."""
+    """The places in a user's home directory that stay hidden where what is around them is visible."""
     return _listed(f"~/{path}" for path in SECRET_PATHS)
 
 
@@ -189,6 +195,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "deciders": deciders_list,
     "answers": answers_table,
     "protected": protected_list,
+    "readable": readable_list,
     "secrets": secrets_list,
     "providers": providers_table,
     "models": models_table,

@@ -67,6 +67,7 @@ from session_core.sandbox.bubblewrap import (
     find_bubblewrap as find_bubblewrap,
 )
 from session_core.sandbox.file_values import WorkspaceRefused as WorkspaceRefused
+from session_core.sandbox.landlock import has_landlock_scopes as has_landlock_scopes
 from session_core.sandbox.seccomp import filter_program as filter_program
 from session_core.sandbox.trust import (
     Fingerprint as Fingerprint,

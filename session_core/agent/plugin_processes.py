@@ -243,7 +243,7 @@ class TurnProcesses:
             report=lambda _: None,
             session_id=self._handle.state.session_id,
             turn_id=self._handle.turn_id,
-            outputs=self._config.outputs,
+            outputs=self._config.find_outputs(self._handle.state.session_id),
             hidden=self._config.hidden,
             host=self._config.make_host(self._handle, call_id),
         )

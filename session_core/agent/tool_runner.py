@@ -43,6 +43,7 @@ from session_core.tools.base import (
     ToolHost,
     ToolOutput,
 )
+from session_core.tools.output_files import FindOutputs, no_outputs
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.sessions import ExtraRight
@@ -89,7 +90,7 @@ class ToolConfig:
     folders: FolderSettingsSource | None = None
     hooks: Hooks = NO_HOOKS
     standing: StandingGrants = attrs.field(factory=StandingGrants)
-    outputs: str | None = None
+    find_outputs: FindOutputs = no_outputs
     hidden: tuple[str, ...] = ()
     make_host: MakeHost = lambda _handle, _call_id: NoHost()
 
@@ -281,7 +282,7 @@ class ToolRunner:
             progress=reporter.tell_progress,
             session_id=self._handle.state.session_id,
             turn_id=self._handle.turn_id,
-            outputs=self._config.outputs,
+            outputs=self._config.find_outputs(self._handle.state.session_id),
             hidden=self._config.hidden,
             rights=rights,
             host=self._config.make_host(self._handle, call.call_id),

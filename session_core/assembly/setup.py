@@ -42,7 +42,7 @@ from session_core.providers.model_choice import (
     make_provider,
 )
 from session_core.sandbox.protected_mounts import clear_stand_ins
-from session_core.sandbox.seccomp import write_filter
+from session_core.sandbox.seccomp import FilterFiles, write_filters
 from session_core.sandbox.secrets import home_folders
 from session_core.sandbox.trust import Fingerprint
 from session_core.sep.host.catalogue.search_paths import has_extensions
@@ -226,7 +226,7 @@ async def _build_service_config(
         model_infos=infos,
         catalogue=tuple(available_models(config, place.environ)),
         default_model=picked.name,
-        tools=tuple(_tools(place, jobs, guide, storage.filter_file, demo=picked.name == DEMO)),
+        tools=tuple(_tools(place, jobs, guide, storage.filters, demo=picked.name == DEMO)),
         system_prompt=guide.system_prompt,
         cwd=place.folder,
         permission_mode=config.permission_mode,
@@ -336,9 +336,14 @@ def _models(
 
 
 def _tools(
-    place: AgentEnvironment, jobs: BackgroundJobs, guide: SystemPromptBuilder, filter_file: str | None, *, demo: bool
+    place: AgentEnvironment,
+    jobs: BackgroundJobs,
+    guide: SystemPromptBuilder,
+    filters: FilterFiles | None,
+    *,
+    demo: bool,
 ) -> Iterator[Tool]:
-    shell = ShellSetup(hidden=(str(place.home),), filter_file=filter_file, environment=place.environ)
+    shell = ShellSetup(hidden=(str(place.home),), filters=filters, environment=place.environ)
     yield from coding_file_tools()
     yield from shell_tools(jobs, shell)
     yield from (WebFetch(), PlanTool(), TaskTool(), SkillTool(guide.skills_in))
@@ -375,7 +380,7 @@ class _HomeStorage:
     checkpoints: CheckpointStore | None = None
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     outputs: str | None = None
-    filter_file: str | None = None
+    filters: FilterFiles | None = None
 
 
 def _prepare_home_storage(place: AgentEnvironment) -> _HomeStorage:
@@ -389,5 +394,5 @@ def _prepare_home_storage(place: AgentEnvironment) -> _HomeStorage:
         CheckpointStore(place.home / CHECKPOINTS),
         StandingGrants(place.home / ALLOWED_FILE),
         str(outputs),
-        write_filter(place.home),
+        write_filters(place.home),
     )

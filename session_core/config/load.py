@@ -274,6 +274,8 @@ class _ConfigLoader:
                 mode=values["sandbox.mode"],
                 network=values["sandbox.network"],
                 writable_roots=values["sandbox.writable_roots"],
+                sockets=values["sandbox.sockets"],
+                readable=values["sandbox.readable"],
             ),
             limits=TurnLimits(
                 steps=values["limits.steps"],

@@ -43,6 +43,8 @@ def _describe_values(config: Config) -> list[ShownSetting]:
         "sandbox.mode": config.sandbox.mode,
         "sandbox.network": config.sandbox.network,
         "sandbox.writable_roots": list(config.sandbox.writable_roots),
+        "sandbox.sockets": config.sandbox.sockets,
+        "sandbox.readable": list(config.sandbox.readable),
         "limits.steps": limits.steps,
         "limits.tokens": limits.tokens,
         "limits.cost": None if limits.cost_micros is None else dollars(limits.cost_micros),

@@ -132,6 +132,19 @@ SETTINGS: Final = (
         is_stricter=_is_subset,
     ),
     Setting(
+        key="sandbox.sockets",
+        kind=BooleanKind(),
+        default=False,
+        about="whether commands may use unix sockets",
+        is_stricter=_is_not_more,
+    ),
+    Setting(
+        key="sandbox.readable",
+        kind=ListKind(PathKind()),
+        default=(),
+        about="what commands may read in your home directory, besides toolchains and caches",
+    ),
+    Setting(
         key="limits.steps",
         kind=IntegerKind(1, MAX_STEPS),
         default=MAX_STEPS_PER_TURN,

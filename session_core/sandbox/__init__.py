@@ -6,6 +6,8 @@
 - `protected_paths`: paths such as `.git` or `~/.bashrc`, whose change would run code outside the sandbox
 - `ignore`: `IgnoreRules`, the files that `.gitignore` files exclude from a walk
 - `bubblewrap`: `find_bubblewrap`, and `sandbox_argv`, which turns a plan into a command line
+- `home_directory`: what programs and file tools see of a home directory; `open_sockets`: what hides other sockets
+- `landlock`: `start_thread`, which confines what it starts once more, where the kernel can
 - `plan`: `SandboxPlan` and `plan_sandbox`, which looks at the disk and decides what is mounted where
 - `protected_mounts`: `ProtectedMounts`, how a sandbox keeps protected paths unchanged; `clear_stand_ins`
 - `mount_placeholders`: `hold_places`: stand-ins on the disk for missing protected paths while a program runs

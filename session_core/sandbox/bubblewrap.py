@@ -30,8 +30,8 @@ _PASSING_ERRORS: Final = ("Resource temporarily unavailable", "Cannot allocate m
 
 # Shells use different option letters for the number of processes.
 _LIMITING: Final = (
-    'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
-    ' shift 3; exec "$@"'
+    'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } &&'
+    ' ulimit -d "$4" || exit 126; shift 4; exec "$@"'
 )
 
 
@@ -115,6 +115,7 @@ def _mount_options(plan: SandboxPlan) -> Iterator[str]:
     size = str(plan.limits.private_bytes)
     rules: dict[str, tuple[str, ...]] = {}
     rules |= {path: ("--size", size, "--perms", "1777", "--tmpfs", path) for path in plan.private}
+    rules |= {path: ("--symlink", target, path) for target, path in plan.links}
     rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
     rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
     rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.missing}
@@ -124,12 +125,13 @@ def _mount_options(plan: SandboxPlan) -> Iterator[str]:
     for path in sorted(rules, key=lambda path: path.split("/")):
         yield from rules[path]
     # At the end, because the mount points of deeper mounts are created in them.
-    for path in sorted({*plan.missing, *plan.hidden_folders}):
+    # What is written to /dev itself would stay in memory without a bound.
+    for path in ("/dev", *sorted({*plan.missing, *plan.hidden_folders})):
         yield from ("--remount-ro", path)
 
 
 def _limit_command(command: Sequence[str], limits: ResourceLimits) -> list[str]:
-    numbers = (limits.file_bytes // 512, limits.open_files, limits.processes)
+    numbers = (limits.file_bytes // 512, limits.open_files, limits.processes, limits.data_bytes // 1024)
     return ["/bin/sh", "-c", _LIMITING, "sh", *map(str, numbers), *command]
 
 

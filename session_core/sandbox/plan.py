@@ -1,74 +1,43 @@
 """Plan what a confined program sees: turn a policy and the state of the disk into a plan, a comparable value."""
 
+import functools
 import os
-import re
-import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.home_directory import find_named_places, view_home
 from session_core.sandbox.mount_placeholders import CannotConfine as CannotConfine
 from session_core.sandbox.mount_placeholders import hold_places as hold_places
+from session_core.sandbox.open_sockets import SocketsUnknown, TooManySockets, cover_sockets, open_sockets
 from session_core.sandbox.protected_mounts import ProtectedMounts
 from session_core.sandbox.protected_paths import PROTECTED
-from session_core.sandbox.secrets import clean_environment, secret_paths
-
-# --- the sockets of other programs, which a confined program must not reach -------------------------------------------
-MAX_SOCKETS: Final = 1_000
-"""How many can be hidden one by one; bubblewrap accepts nine thousand arguments."""
-_ROW: Final = re.compile(r"[0-9a-fA-F]+: (?:\S+ +){5}\S+(?: (.*))?")
-
-
-class SocketsUnknown(OSError):
-    """The system does not list the open sockets."""
-
-
-def open_sockets() -> tuple[str, ...]:
-    """Return the file system sockets on which programs listen now; a read-only mount does not block them.
-
-    Raises:
-        SocketsUnknown: The system does not list them.
-    """
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape", newline="\n") as table:
-            paths = sorted(set(socket_paths(table.read())))
-    except FileNotFoundError:  # a kernel without such sockets
-        return ()
-    except OSError as error:
-        raise SocketsUnknown(error.errno, "the system does not list the open sockets") from error
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.startswith("/") and _is_socket(path)))
-
-
-def socket_paths(table: str) -> Iterator[str]:
-    """Parse the kernel's table; a path may hold blanks and even line ends, and then continues in the next row."""
-    path: str | None = None
-    for line in table.split("\n"):
-        row = _ROW.fullmatch(line)
-        if row is None:
-            path = f"{path}\n{line}" if path is not None else None
-            continue
-        if path is not None:
-            yield path.removesuffix("\n")
-        path = row[1]
-    if path is not None:
-        yield path.removesuffix("\n")
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
+from session_core.sandbox.secrets import clean_environment, find_secrets, resolve_existing
 
 # --- plan -------------------------------------------------------------------------------------------------------------
 
-PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets its own empty ones
+PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - each sandbox gets its own empty ones
+_OWN: Final = (*PRIVATE, "/dev", "/proc")
+"""Nothing of these is shared with a sandbox."""
 _COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
 _STAYS_VISIBLE: Final = ("/run/current-system", "/run/opengl-driver")
 """Where NixOS keeps its programs."""
+
+
+@functools.cache
+def default_data_bytes() -> int:
+    """Return how much memory one process may have: enough for any build, but not all that the machine has."""
+    try:
+        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return _LEAST_DATA_BYTES
+    return max(_LEAST_DATA_BYTES, installed * 3 // 4)
+
+
+_LEAST_DATA_BYTES: Final = 4 * 1024**3
+"""Node and Java, which start more threads and larger heaps than others, need some of it on any machine."""
 
 
 @attrs.frozen(kw_only=True)
@@ -80,6 +49,8 @@ class ResourceLimits:
     open_files: int = 4_096
     private_bytes: int = 1024**3
     """The size of each private folder for temporary files, in memory."""
+    data_bytes: int = attrs.field(factory=default_data_bytes)
+    """The memory of each process, without what it shares with others."""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,6 +65,7 @@ class SandboxPlan:
         missing: Protected paths that do not exist; a read-only empty folder takes their place.
         missing_files: Protected paths that do not exist; a read-only file takes their place.
         visible: Paths that it may read although they lie in a hidden folder.
+        links: Links in hidden folders that lead to visible paths, as (target, path).
         private: Its own empty folders, in memory.
         hidden_folders: Folders that it sees empty.
         hidden_files: Files that it sees empty.
@@ -110,6 +82,7 @@ class SandboxPlan:
     missing: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
     private: tuple[str, ...] = PRIVATE
     hidden_folders: tuple[str, ...] = ()
     hidden_files: tuple[str, ...] = ()
@@ -126,11 +99,14 @@ def plan_sandbox(
     environment: Mapping[str, str],
     writable_roots: Sequence[str] = (),
     readable_roots: Sequence[str] = (),
+    readable: Sequence[str] = (),
     hidden: Sequence[str] = (),
     read_only: bool = False,
     network: bool = False,
+    sockets: bool = False,
     protected: Sequence[str] | None = PROTECTED,
     homes: Sequence[str] = (),
+    show_toolchains: bool = True,
     limits: ResourceLimits | None = None,
     filter_file: str | None = None,
     cwd: str | None = None,
@@ -139,18 +115,21 @@ def plan_sandbox(
 
     Args:
         root: The folder of the session.
-        user_home: The user's home directory, whose secrets are hidden.
+        user_home: The user's home directory, which is hidden but for what builds need.
         environment: The environment whose harmless part the program inherits.
         writable_roots: Further folders that may be changed.
         readable_roots: Folders that may be read even if they lie in a hidden one.
+        readable: Files and folders that the person has made readable.
         hidden: Further paths to hide: the home of session-core.
         read_only: Change nothing but private folders.
         network: Share the network.
+        sockets: It may use unix sockets. `filter_file` must fit; without a filter, it may in any case.
         protected: Paths beneath each writable folder that must not change, whether they exist or not, together with
             the start files of home directories in it. None if all of that may be changed.
         homes: Further home directories of the user.
+        show_toolchains: Show what builds need of the home directories.
         limits: The resource limits.
-        filter_file: See `seccomp.write_filter`.
+        filter_file: See `seccomp.write_filters`.
         cwd: Where to start; `root` by default.
 
     Raises:
@@ -158,26 +137,46 @@ def plan_sandbox(
             there are more sockets than can be hidden.
     """
     writable = () if read_only else tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *writable_roots)))
-    readable = tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *readable_roots) if os.path.isdir(path)))
+    read_roots = tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *readable_roots) if os.path.isdir(path)))
     if "/" in writable:
         raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
+    all_homes = tuple(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
     guarded = ProtectedMounts(writable)
     if protected is not None:
         guarded.add_projects(protected)
-        guarded.add_homes(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
+        guarded.add_homes(all_homes)
     places = [os.path.realpath(path) for path in hidden]
     guarded.add_missing(path for path in places if not os.path.lexists(path))
     covered = tuple(dict.fromkeys(_resolve_folder(path) for path in _COVERED if os.path.isdir(path)))
-    secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
-    visible_roots = (*writable, *readable)
-    masked = _drop_covered(
-        (*secrets, *_find_open_sockets(covered, visible_roots)), over=(*covered, *PRIVATE), under=visible_roots
-    )
-    folders = tuple(path for path in masked if os.path.isdir(path))
-    visible = [path for path in readable if path not in writable]
-    visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]
+
+    roots = (*writable, *read_roots)
+    added = tuple(place for place in resolve_existing(readable) if not is_beneath(place, places))
+    secrets = find_secrets(all_homes, environment, added)
+    views = [
+        view_home(
+            home,
+            roots=roots,
+            readable=[path for path in readable if os.path.realpath(path) in added],
+            named=find_named_places(environment),
+            secrets=(*secrets, *places),
+            show_toolchains=show_toolchains,
+        )
+        for home in all_homes
+        if os.path.isdir(home)
+    ]
+    at_home = [path for view in views for path in view.hidden]
+    masks = (*at_home, *secrets, *(path for path in places if os.path.exists(path)))
+    visible = dict.fromkeys(path for path in read_roots if path not in writable)
+    for path in sorted({*added, *(path for view in views for path in view.visible)}):
+        if _depth(path, (*covered, *PRIVATE, *masks)) > _depth(path, (*roots, *visible), or_equal=True):
+            visible[path] = None
+    visible |= dict.fromkeys(path for path in _STAYS_VISIBLE if os.path.exists(path))
     if network and (names := os.path.realpath("/etc/resolv.conf")).startswith(covered) and os.path.exists(names):
-        visible.append(names)
+        visible[names] = None
+    under = (*roots, *visible)
+    found = _find_open_sockets((*covered, *_OWN, *at_home), under, filtered=filter_file is not None and not sockets)
+    masked = _drop_covered((*masks, *found), over=(*covered, *PRIVATE), under=under)
+    folders = tuple(path for path in masked if os.path.isdir(path))
     return SandboxPlan(
         cwd=_resolve_folder(cwd) if cwd is not None else _resolve_folder(root),
         writable=(*writable, *guarded.folders_beside_links()),
@@ -186,6 +185,7 @@ def plan_sandbox(
         missing=tuple(sorted(guarded.missing)),
         missing_files=tuple(sorted(guarded.missing_files)),
         visible=tuple(visible),
+        links=tuple(link for view in views for link in view.links if not is_beneath(link[1], under)),
         hidden_folders=tuple(sorted({*covered, *folders})),
         hidden_files=tuple(sorted(set(masked) - set(folders))),
         network=network,
@@ -195,16 +195,13 @@ def plan_sandbox(
     )
 
 
-def _find_open_sockets(covered: Sequence[str], visible_roots: Sequence[str]) -> list[str]:
-    """Return all sockets that are not in a covered folder; none of them may stay reachable."""
-    hiding = (*covered, *PRIVATE)
+def _find_open_sockets(hiding: Sequence[str], visible: Sequence[str], *, filtered: bool) -> list[str]:
+    """Return what hides all sockets that no hidden folder hides already; none of them may stay reachable."""
     try:
-        found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, visible_roots)]
-    except SocketsUnknown as error:
-        raise CannotConfine(error.strerror or str(error)) from error
-    if len(found) > MAX_SOCKETS:
-        raise CannotConfine(f"other programs listen on {len(found)} sockets, and only {MAX_SOCKETS} can be hidden")
-    return found
+        found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, visible)]
+        return cover_sockets(found, visible, filtered=filtered)
+    except (SocketsUnknown, TooManySockets) as error:
+        raise CannotConfine(getattr(error, "strerror", None) or str(error)) from error
 
 
 def _resolve_folder(path: str) -> str:
@@ -218,11 +215,17 @@ def _drop_covered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[
     """Drop paths that a hidden folder already hides, unless they lie in a visible folder inside it."""
     remaining: list[str] = []
     for path in sorted(set(paths)):
-        hiding = max((len(each) for each in (*over, *remaining) if path.startswith(each + "/")), default=-1)
-        showing = max((len(each) for each in under if path.startswith(each + "/")), default=-1)
-        if hiding <= showing and path not in over:
+        if _depth(path, (*over, *remaining)) <= _depth(path, under) and path not in over:
             remaining.append(path)
     return remaining
+
+
+def _depth(path: str, folders: Iterable[str], *, or_equal: bool = False) -> int:
+    """Return the path length of the innermost of these folders around a path; negative if there is none."""
+    around = (
+        folder for folder in folders if path.startswith(folder.rstrip("/") + "/") or (or_equal and path == folder)
+    )
+    return max(map(len, around), default=-1)
 
 
 def drop_vanished_files(plan: SandboxPlan) -> SandboxPlan:

@@ -110,10 +110,16 @@ def resolve_link_targets(folder: str, path: str) -> Iterator[str]:
     real = os.path.realpath(place)
     if real != place:
         yield real
-    if os.path.basename(place) == ".git" and (pointed := _read_pointer(real, b"gitdir:")) is not None:
-        yield pointed
-        if (common := _read_pointer(os.path.join(pointed, "commondir"), b"", pointed)) is not None:
-            yield common
+    if os.path.basename(place) == ".git":
+        yield from read_git_pointers(real)
+
+
+def read_git_pointers(git: str) -> tuple[str, ...]:
+    """Return the folder that a `.git` file names, and the one with the repository that this one names, if any."""
+    if (pointed := _read_pointer(git, b"gitdir:")) is None:
+        return ()
+    common = _read_pointer(os.path.join(pointed, "commondir"), b"", pointed)
+    return (pointed,) if common is None else (pointed, common)
 
 
 def _read_pointer(file: str, start: bytes, folder: str | None = None) -> str | None:

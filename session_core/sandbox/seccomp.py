@@ -2,6 +2,10 @@
 
 Namespaces hide what is outside; the filter blocks the calls that could break out of them, look into other processes, or
 type into the terminal. A refused call fails with an error; the program goes on.
+
+There are two filters: with and without unix sockets. The sockets of other programs cannot all be hidden, because a
+socket can be renamed, linked, opened later, or listed only in another network namespace. So the call is refused that
+makes a socket which could reach one. Of a pair of connected sockets, each can reach nothing but the other.
 """
 
 import errno
@@ -12,6 +16,8 @@ import struct
 import threading
 from pathlib import Path
 from typing import Final
+
+import attrs
 
 from session_core.storage.home import private_open
 
@@ -38,74 +44,133 @@ _REFUSED: Final[dict[str, tuple[int, ...]]] = {
 }  # fmt: skip
 _IOCTL: Final = {"x86_64": 16, "aarch64": 29}
 _SOCKET: Final = {"x86_64": 41, "aarch64": 198}
+_SOCKET_PAIR: Final = {"x86_64": 53, "aarch64": 199}
 _ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _TERMINAL_TRICKS: Final = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX put characters into a terminal as if they had been typed."""
-_FAMILIES: Final = (1, 2, 10, 16)
-"""Unix, IPv4, IPv6, netlink. Others, such as the one to the host of a virtual machine, ignore namespaces."""
+_UNIX: Final = 1
+_FAMILIES: Final = (2, 10, 16)
+"""IPv4, IPv6, netlink. Others, such as the one to the host of a virtual machine, ignore namespaces."""
+_CONNECTED: Final = (1, 5)
+"""Streams and sequenced packets; with the latter, programs in Rust start others."""
+_TYPE_BITS: Final = 0xF
+"""The part of a socket's type that is not a flag."""
 
 _LOAD: Final = 0x20
+_AND: Final = 0x54
 _EQUAL: Final = 0x15
 _AT_LEAST: Final = 0x35
 _RETURN: Final = 0x06
 _ALLOW: Final = 0x7FFF0000
 _FAIL: Final = 0x00050000
 
+_ARCHITECTURE_OFFSET: Final = 4
+_FIRST_ARGUMENT: Final = 16
+_SECOND_ARGUMENT: Final = 24
+"""Where the kernel puts what a filter may look at; of the arguments, the lower half."""
 
-def filter_program(machine: str) -> bytes | None:
-    """Return the filter for a machine type; None if its call numbers are not known here."""
+
+_Steps = list[bytes]
+
+
+def filter_program(machine: str, *, sockets: bool = False) -> bytes | None:
+    """Return the filter for a machine type, with or without unix sockets; None if its call numbers are unknown here."""
     if machine not in _ARCHITECTURE:
         return None
     steps = [
-        _encode_instruction(_LOAD, 4),
+        _encode_instruction(_LOAD, _ARCHITECTURE_OFFSET),
         # Calls of another architecture have other numbers and would bypass the checks below.
         _encode_instruction(_EQUAL, _ARCHITECTURE[machine], 1, 0),
-        _encode_instruction(_RETURN, _FAIL | errno.ENOSYS),
+        _refuse(errno.ENOSYS),
         _encode_instruction(_LOAD, 0),
         _encode_instruction(_AT_LEAST, 0x40000000, 0, 1),
-        _encode_instruction(_RETURN, _FAIL | errno.ENOSYS),
+        _refuse(errno.ENOSYS),
     ]
     for number in sorted((*_SAME_EVERYWHERE, *_REFUSED[machine])):
-        steps += [_encode_instruction(_EQUAL, number, 0, 1), _encode_instruction(_RETURN, _FAIL | errno.EPERM)]
-    steps += [
-        _encode_instruction(_EQUAL, _IOCTL[machine], 0, 2 + 2 * len(_TERMINAL_TRICKS)),
-        _encode_instruction(_LOAD, 24),
-    ]
+        steps += _if_equal(number, [_refuse(errno.EPERM)])
+    steps += _if_equal(_IOCTL[machine], _check_ioctl())
+    steps += _if_equal(_SOCKET[machine], _check_socket(sockets=sockets))
+    steps += _if_equal(_SOCKET_PAIR[machine], _check_socket_pair(sockets=sockets))
+    return b"".join((*steps, _PERMIT))
+
+
+def _check_ioctl() -> _Steps:
+    steps = [_encode_instruction(_LOAD, _SECOND_ARGUMENT)]
     for number in _TERMINAL_TRICKS:
-        steps += [_encode_instruction(_EQUAL, number, 0, 1), _encode_instruction(_RETURN, _FAIL | errno.EPERM)]
-    steps += [_encode_instruction(_RETURN, _ALLOW)]
-    steps += [_encode_instruction(_EQUAL, _SOCKET[machine], 0, 2 + 2 * len(_FAMILIES)), _encode_instruction(_LOAD, 16)]
-    for number in _FAMILIES:
-        steps += [_encode_instruction(_EQUAL, number, 0, 1), _encode_instruction(_RETURN, _ALLOW)]
-    steps += [_encode_instruction(_RETURN, _FAIL | errno.EAFNOSUPPORT), _encode_instruction(_RETURN, _ALLOW)]
-    return b"".join(steps)
+        steps += _if_equal(number, [_refuse(errno.EPERM)])
+    return [*steps, _PERMIT]
+
+
+def _check_socket(*, sockets: bool) -> _Steps:
+    steps = [_encode_instruction(_LOAD, _FIRST_ARGUMENT)]
+    steps += _if_equal(_UNIX, [_PERMIT if sockets else _refuse(errno.EPERM)])
+    for family in _FAMILIES:
+        steps += _if_equal(family, [_PERMIT])
+    return [*steps, _refuse(errno.EAFNOSUPPORT)]
+
+
+def _check_socket_pair(*, sockets: bool) -> _Steps:
+    """A datagram socket can send to any address, also one of a pair; the others stay connected to each other."""
+    of_type = [_encode_instruction(_LOAD, _SECOND_ARGUMENT), _encode_instruction(_AND, _TYPE_BITS)]
+    for kind in _CONNECTED:
+        of_type += _if_equal(kind, [_PERMIT])
+    family = _if_equal(_UNIX, [_PERMIT] if sockets else [*of_type, _refuse(errno.EPERM)])
+    return [_encode_instruction(_LOAD, _FIRST_ARGUMENT), *family, _refuse(errno.EAFNOSUPPORT)]
+
+
+def _if_equal(value: int, steps: _Steps) -> _Steps:
+    """Run these steps only if the loaded value is this one."""
+    return [_encode_instruction(_EQUAL, value, 0, len(steps)), *steps]
+
+
+def _refuse(number: int) -> bytes:
+    return _encode_instruction(_RETURN, _FAIL | number)
 
 
 def _encode_instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
-def write_filter(home: Path) -> str | None:
-    """Write the filter for this machine to a private file of the home, and return its path; None if there is none."""
-    program = filter_program(platform.machine())
-    if program is None:
+_PERMIT: Final = _encode_instruction(_RETURN, _ALLOW)
+
+
+@attrs.frozen
+class FilterFiles:
+    """Paths from which this process can open the filters."""
+
+    without_sockets: str
+    with_sockets: str
+
+    def choose(self, *, sockets: bool) -> str:
+        """Return the filter for a program that may use unix sockets, or may not."""
+        return self.with_sockets if sockets else self.without_sockets
+
+
+def write_filters(home: Path) -> FilterFiles | None:
+    """Write the filters for this machine to private files of the home; None if there are none for it."""
+    machine = platform.machine()
+    if (strict := filter_program(machine)) is None or (lenient := filter_program(machine, sockets=True)) is None:
         return None
-    target = home / "seccomp.bpf"
-    temporary = home / f"seccomp.{os.getpid()}.tmp"
+    return FilterFiles(_write(home, "seccomp", strict), _write(home, "seccomp-sockets", lenient))
+
+
+def _write(home: Path, name: str, program: bytes) -> str:
+    target = home / f"{name}.bpf"
+    temporary = home / f"{name}.{os.getpid()}.tmp"
     with os.fdopen(private_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(program)
     os.replace(temporary, target)
     return str(target)
 
 
-def filter_in_memory() -> str | None:
-    """Put the filter for this machine into memory, and return a path with which this process can open it.
+def filter_in_memory(*, sockets: bool = False) -> str | None:
+    """Put a filter for this machine into memory, and return a path with which this process can open it.
 
     Returns None if there is no filter for this machine.
     """
-    program = filter_program(platform.machine())
-    return None if program is None else seal_in_memory("commands", program)
+    program = filter_program(platform.machine(), sockets=sockets)
+    return None if program is None else seal_in_memory("commands with sockets" if sockets else "commands", program)
 
 
 def seal_in_memory(name: str, program: bytes) -> str:

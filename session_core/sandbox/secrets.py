@@ -1,10 +1,10 @@
-"""The files and variables that a confined program never sees: keys, tokens, histories."""
+"""The files and variables that a confined program never sees, wherever they are visible: keys, tokens, histories."""
 
 import functools
 import os
 import pwd
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,22 +26,44 @@ _ALLOWED_VARIABLES: Final = frozenset({
 _MAX_VALUE: Final = 32_768
 
 SECRET_PATHS: Final[tuple[str, ...]] = (
-    ".aliyun", ".authinfo", ".authinfo.gpg", ".aws", ".azure", ".bash_history", ".boto", ".cargo/credentials",
-    ".cargo/credentials.toml", ".claude", ".claude.json", ".codex", ".config/1Password", ".config/BraveSoftware",
-    ".config/chromium", ".config/doctl", ".config/fly", ".config/gcloud", ".config/gh", ".config/git/credentials",
-    ".config/glab-cli", ".config/google-chrome", ".config/hub", ".config/op", ".config/opencode", ".config/rclone",
-    ".config/session-core", ".config/sops", ".databrickscfg", ".docker", ".electrum", ".fly", ".gem/credentials",
-    ".git-credentials", ".gnupg", ".huggingface", ".cache/huggingface/token", ".kaggle", ".kube",
-    ".local/share/keyrings",
-    ".local/share/kwalletd", ".local/share/opencode", ".local/share/session-core", ".m2/settings-security.xml",
-    ".minikube", ".mozilla", ".my.cnf", ".mysql_history", ".netlify", ".netrc", ".npmrc", ".oci", ".password-store",
-    ".pgpass", ".pki", ".psql_history", ".pulumi", ".pypirc", ".python_history", ".s3cfg", ".sentryclirc",
-    ".snowflake", ".ssh", ".terraform.d", ".terraformrc", ".thunderbird", ".vault-token", ".zsh_history",
+    ".aliyun", ".ansible", ".authinfo", ".authinfo.gpg", ".aws", ".azure", ".bash_history", ".bitcoin", ".boto",
+    ".bundle/config", ".cache/huggingface/stored_tokens", ".cache/huggingface/token", ".cargo/credentials",
+    ".cargo/credentials.toml", ".claude", ".claude.json", ".codex", ".composer/auth.json", ".config/1Password",
+    ".config/age", ".config/anthropic", ".config/argocd", ".config/BraveSoftware", ".config/chromium",
+    ".config/composer/auth.json", ".config/containers", ".config/doctl", ".config/fly", ".config/gcloud",
+    ".config/gh", ".config/git/credentials", ".config/github-copilot", ".config/glab-cli", ".config/google-chrome",
+    ".config/goose", ".config/hcloud", ".config/helm", ".config/heroku", ".config/hub", ".config/microsoft-edge",
+    ".config/ngrok", ".config/op", ".config/opencode", ".config/pypoetry", ".config/rclone", ".config/session-core",
+    ".config/Signal", ".config/Slack", ".config/solana", ".config/sops", ".config/stripe", ".config/vivaldi",
+    ".config/wrangler", ".cursor", ".databrickscfg", ".docker", ".dotnet/corefx", ".electrum", ".ethereum",
+    ".fetchmailrc", ".fly", ".gem/credentials", ".gemini", ".git-credentials", ".gnupg", ".gradle/gradle.properties",
+    ".hex/hex.config", ".huggingface", ".irb_history", ".kaggle", ".kube", ".lesshst", ".local/share/atuin",
+    ".local/share/fish", ".local/share/goose", ".local/share/keyrings", ".local/share/kwalletd",
+    ".local/share/opencode", ".local/share/pnpm/auth.ini", ".local/share/session-core", ".local/share/uv/credentials",
+    ".m2/settings-security.xml", ".m2/settings.xml", ".mbsyncrc", ".minikube", ".mongorc.js", ".mozilla", ".msmtprc",
+    ".my.cnf", ".mysql_history", ".netlify", ".netrc", ".node_repl_history", ".npmrc", ".nuget/NuGet", ".oci",
+    ".ollama", ".password-store", ".pgpass", ".pki", ".psql_history", ".pub-cache/credentials.json", ".pulumi",
+    ".pypirc", ".python_history", ".railway", ".rediscli_history", ".s3cfg", ".sentryclirc", ".snowflake",
+    ".sqlite_history", ".ssh", ".subversion", ".terraform.d", ".terraformrc", ".thunderbird", ".vault-token",
+    ".vercel", ".viminfo", ".vnc", ".wrangler", ".Xauthority", ".zsh_history",
 )  # fmt: skip
-"""Relative to the user's home directory."""
+"""Relative to the user's home directory. They stay hidden where the rest of it is visible: see `home_directory`."""
 _MAX_LOOKS: Final = 16
 _SETTLED_NS: Final = 2_000_000_000
 """A folder that changed more recently than this may change again within the resolution of its time stamp."""
+
+
+def resolve_existing(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the paths that exist, with links resolved."""
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
+
+
+def find_secrets(homes: Iterable[str], environment: Mapping[str, str], readable: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the existing places with secrets, but for those that the person has made readable by name."""
+    found = [path for home in homes for path in secret_paths(home)]
+    if cargo := environment.get("CARGO_HOME"):
+        found += resolve_existing(os.path.join(cargo, name) for name in ("credentials", "credentials.toml"))
+    return tuple(path for path in dict.fromkeys(found) if path not in readable)
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -137,12 +159,17 @@ def _system_home(user: int) -> str:
     return pwd.getpwuid(user).pw_dir
 
 
+def own_places() -> tuple[str, ...]:
+    """Return this service's own home, which nobody may make readable."""
+    with suppress(StoreUnusable):
+        return (os.path.realpath(default_home()),)
+    return ()
+
+
 def hidden_places() -> tuple[str, ...]:
     """Return the places that no tool may touch, even inside a session's folder: keys, and this service's own home.
 
     Either home directory may hold keys.
     """
     places = [path for home in home_folders() for path in secret_paths(home)]
-    with suppress(StoreUnusable):
-        places.append(os.path.realpath(default_home()))
-    return tuple(dict.fromkeys(places))
+    return tuple(dict.fromkeys((*places, *own_places())))

@@ -24,6 +24,7 @@ from session_core.sandbox.file_values import ProtectedPath as ProtectedPath
 from session_core.sandbox.file_values import WorkspaceRefused as WorkspaceRefused
 from session_core.sandbox.file_values import list_folder, read_up_to, to_file_status, write_all
 from session_core.sandbox.folder_walk import is_beneath, walk_folder
+from session_core.sandbox.home_directory import list_hidden_entries
 from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.mount_placeholders import held_stand_ins
 from session_core.sandbox.openat import FOLDER_ONLY, descriptor_path, open_beneath
@@ -34,7 +35,7 @@ from session_core.sandbox.protected_paths import (
     is_protected_path,
     resolve_link_targets,
 )
-from session_core.sandbox.secrets import hidden_places, home_folders
+from session_core.sandbox.secrets import hidden_places, home_folders, own_places, resolve_existing
 
 
 # --- replace a file in one step ---------------------------------------------------------------------------------------
@@ -88,20 +89,29 @@ class Bounds:
         writable, readable: The roots of the workspace.
         protected: Paths beneath each writable root that need approval.
         also_hidden: Closed places besides those with keys.
+        readable_at_home: Places in the home directory that the person has made readable.
     """
 
     writable: tuple[str, ...]
     readable: tuple[str, ...]
     protected: tuple[str, ...]
     also_hidden: tuple[str, ...]
+    readable_at_home: tuple[str, ...] = ()
 
     @functools.cached_property
     def hidden(self) -> tuple[str, ...]:
         """The closed places inside the roots; none if the whole disk is open."""
         if "/" in self._real_roots:
             return ()
-        places = (*hidden_places(), *(os.path.realpath(each) for each in self.also_hidden))
-        return tuple(place for place in places if is_beneath(place, self._real_roots) and place not in self._real_roots)
+        homes = [home for home in self._homes if is_beneath(home, self._real_roots)]
+        entries = [place for home in homes if not is_beneath(home, self._opened) for place in list_hidden_entries(home)]
+        places = [place for place in (*hidden_places(), *entries) if place not in self._opened]
+        places += self._always_hidden
+        return tuple(
+            dict.fromkeys(
+                place for place in places if is_beneath(place, self._real_roots) and place not in self._real_roots
+            )
+        )
 
     def load_hidden(self) -> None:
         """Read the disk now."""
@@ -109,7 +119,7 @@ class Bounds:
 
     def is_hidden(self, place: str, *, writing: bool) -> bool:
         """Return whether a place is closed; a root inside a closed place was chosen by a person, and is open."""
-        roots = self._real_writable if writing else self._real_roots
+        roots = self._real_writable if writing else (*self._real_roots, *self._opened)
         return _depth(place, self.hidden) > _depth(place, roots)
 
     def is_guarded(self, place: str, *, new_folder: bool = False) -> bool:
@@ -128,6 +138,16 @@ class Bounds:
     @functools.cached_property
     def _real_roots(self) -> tuple[str, ...]:
         return (*self._real_writable, *(os.path.realpath(root) for root in self.readable))
+
+    @functools.cached_property
+    def _always_hidden(self) -> tuple[str, ...]:
+        return (*own_places(), *(os.path.realpath(each) for each in self.also_hidden))
+
+    @functools.cached_property
+    def _opened(self) -> tuple[str, ...]:
+        return tuple(
+            place for place in resolve_existing(self.readable_at_home) if not is_beneath(place, self._always_hidden)
+        )
 
     @functools.cached_property
     def _homes(self) -> tuple[str, ...]:
@@ -165,8 +185,10 @@ class Workspace:
         may_write_protected: A person has approved a change of protected paths.
         protected: Paths beneath each root that tools change only with that approval.
         hidden: Closed places besides those with keys.
+        readable_at_home: Places in the home directory that the person has made readable, if they lie beneath a root.
 
-    Places with keys and the home of the service are closed even beneath a root, unless the whole disk is open.
+    Places with keys, the home of the service, and in a home directory the dot files that no build needs, are closed
+    even beneath a root, unless the whole disk is open.
     """
 
     def __init__(
@@ -179,6 +201,7 @@ class Workspace:
         may_write_protected: bool = False,
         protected: Sequence[str] = PROTECTED,
         hidden: Sequence[str] = (),
+        readable_at_home: Sequence[str] = (),
     ) -> None:
         self.root = os.path.abspath(root)
         self._writable = (self.root, *(os.path.abspath(each) for each in extra_roots))
@@ -186,7 +209,11 @@ class Workspace:
         self._read_only = read_only
         self._may_write_protected = may_write_protected
         self._bounds = Bounds(
-            writable=self._writable, readable=self._readable, protected=tuple(protected), also_hidden=tuple(hidden)
+            writable=self._writable,
+            readable=self._readable,
+            protected=tuple(protected),
+            also_hidden=tuple(hidden),
+            readable_at_home=tuple(readable_at_home),
         )
 
     def locate(self, path: str) -> Location:

@@ -87,7 +87,7 @@ class ServiceConfig:
         standing: Calls that are always allowed.
         jobs: Commands that continue in the background; a stop of a whole session ends that session's jobs.
         hidden: Places that no tool may touch, such as the service's own home.
-        outputs: A folder for tool output that is too long for a result.
+        outputs: A folder for tool output that is too long for a result; each session gets its own folder in it.
         store: Where sessions are kept: by default in the home (`$SESSION_CORE_HOME`, or the platform's place for data).
         system_prompt: The system prompt of every model, or a function that builds it.
         stream_capacity: Events kept for readers of all sessions.

@@ -43,8 +43,10 @@ from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle, message_from_queue
 from session_core.storage.base import OpenedStore
+from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
 from session_core.tools.base import current_turn_id
+from session_core.tools.output_files import OutputFiles
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command, CommandRequest
 from session_core.vocabulary.frozen import JsonObject
@@ -136,6 +138,7 @@ class ServiceCore:
         self.tree = SessionTree(self.recorder.session_list, self.sessions)
         self.side_tasks = SideTasks(nursery)
         self.files = FileFinder(config.hidden)
+        self.outputs = OutputFiles(config.outputs) if config.outputs is not None else None
         models = Models(providers=config.models, infos=config.model_infos, folders=config.folders)
         self.agent = Agent(
             models=models,
@@ -148,7 +151,7 @@ class ServiceCore:
                 folders=config.folders,
                 hooks=config.hooks,
                 standing=config.standing,
-                outputs=config.outputs,
+                find_outputs=self._find_outputs,
                 hidden=config.hidden,
                 make_host=self._make_host,
             ),
@@ -276,6 +279,8 @@ class ServiceCore:
             self.nursery.start_soon(self.config.jobs.stop_session, session_id)
         if self.config.checkpoints is not None:
             self.nursery.start_soon(self._forget_files, self.config.checkpoints, session_id)
+        if self.outputs is not None:
+            self.nursery.start_soon(self._forget_outputs, self.outputs, session_id)
 
     @staticmethod
     async def _forget_files(checkpoints: CheckpointStore, session_id: SessionId) -> None:
@@ -284,6 +289,30 @@ class ServiceCore:
                 await trio.to_thread.run_sync(checkpoints.forget, session_id)
         except CheckpointFailed as failure:
             log.warning("%s", failure.message)
+
+    @staticmethod
+    async def _forget_outputs(outputs: OutputFiles, session_id: SessionId) -> None:
+        try:
+            with trio.CancelScope(shield=True):  # a deletion is not left half done when the service ends
+                await trio.to_thread.run_sync(outputs.forget, session_id)
+        except OSError as error:
+            log.warning("the outputs of session %s could not be deleted: %s", session_id, error.strerror or error)
+
+    async def forget_orphaned_outputs(self) -> None:
+        """Delete the outputs of sessions that were deleted while no service ran, or just before one was killed."""
+        if self.outputs is None or isinstance(self.store, MemoryStore):  # that one knows only its own sessions
+            return
+        try:
+            found = await trio.to_thread.run_sync(self.outputs.list_sessions)
+        except OSError as error:
+            log.warning("the outputs of deleted sessions cannot be looked for: %s", error.strerror or error)
+            return
+        for session_id in found:
+            if session_id not in self.recorder.session_list.sessions:
+                await self._forget_outputs(self.outputs, session_id)
+
+    def _find_outputs(self, session_id: SessionId) -> str | None:
+        return self.outputs.folder_of(self.tree.find_topmost(session_id)) if self.outputs is not None else None
 
     def _make_host(self, handle: TurnHandle, call_id: CallId) -> TurnHost:
         session = self.sessions[handle.state.session_id]

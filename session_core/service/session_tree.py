@@ -49,6 +49,11 @@ class SessionTree:
         """Return the topmost session that waits for this one: the user watches, answers and undoes there."""
         return self.lineage(session)[-1]
 
+    def find_topmost(self, session_id: SessionId) -> SessionId:
+        """Return the topmost existing session above this one, whether or not it waits; itself if there is none."""
+        above = [each for each in self._ancestors(session_id) if each in self._session_list.sessions]
+        return above[-1] if above else session_id
+
     def subagents(self, session: Session) -> Iterator[Session]:
         """Return the sessions that a running turn waits for, those that they wait for, and so on."""
         awaited = _awaited_children(session)

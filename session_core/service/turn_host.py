@@ -34,6 +34,7 @@ def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
         extra_roots=(*settings.sandbox.writable_roots, *everywhere),
         may_write_protected=True,
         hidden=hidden,
+        readable_at_home=settings.sandbox.readable,
     )
 
 

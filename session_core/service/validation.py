@@ -75,12 +75,13 @@ def checked_path(path: str, field: str = "cwd") -> str:
 
 
 def checked_sandbox(policy: SandboxPolicy) -> SandboxPolicy:
-    """Return a policy whose writable roots are absolute paths, and not too many of them."""
-    if len(policy.writable_roots) > limits.MAX_PARTS_PER_MESSAGE:
-        msg = f"writable_roots: at most {limits.MAX_PARTS_PER_MESSAGE}"
-        raise InvalidInput(msg, field="writable_roots")
-    for root in policy.writable_roots:
-        checked_path(root, "writable_roots")
+    """Return a policy whose folders are absolute paths, and not too many of them."""
+    for field, paths in (("writable_roots", policy.writable_roots), ("readable", policy.readable)):
+        if len(paths) > limits.MAX_PARTS_PER_MESSAGE:
+            msg = f"{field}: at most {limits.MAX_PARTS_PER_MESSAGE}"
+            raise InvalidInput(msg, field=field)
+        for path in paths:
+            checked_path(path, field)
     return policy
 
 

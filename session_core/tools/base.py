@@ -148,10 +148,10 @@ class ToolContext:
     """The context of a running tool; `report` shows live output and never blocks.
 
     From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows the progress
-    of the call in the same way; omitted fields keep their values. `outputs` is a folder for output that is too long
-    for a result; tools may read it too. `hidden` places, such as the service's own home, are closed to all tools.
-    `rights` are those beyond the sandbox that a person has approved for this call, as its preview named them.
-    `approved_state` is the `state` of the approved preview: in any other state, the tool must change nothing.
+    of the call in the same way; omitted fields keep their values. `outputs` is the session's own folder for output
+    that is too long for a result; tools may read it too. `hidden` places, such as the service's own home, are closed
+    to all tools. `rights` are those beyond the sandbox that a person has approved for this call, as its preview named
+    them. `approved_state` is the `state` of the approved preview: in any other state, the tool must change nothing.
     `path_filter` says which files a tool skips when it goes through many; files that the call names were checked
     before.
     """
@@ -181,6 +181,7 @@ class ToolContext:
             read_only=self.sandbox.mode == "read_only",
             may_write_protected="protected" in self.rights,
             hidden=self.hidden,
+            readable_at_home=self.sandbox.readable,
         )
 
 

@@ -16,8 +16,8 @@ from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
 from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.protected_paths import PROTECTED
-from session_core.sandbox.seccomp import filter_in_memory
-from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
+from session_core.sandbox.seccomp import FilterFiles, filter_in_memory
+from session_core.sandbox.secrets import clean_environment, home_folders, own_places
 from session_core.tools.base import ToolContext, ToolFailed
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import ExtraRight
@@ -44,14 +44,14 @@ class ShellSetup:
 
     Attributes:
         hidden: Paths that no command may see: the home of this service.
-        filter_file: The system call filter, see `sandbox.seccomp`; by default one in memory.
+        filters: The system call filters, see `sandbox.seccomp`; by default in memory.
         environment: The environment whose harmless part commands inherit; ours by default.
-        user_home: The folder whose keys and tokens are hidden; the user's home by default.
+        user_home: The home directory that is hidden but for what builds need; the user's by default.
         bubblewrap_places: Where to look for bubblewrap; the system's folders by default.
     """
 
     hidden: tuple[str, ...] = ()
-    filter_file: str | None = None
+    filters: FilterFiles | None = None
     environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)  # it holds keys
     user_home: str | None = None
     bubblewrap_places: str | None = None
@@ -73,11 +73,16 @@ class ExtraRights:
 
     network: bool = False
     protected: bool = False
+    sockets: bool = False
 
     @property
     def names(self) -> tuple[ExtraRight, ...]:
         """The rights by name."""
-        wanted: tuple[tuple[bool, ExtraRight], ...] = ((self.network, "network"), (self.protected, "protected"))
+        wanted: tuple[tuple[bool, ExtraRight], ...] = (
+            (self.network, "network"),
+            (self.sockets, "sockets"),
+            (self.protected, "protected"),
+        )
         return tuple(name for is_wanted, name in wanted if is_wanted)
 
     @property
@@ -87,6 +92,7 @@ class ExtraRights:
             words
             for wanted, words in (
                 (self.network, "use the network"),
+                (self.sockets, "use unix sockets"),
                 (self.protected, "change protected files such as .git"),
             )
             if wanted
@@ -125,6 +131,8 @@ async def confine(
             the command cannot be confined in it as things are.
     """
     wider = wider or ExtraRights()
+    sockets = context.sandbox.sockets or wider.sockets
+    filter_file = setup.filters.choose(sockets=sockets) if setup.filters else filter_in_memory(sockets=sockets)
     ours = os.environ if setup.environment is None else setup.environment
     folder = await trio.to_thread.run_sync(_resolve_folder, context, workdir, abandon_on_cancel=True)
     confinement = Confinement(folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider)
@@ -142,12 +150,14 @@ async def confine(
             environment=ours,
             writable_roots=context.sandbox.writable_roots,
             readable_roots=(context.outputs,) if context.outputs is not None else (),
-            hidden=(*setup.hidden, *context.hidden, *hidden_places()),
+            readable=context.sandbox.readable,
+            hidden=(*setup.hidden, *context.hidden, *own_places()),
             read_only=context.sandbox.mode == "read_only",
             network=context.sandbox.network or wider.network,
+            sockets=sockets,
             protected=None if wider.protected else PROTECTED,
             homes=home_folders(),
-            filter_file=setup.filter_file or filter_in_memory(),
+            filter_file=filter_file,
             cwd=folder,
         )
 
@@ -224,7 +234,8 @@ class ConfinedReading:
 def _own_program() -> tuple[str, ...]:
     """Return the paths of the interpreter and this program that a sandbox would otherwise hide."""
     places = dict.fromkeys((sys.prefix, sys.base_prefix, str(Path(__file__).parent)))
-    return tuple(place for place in places if is_beneath(os.path.realpath(place), PRIVATE))
+    hiding = (*PRIVATE, *map(os.path.realpath, home_folders()))
+    return tuple(place for place in places if is_beneath(os.path.realpath(place), hiding))
 
 
 async def confine_reading(context: ToolContext, environment: Mapping[str, str]) -> ConfinedReading:
@@ -251,8 +262,11 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
                 *((context.outputs,) if context.outputs else ()),
                 *_own_program(),
             ),
-            hidden=(*context.hidden, *hidden_places()),
+            readable=context.sandbox.readable,
+            hidden=(*context.hidden, *own_places()),
             read_only=True,
+            homes=home_folders(),
+            show_toolchains=False,
             filter_file=filter_in_memory(),
         )
         return drop_vanished_files(attrs.evolve(plan, environment=tuple(environment.items())))

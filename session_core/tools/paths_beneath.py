@@ -16,6 +16,8 @@ import attrs
 import trio
 
 from session_core.limits import FIND_FILES_MS, MAX_FOUND_CHARS, MAX_FOUND_PATHS
+from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.home_directory import list_hidden_entries
 from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.protected_paths import PROTECTED, home_guards
 from session_core.sandbox.secrets import hidden_places, home_folders
@@ -90,6 +92,7 @@ class ClosedPlaces:
         places = [
             *hidden_places(),
             *map(os.path.realpath, hidden),
+            *(place for home in homes if is_beneath(home, (root,)) for place in list_hidden_entries(home)),
             *(os.path.join(home, path.rstrip("/")) for home, path in home_guards((root,), homes)),  # noqa: PTH118
         ]
         inside = root.rstrip("/") + "/"

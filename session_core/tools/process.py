@@ -25,6 +25,7 @@ import attrs
 import trio
 
 from session_core.limits import KILL_GRACE_MS, MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.landlock import start_thread
 from session_core.tools.base import ToolFailed
 from session_core.tools.sandbox_processes import Namespace, descendants
 
@@ -259,7 +260,7 @@ async def _start(
             exit_code = program.wait()
             token.run_sync_soon(on_ended, exit_code)
 
-    trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
+    start_thread(live, name=f"runs {argv[0]}", bubblewrap=bubblewrap)
     with trio.CancelScope(shield=True):  # otherwise a program that is just starting would never be ended
         await started.wait()
     if namespace is not None:

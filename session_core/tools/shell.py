@@ -52,7 +52,8 @@ class ShellTool:
             "Run a command line with bash and get its output and exit code. It has no terminal and no input. Each call "
             "is a new shell in the working folder: variables and cd do not last. All that it starts is ended with it; "
             f"use background=true for servers and for what takes longer than {MAX_TIMEOUT_MS // 60_000} minutes. To "
-            "read, search and edit files, prefer the tools made for it."
+            "read, search and edit files, prefer the tools made for it. Of the home directory it sees only the working "
+            "folder, toolchains and caches; the user can add to that with sandbox.readable."
         ),
         parameters=JsonObject(
             {
@@ -79,6 +80,11 @@ class ShellTool:
                     "network": {
                         "type": "boolean",
                         "description": "True if it needs the network, which is off otherwise; the user is asked.",
+                    },
+                    "sockets": {
+                        "type": "boolean",
+                        "description": "True if it talks to other programs by unix sockets, as docker and ssh-agent "
+                        "do; they are off otherwise; the user is asked.",
                     },
                     "change_protected": {
                         "type": "boolean",
@@ -219,6 +225,7 @@ def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRight
     return ExtraRights(
         network=flag_argument(arguments, "network") and not context.sandbox.network,
         protected=flag_argument(arguments, "change_protected") and context.sandbox.mode != "read_only",
+        sockets=flag_argument(arguments, "sockets") and not context.sandbox.sockets,
     )
 
 
@@ -227,11 +234,12 @@ def _format_preview(
 ) -> str:
     if confinement.plan is None:
         sandbox = UNCONFINED
-        network = "network: on"
+        network = "network: on, unix sockets: on"
     else:
         writable = ", ".join(confinement.plan.writable) or "nothing"
         sandbox = f"sandbox: {context.sandbox.mode}, may change {writable}"
-        network = f"network: {'on' if confinement.plan.network else 'off'}"
+        sockets = context.sandbox.sockets or confinement.wider.sockets
+        network = f"network: {_on_or_off(confinement.plan.network)}, unix sockets: {_on_or_off(sockets)}"
         if confinement.wider.protected:
             sandbox += ", protected files such as .git included"
     changed = ", ".join(f"{name}={value}" for name, value in QUIET.items())
@@ -249,6 +257,10 @@ def _format_preview(
             f"{'in the background, ended' if background else 'ended'} {limit} at the latest",
         )
     )
+
+
+def _on_or_off(enabled: bool) -> str:  # noqa: FBT001 - one word for one flag
+    return "on" if enabled else "off"
 
 
 class _OutputRecorder:

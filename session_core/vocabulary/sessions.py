@@ -65,11 +65,13 @@ IDLE = Activity(name="idle")
 
 @attrs.frozen(kw_only=True)
 class SandboxPolicy:
-    """Where tools may write and whether they may use the network."""
+    """Where tools may write, and what commands can reach: the network, unix sockets, parts of the home directory."""
 
     mode: SandboxMode = "workspace_write"
     network: bool = False
     writable_roots: tuple[str, ...] = ()
+    sockets: bool = False
+    readable: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

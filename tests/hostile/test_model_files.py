@@ -195,9 +195,10 @@ async def test_start_files_of_a_home(arena: Arena) -> None:
     calls: list[Call] = [("write", {"path": path, "content": "evil"}) for path in paths]
     tries = "; ".join(f"mkdir -p $(dirname {path}) 2>/dev/null; echo evil 2>/dev/null > {path}" for path in paths)
     attacked = await arena.attack([*calls, shell(f"({tries}) 2>/dev/null; echo tried")], session_id=session_id)
-    assert attacked.statuses == ["denied"] * len(paths) + ["success"]
+    # The one that is there is hidden, so nobody is asked about it.
+    assert attacked.statuses == ["error", *["denied"] * (len(paths) - 1), "success"]
     assert "tried" in attacked.text
-    assert len(arena.asked) == len(paths)
+    assert len(arena.asked) == len(paths) - 1
     assert [path for path in paths if arena.user_home.joinpath(path).exists()] == [".bashrc"]
     assert "evil" not in arena.user_home.joinpath(".bashrc").read_text()
 

@@ -106,6 +106,14 @@ async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> 
     machine = platform.machine()
     if sc.setup.filter_program(machine) is None:
         findings.append(warning("sandbox", f"there is no filter of system calls for {machine}"))
+    findings.append(
+        ok("sandbox", "Landlock keeps abstract sockets and signals inside as well")
+        if sc.setup.has_landlock_scopes()
+        else ok("sandbox", "without Landlock's scopes, which Linux has from 6.12: namespaces and the filter hold alone")
+    )
+    findings.append(
+        ok("sandbox", "your home directory is hidden but for toolchains and caches; sandbox.readable adds to that")
+    )
     return findings
 
 

@@ -23,7 +23,7 @@ from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_program, seal_in_memory
-from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
+from session_core.sandbox.secrets import clean_environment, home_folders, own_places
 from session_core.vocabulary.sessions import SandboxPolicy
 
 _PYTHON_FLAGS: Final = ("-S", "-s", "-P", "-B", "-X", "utf8")
@@ -80,9 +80,10 @@ def build_confined_argv(
         user_home=str(Path.home()),
         environment={},
         readable_roots=system,
-        hidden=(*hidden, *hidden_places()),
+        hidden=(*hidden, *own_places()),
         read_only=True,
         homes=home_folders(),
+        show_toolchains=False,
         limits=ResourceLimits(
             processes=_PROCESSES, file_bytes=limits.CELL_FILE_BYTES, private_bytes=limits.CELL_FILE_BYTES
         ),
@@ -95,7 +96,7 @@ def build_confined_argv(
     end = argv.index("--chdir")
     if cwd == _NO_FOLDER:
         argv[end + 1] = _OWN_FOLDER
-    argv[end:end] = ["--remount-ro", "/dev", "--remount-ro", "/"]
+    argv[end:end] = ["--remount-ro", "/"]
     return argv
 
 
@@ -104,6 +105,7 @@ def _narrow_plan(plan: SandboxPlan, environment: dict[str, str]) -> SandboxPlan:
     visible = plan.visible
     return attrs.evolve(
         plan,
+        links=(),
         private=(_OWN_FOLDER,),
         hidden_folders=tuple(path for path in plan.hidden_folders if is_beneath(path, visible)),
         hidden_files=tuple(path for path in plan.hidden_files if is_beneath(path, visible)),

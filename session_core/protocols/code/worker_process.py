@@ -21,6 +21,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import ProtocolError
+from session_core.sandbox.landlock import start_thread
 from session_core.tools.process import ChildProcess, RunningGroup, end_group
 from session_core.tools.sandbox_processes import Namespace
 from session_core.vocabulary.tools import ToolSpec
@@ -294,7 +295,7 @@ async def _spawn_worker(launch: WorkerLaunch) -> Worker:
                 code = program.wait()
                 token.run_sync_soon(has_ended, code)
 
-        trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name="runs cells")
+        start_thread(live, name="runs cells", bubblewrap=launch.bubblewrap)
         with trio.CancelScope(shield=True):  # otherwise nothing would end the starting process
             await known.wait()
         if child is None:

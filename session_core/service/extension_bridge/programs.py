@@ -263,7 +263,7 @@ class _ExtensionProgram:
             sandbox=settings.sandbox,
             report=lambda _: None,
             session_id=self.caller.session_id,
-            outputs=config.outputs,
+            outputs=config.find_outputs(self.caller.session_id),
             hidden=config.hidden,
         )
 

@@ -71,6 +71,7 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
         ('permission_mode = "auto_edit"', "permission_mode", "auto_edit is not stricter than ask_writes"),
         ('[sandbox]\nmode = "full_access"', "sandbox.mode", "full_access is not stricter than workspace_write"),
         ("[sandbox]\nnetwork = true", "sandbox.network", "true is not stricter than false"),
+        ("[sandbox]\nsockets = true", "sandbox.sockets", "true is not stricter than false"),
         ('[sandbox]\nwritable_roots = ["/"]', "sandbox.writable_roots", "/ is not stricter than none"),
         ("[limits]\nsteps = 201", "limits.steps", "201 is not stricter than 200"),
     ],
@@ -88,6 +89,7 @@ def test_looser_is_ignored(tmp_path: Path, text: str, key: str, compared: str) -
     ("text", "key"),
     [
         ("model = 'opus'", "model"),
+        ('sandbox.readable = ["/"]', "sandbox.readable"),
         ("thinking = 'high'", "thinking"),
         ("[providers.anthropic]\nbase_url = 'https://evil.example.com'", "providers"),
         (f"[providers.anthropic]\nkey = '{KEY}'", "providers"),

@@ -11,7 +11,7 @@ import trio
 
 from session_core.sandbox.bubblewrap import Bubblewrap, find_bubblewrap, open_filter, sandbox_argv
 from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
-from session_core.sandbox.seccomp import write_filter
+from session_core.sandbox.seccomp import filter_in_memory
 
 CANARY = "canary-7f3a9"
 PATIENCE = 60
@@ -45,18 +45,31 @@ class World:
         return self.base / "user/.local/service"
 
     def plan(
-        self, *, network: bool = False, read_only: bool = False, limits: ResourceLimits | None = None
+        self,
+        *,
+        root: Path | None = None,
+        network: bool = False,
+        sockets: bool = False,
+        read_only: bool = False,
+        readable: Sequence[str] = (),
+        limits: ResourceLimits | None = None,
     ) -> SandboxPlan:
         return plan_sandbox(
-            str(self.root),
+            str(root or self.root),
             user_home=str(self.user_home),
             environment={**os.environ, "HOME": str(self.user_home), "API_KEY": CANARY, "GITHUB_TOKEN": CANARY},
             hidden=[str(self.service_home)],
             network=network,
+            sockets=sockets,
             read_only=read_only,
+            readable=readable,
             limits=limits,
-            filter_file=write_filter(self.service_home),
+            filter_file=filter_in_memory(sockets=sockets),
         )
+
+    def argv(self, command: Sequence[str], plan: SandboxPlan) -> list[str]:
+        """Return the command line that runs a command."""
+        return sandbox_argv(command, drop_vanished_files(plan), self.bubblewrap)
 
     async def run(
         self, script: str, plan: SandboxPlan | None = None, *, program: tuple[str, ...] = ("bash", "-c")
@@ -107,11 +120,11 @@ async def make_world(base: Path) -> World:
     world.root.mkdir(parents=True)
     world.service_home.mkdir(parents=True, mode=0o700)
     (world.service_home / "token").write_text(CANARY)
-    write_filter(world.service_home)
     for path in (".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".netrc", ".docker/config.json"):
         (world.user_home / path).parent.mkdir(parents=True, exist_ok=True)
         (world.user_home / path).write_text(CANARY)
-    (world.user_home / "notes").write_text("readable")
+    (world.user_home / "notes").write_text("private")
+    (world.user_home / ".gitconfig").write_text("[user]\n\tname = me\n")
     (world.user_home / ".bashrc").write_text("# mine\n")
     (world.root / ".git/hooks").mkdir(parents=True)
     (world.root / ".git/config").write_text("[core]\n")

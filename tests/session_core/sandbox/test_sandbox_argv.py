@@ -11,8 +11,8 @@ from session_core.sandbox.plan import CannotConfine, ResourceLimits, SandboxPlan
 from session_core.sandbox.secrets import clean_environment
 
 _LIMITING = (
-    'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
-    ' shift 3; exec "$@"'
+    'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } &&'
+    ' ulimit -d "$4" || exit 126; shift 4; exec "$@"'
 )
 _PLAN = SandboxPlan(
     cwd="/home/me/project",
@@ -21,10 +21,11 @@ _PLAN = SandboxPlan(
     protected=("/home/me/project/.git/hooks",),
     missing=("/home/me/project/.envrc",),
     visible=("/home/me/.data/outputs",),
+    links=(("/opt/me/cache", "/home/me/.data/cache"),),
     hidden_folders=("/home/me/.data", "/run"),
     hidden_files=("/home/me/.netrc",),
     environment=(("HOME", "/home/me"), ("PATH", "/usr/bin")),
-    limits=ResourceLimits(processes=10, file_bytes=1024, open_files=20, private_bytes=4096),
+    limits=ResourceLimits(processes=10, file_bytes=1024, open_files=20, private_bytes=4096, data_bytes=8192),
     filter_file="/home/me/.data/filter",
 )
 
@@ -37,7 +38,9 @@ def test_argv() -> None:
         "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net", "--cap-drop", "ALL",
         "--seccomp", "/home/me/.data/filter",
         "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc",
+        "--size", "4096", "--perms", "1777", "--tmpfs", "/dev/shm",
         "--perms", "0555", "--tmpfs", "/home/me/.data",
+        "--symlink", "/opt/me/cache", "/home/me/.data/cache",
         "--ro-bind", "/home/me/.data/outputs", "/home/me/.data/outputs",
         "--ro-bind", "/dev/null", "/home/me/.netrc",
         "--bind", "/home/me/project", "/home/me/project",
@@ -47,9 +50,10 @@ def test_argv() -> None:
         "--perms", "0555", "--tmpfs", "/run",
         "--size", "4096", "--perms", "1777", "--tmpfs", "/tmp",
         "--size", "4096", "--perms", "1777", "--tmpfs", "/var/tmp",
-        "--remount-ro", "/home/me/.data", "--remount-ro", "/home/me/project/.envrc", "--remount-ro", "/run",
+        "--remount-ro", "/dev", "--remount-ro", "/home/me/.data", "--remount-ro", "/home/me/project/.envrc",
+        "--remount-ro", "/run",
         "--chdir", "/home/me/project", "--",
-        "/bin/sh", "-c", _LIMITING, "sh", "2", "20", "10", "make", "test",
+        "/bin/sh", "-c", _LIMITING, "sh", "2", "20", "10", "8", "make", "test",
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, R
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests import _needs
-from tests._needs import needs_sandbox
+from tests._needs import needs_program, needs_sandbox
 from tests.session_core.tools._calls import (
     EVERY_RIGHT,
     assert_no_child,
@@ -274,7 +274,8 @@ async def test_a_preview_shows_everything(root: Path) -> None:
     assert preview == CallPreview(
         summary="run: echo a ...",
         displayed_text=(
-            f"echo a\necho b\n\nfolder: {root}/src\nsandbox: workspace_write, may change {root}\nnetwork: off\n"
+            f"echo a\necho b\n\nfolder: {root}/src\nsandbox: workspace_write, may change {root}\nnetwork: off, "
+            "unix sockets: off\n"
             "environment: GIT_PAGER=cat, GIT_TERMINAL_PROMPT=0, PAGER=cat, TERM=dumb; handed on: "
             "GIT_DISCOVERY_ACROSS_FILESYSTEM, LANG, PATH, TMPDIR; nothing else\nended after 120 seconds at the latest"
         ),
@@ -290,7 +291,7 @@ async def test_without_a_sandbox_every_command_asks(root: Path) -> None:
 
     preview = await shell.preview(arguments, context_in(root))
     assert f"no sandbox here: {NOT_INSTALLED}, so every command needs your approval" == preview.always_ask
-    assert "sandbox: none, it can do anything you can do\nnetwork: on" in preview.displayed_text
+    assert "sandbox: none, it can do anything you can do\nnetwork: on, unix sockets: on" in preview.displayed_text
     assert ("unconfined",) == preview.rights
 
     assert "was not run, because there is no sandbox here" in await refusal(
@@ -354,6 +355,30 @@ async def test_a_command_may_ask_for_more_than_the_policy_gives(tmp_path: Path) 
     assert (tmp_path / ".git" / "x").exists()
     online = await shell.preview(JsonObject({"command": "true", "network": True}), context_in(tmp_path))
     assert ("it wants to use the network", True) == (online.always_ask, "network: on" in online.displayed_text)
+
+
+@needs_sandbox
+@needs_program("perl")
+async def test_a_command_may_ask_for_unix_sockets(root: Path) -> None:
+    """The right to unix sockets is asked for by itself, belongs to one command, and does not come with the network."""
+    script = "perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0) or print \"$!\"'"
+    refused, allowed = "Operation not permitted\n[exit code 0]", "(no output)\n[exit code 0]"
+    arguments = JsonObject({"command": script, "sockets": True})
+    preview = await ShellTool().preview(arguments, context_in(root))
+    assert "it wants to use unix sockets" == preview.always_ask
+    assert "network: off, unix sockets: on" in preview.displayed_text
+    both = await ShellTool().preview(JsonObject({**arguments, "network": True}), context_in(root))
+    assert "it wants to use the network and use unix sockets" == both.always_ask
+    assert "it wants to use unix sockets, and nobody has agreed" in await refusal(
+        ShellTool(), context_in(root), **arguments
+    )
+    assert allowed == (await run(ShellTool(), context_in(root, rights=EVERY_RIGHT), **arguments)).text
+    for policy, expected in (
+        (SandboxPolicy(), refused), (SandboxPolicy(network=True), refused), (SandboxPolicy(sockets=True), allowed)
+    ):  # fmt: skip
+        assert expected == (await run(ShellTool(), context_in(root, sandbox=policy), command=script)).text
+    given = await ShellTool().preview(arguments, context_in(root, sandbox=SandboxPolicy(sockets=True)))
+    assert given.always_ask is None
 
 
 @needs_sandbox

@@ -93,6 +93,7 @@ def describe_extras(name: str, arguments: Mapping[str, sc.JsonValue]) -> Iterato
 _SHELL_FLAGS: Final = {
     "background": "in the background",
     "network": "with network",
+    "sockets": "with unix sockets",
     "change_protected": "may change protected files",
 }
 

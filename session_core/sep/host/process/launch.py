@@ -22,9 +22,10 @@ from session_core.errors import SessionCoreError
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.home_directory import find_prefix
 from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
-from session_core.sandbox.secrets import hidden_places, home_folders
+from session_core.sandbox.secrets import home_folders, own_places
 from session_core.sep.host.catalogue.agreed_copies import AgreedCopies, AgreedCopy, NotAgreed, digest_of_program
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.copied_paths import CopiedPaths
@@ -271,24 +272,31 @@ def _pin_not_compared(program: str, error: OSError) -> LaunchRefused:
 
 
 def _plan(checked: _PreparedProgram, *, network: bool, workspace: str | None, hidden: Sequence[str]) -> SandboxPlan:
-    """Let it read the disk except for secrets, and write only to private folders."""
+    """Let it read the disk except for the home directory, and write only to private folders."""
+    homes = (checked.env.get("HOME") or next(iter(home_folders()), "/"), *home_folders())
     readable = [workspace] if workspace is not None else []
     # The real file as well as its name: an interpreter in a virtual environment is a link.
     command = checked.argv[0]
     programs = (str(Path(command).parent), str(Path(os.path.realpath(command)).parent))
-    readable += [place for place in programs if is_beneath(os.path.realpath(place), PRIVATE)]
+    readable += [find_prefix(place) for place in programs if _is_hidden(place, homes)]
     plan = plan_sandbox(
         str(checked.paths.copy),
-        user_home=checked.env.get("HOME") or next(iter(home_folders()), "/"),
+        user_home=homes[0],
+        homes=homes[1:],
         environment={},
         readable_roots=readable,
-        hidden=(*hidden, *hidden_places()),
+        hidden=(*hidden, *own_places()),
         read_only=True,
         network=network,
         filter_file=filter_in_memory(),
     )
     inside = {**checked.env, "TMPDIR": PRIVATE[0]}
     return attrs.evolve(plan, environment=tuple(sorted(inside.items())))
+
+
+def _is_hidden(place: str, homes: Sequence[str]) -> bool:
+    hiding = (*PRIVATE, *(home for home in map(os.path.realpath, homes) if home != "/"))
+    return is_beneath(os.path.realpath(place), hiding)
 
 
 def _has_network(spec: SandboxSpec) -> bool:

@@ -26,6 +26,7 @@ from session_core import limits
 from session_core.limits import KILL_GRACE_MS
 from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore_notification, open_connection
 from session_core.rpc.request_tasks import RequestHandler, refuse_method
+from session_core.sandbox.landlock import start_thread
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
 from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, is_lasting
 from session_core.tools.process import ChildProcess, end_group, explain_start_failure
@@ -264,7 +265,7 @@ async def _start(launch: ExtensionLaunch) -> StartedChild:
                 status = program.wait()
                 token.run_sync_soon(has_ended, status)
 
-        trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
+        start_thread(live, name=f"runs {argv[0]}", bubblewrap=launch.bubblewrap)
         with trio.CancelScope(shield=True):  # otherwise the starting process would never be ended
             await outcome.wait()
         if child is None:

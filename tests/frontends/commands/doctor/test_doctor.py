@@ -259,6 +259,23 @@ async def test_the_sandbox(
 
 
 @pytest.mark.parametrize(
+    ("there", "said"), [(True, "Landlock keeps abstract sockets"), (False, "without Landlock's scopes")]
+)
+async def test_the_second_wall(*, there: bool, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds besides bubblewrap is told, what commands see of the home directory, and how to add to that."""
+
+    async def find() -> sc.setup.Bubblewrap:
+        await trio.lowlevel.checkpoint()
+        return sc.setup.Bubblewrap(path="/usr/bin/bwrap")
+
+    monkeypatch.setattr(sc.setup, "find_bubblewrap", find)
+    monkeypatch.setattr(sc.setup, "has_landlock_scopes", lambda: there)
+    told = [each.what for each in await system_checks.check_sandbox({}) if each.state == "ok"]
+    assert told[-2].startswith(said)
+    assert "sandbox.readable" in told[-1]
+
+
+@pytest.mark.parametrize(
     ("files", "environ", "kind", "remedy"),
     [
         ({}, {}, None, "enable unprivileged user namespaces on this machine"),
