@@ -15,8 +15,8 @@
 Input: arguments from a model, which are not trusted: every tool checks them and names the argument that is wrong.
 Output: bounded text, or `ToolFailed` with a sentence that tells the model what to do instead.
 
-Out of scope: whether a call is allowed (each tool states its `effects` and previews its calls; `agent.permissions`
-decides), the order of calls, and what happens to the result.
+Out of scope: whether a call is allowed (each tool states its `effects` and previews its calls; `permissions` decides),
+the order of calls, and what happens to the result.
 
 To add a tool: write one class with `spec`, `effects` and `run`, and `preview` if it changes anything. Blocking work
 belongs in a thread, programs in `process.run_in_group`. When `run` is cancelled, it must end everything it started
