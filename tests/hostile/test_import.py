@@ -107,7 +107,7 @@ async def test_the_report_names_what_was_left_out(store: SqliteStore) -> None:
 
     assert (
         "permission mode full: it is ask_writes here",
-        "sandbox full_access with the network and /, /etc: it is workspace_write here",
+        "sandbox full_access with the network, /, /etc: it is workspace_write here",
         "folder /srv/another/project: it works in / here",
         "model elsewhere/spy: it is m here",
         "thinking high: it is off here",

@@ -1,7 +1,6 @@
 """Running without a sandbox: only a person allows it, call by call, and nothing that others can cause leads there."""
 
 import os
-import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from frontends.shared.streams import StandardStreams
 from session_core.permissions.rules import PermissionRule
 from session_core.permissions.standing_grants import StandingGrants
 from session_core.sandbox import bubblewrap, plan
+from session_core.sandbox.open_sockets import SocketsUnknown
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
 from session_core.tools.base import ToolFailed
 from session_core.tools.command_confinement import ShellSetup, confine_reading
@@ -98,21 +98,11 @@ PLANTED: Final = (plant_link, plant_link_out, plant_broken_link, plant_linked_gi
 
 
 @contextmanager
-def too_many_sockets(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """H2 (c): more programs listen than can be hidden, as another user can arrange."""
-    monkeypatch.setattr(plan, "MAX_SOCKETS", 0)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(ground.repo / "s"))
-        listener.listen()
-        yield
-
-
-@contextmanager
 def sockets_unknown(_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The system does not list the open sockets."""
 
     def fail() -> tuple[str, ...]:
-        raise plan.SocketsUnknown("the system does not list the open sockets")
+        raise SocketsUnknown("the system does not list the open sockets")
 
     monkeypatch.setattr(plan, "open_sockets", fail)
     yield
@@ -137,7 +127,7 @@ def busy_machine(_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     yield
 
 
-CAUSED: Final = (too_many_sockets, sockets_unknown, no_files_left, busy_machine)
+CAUSED: Final = (sockets_unknown, no_files_left, busy_machine)
 
 
 def streams_to(keyboard: int | None = None) -> StandardStreams:

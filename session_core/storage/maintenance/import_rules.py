@@ -270,9 +270,13 @@ def _list_settings(file: Settings, here: Settings) -> Iterator[str]:
 
 
 def _describe_sandbox(policy: SandboxPolicy) -> str:
-    folders = ", ".join(policy.writable_roots)
-    network = " with the network" if policy.network else ""
-    return f"{policy.mode}{network}{f' and {folders}' if folders else ''}"
+    rights = [
+        *(["the network"] if policy.network else []),
+        *(["unix sockets"] if policy.sockets else []),
+        *policy.writable_roots,
+        *(f"{path} to read" for path in policy.readable),
+    ]
+    return f"{policy.mode} with {', '.join(rights)}" if rights else policy.mode
 
 
 def _list_dropped(created: ev.SessionCreated, before: SessionSnapshot) -> Iterator[str]:
