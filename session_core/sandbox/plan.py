@@ -8,11 +8,9 @@ from typing import Final
 
 import attrs
 
+from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.mount_placeholders import CannotConfine as CannotConfine
-from session_core.sandbox.mount_placeholders import hold_places as hold_places
-from session_core.sandbox.protected_mounts import ProtectedMounts
-from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.protected_scan import ProtectedState, find_protected
 from session_core.sandbox.secrets import clean_environment, secret_paths
 
 # --- the sockets of other programs, which a confined program must not reach -------------------------------------------
@@ -65,6 +63,11 @@ def _is_socket(path: str) -> bool:
 
 # --- plan -------------------------------------------------------------------------------------------------------------
 
+
+class CannotConfine(WorkspaceRefused):
+    """No sandbox can enforce this policy; the message says why."""
+
+
 PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets its own empty ones
 _COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
 _STAYS_VISIBLE: Final = ("/run/current-system", "/run/opengl-driver")
@@ -91,8 +94,6 @@ class SandboxPlan:
         writable: Folders it may change.
         pinned: Folders that it must not rename, because something protected lies inside.
         protected: Existing paths inside writable folders that it may only read.
-        missing: Protected paths that do not exist; a read-only empty folder takes their place.
-        missing_files: Protected paths that do not exist; a read-only file takes their place.
         visible: Paths that it may read although they lie in a hidden folder.
         private: Its own empty folders, in memory.
         hidden_folders: Folders that it sees empty.
@@ -101,14 +102,13 @@ class SandboxPlan:
         environment: All its variables.
         limits: Its resource limits.
         filter_file: A file with the system call filter.
+        before: Everything protected as it was found, to compare with after the run (`guard`).
     """
 
     cwd: str
     writable: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    missing_files: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     private: tuple[str, ...] = PRIVATE
     hidden_folders: tuple[str, ...] = ()
@@ -117,6 +117,7 @@ class SandboxPlan:
     environment: tuple[tuple[str, str], ...] = ()
     limits: ResourceLimits = ResourceLimits()
     filter_file: str | None = None
+    before: ProtectedState = attrs.field(factory=ProtectedState, eq=False, repr=False)
 
 
 def plan_sandbox(
@@ -129,7 +130,7 @@ def plan_sandbox(
     hidden: Sequence[str] = (),
     read_only: bool = False,
     network: bool = False,
-    protected: Sequence[str] | None = PROTECTED,
+    protected: bool = True,
     homes: Sequence[str] = (),
     limits: ResourceLimits | None = None,
     filter_file: str | None = None,
@@ -146,27 +147,21 @@ def plan_sandbox(
         hidden: Further paths to hide: the home of session-core.
         read_only: Change nothing but private folders.
         network: Share the network.
-        protected: Paths beneath each writable folder that must not change, whether they exist or not, together with
-            the start files of home directories in it. None if all of that may be changed.
+        protected: Keep protected things from being changed, at any depth of the writable folders, and the start files
+            of home directories in them.
         homes: Further home directories of the user.
         limits: The resource limits.
         filter_file: See `seccomp.write_filter`.
         cwd: Where to start; `root` by default.
 
     Raises:
-        CannotConfine: A root is the whole disk or missing, a protected path is a link, which could be replaced, or
-            there are more sockets than can be hidden.
+        CannotConfine: A root is the whole disk or missing, or there are more sockets than can be hidden.
     """
     writable = () if read_only else tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *writable_roots)))
     readable = tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *readable_roots) if os.path.isdir(path)))
     if "/" in writable:
         raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
-    guarded = ProtectedMounts(writable)
-    if protected is not None:
-        guarded.add_projects(protected)
-        guarded.add_homes(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
     places = [os.path.realpath(path) for path in hidden]
-    guarded.add_missing(path for path in places if not os.path.lexists(path))
     covered = tuple(dict.fromkeys(_resolve_folder(path) for path in _COVERED if os.path.isdir(path)))
     secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
     visible_roots = (*writable, *readable)
@@ -174,17 +169,23 @@ def plan_sandbox(
         (*secrets, *_find_open_sockets(covered, visible_roots)), over=(*covered, *PRIVATE), under=visible_roots
     )
     folders = tuple(path for path in masked if os.path.isdir(path))
+    before = find_protected(
+        writable,
+        homes=dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)),
+        left_out={*covered, *folders},
+        by_name=protected,
+        missing=[path for path in places if not os.path.lexists(path)],
+    )
+    mounts, pinned = before.mounts()
     visible = [path for path in readable if path not in writable]
     visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]
     if network and (names := os.path.realpath("/etc/resolv.conf")).startswith(covered) and os.path.exists(names):
         visible.append(names)
     return SandboxPlan(
         cwd=_resolve_folder(cwd) if cwd is not None else _resolve_folder(root),
-        writable=(*writable, *guarded.folders_beside_links()),
-        pinned=guarded.pinned(),
-        protected=tuple(sorted(guarded.present)),
-        missing=tuple(sorted(guarded.missing)),
-        missing_files=tuple(sorted(guarded.missing_files)),
+        writable=writable,
+        pinned=pinned,
+        protected=mounts,
         visible=tuple(visible),
         hidden_folders=tuple(sorted({*covered, *folders})),
         hidden_files=tuple(sorted(set(masked) - set(folders))),
@@ -192,6 +193,7 @@ def plan_sandbox(
         environment=tuple(clean_environment(environment).items()),
         limits=limits or ResourceLimits(),
         filter_file=filter_file,
+        before=before,
     )
 
 
@@ -226,8 +228,13 @@ def _drop_covered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[
 
 
 def drop_vanished_files(plan: SandboxPlan) -> SandboxPlan:
-    """Drop hidden files that are gone by now, such as the socket of a program that has just ended.
+    """Drop what is gone by now, such as the socket of a program that has just ended.
 
     A mount needs an existing mount point, and a vanished socket must not fail a command.
     """
-    return attrs.evolve(plan, hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)))
+    return attrs.evolve(
+        plan,
+        protected=tuple(path for path in plan.protected if os.path.lexists(path)),
+        pinned=tuple(path for path in plan.pinned if os.path.lexists(path)),
+        hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)),
+    )
