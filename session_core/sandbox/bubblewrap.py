@@ -117,7 +117,8 @@ def _mount_options(plan: SandboxPlan) -> Iterator[str]:
     rules |= {path: ("--size", size, "--perms", "1777", "--tmpfs", path) for path in plan.private}
     rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
     rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
-    rules |= {path: ("--ro-bind", path, path) for path in plan.protected}
+    # The check after another command may take one away at this very moment.
+    rules |= {path: ("--ro-bind-try", path, path) for path in plan.protected}
     rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.hidden_folders}
     rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
     for path in sorted(rules, key=lambda path: path.split("/")):

@@ -86,7 +86,7 @@ def has_neighbours(run: GuardedRun) -> bool:
 
 def check_neighbours(run: GuardedRun) -> tuple[str, ...]:
     """Check what others have done so far that run in the same folders."""
-    return tuple(remark for each in _list_others(run) if not each.approved for remark in check_run(each))
+    return tuple(remark for each in _list_others(run) if not each.approved for remark in check_run(each, beginning=run))
 
 
 def end_run(run: GuardedRun) -> tuple[str, ...]:
@@ -149,22 +149,23 @@ def _look_again(before: ProtectedState) -> ProtectedState:
     )
 
 
-def check_run(run: GuardedRun) -> tuple[str, ...]:
-    """Compare, set aside what should not be there, put links back, and say so."""
-    return _Check(run).run()
+def check_run(run: GuardedRun, *, beginning: GuardedRun | None = None) -> tuple[str, ...]:
+    """Compare, set aside what should not be there, put links back, and say so; `beginning` has done nothing yet."""
+    return _Check(run, beginning).run()
 
 
 class _Check:
     """One check after a run, or during it."""
 
-    def __init__(self, run: GuardedRun) -> None:
+    def __init__(self, run: GuardedRun, beginning: GuardedRun | None) -> None:
         self._run = run
         self._before = run.before
         self._deadline = time.monotonic() + 2 * MAX_CHECK_S
         self._remarks: list[str] = []
         self._unsaid = 0
         self._handled: set[str] = set()
-        self._trusted = tuple(root for each in _list_others(run) if each.approved for root in each.roots)
+        agreed = [each for each in _list_others(run) if each.approved and each is not beginning]
+        self._trusted = tuple(root for each in agreed for root in each.roots)
         self._known = {item.identity: item for item in run.before.items.values() if item.can_move}
 
     def run(self) -> tuple[str, ...]:

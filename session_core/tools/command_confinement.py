@@ -218,24 +218,23 @@ async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerat
 
     Cancellation: the check is made too; the next command in the same folders reports what it found.
     """
-    argv = [await trio.to_thread.run_sync(_find_shell), "-c", command]
+    argv = (await trio.to_thread.run_sync(_find_shell), "-c", command)
+    launch = CommandLaunch(argv=argv, cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
     plan, bubblewrap = confinement.plan, confinement.bubblewrap
-    launch = CommandLaunch(argv=tuple(argv), cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
-    run = GuardedRun(roots=("/",), before=ProtectedState(), approved=True, outputs=confinement.outputs)
-    if plan is not None and bubblewrap is not None:
-        plan = await trio.to_thread.run_sync(drop_vanished_files, plan)
-        launch = attrs.evolve(
-            launch, argv=tuple(sandbox_argv(argv, plan, bubblewrap)), bubblewrap=bubblewrap.path, remarks=[]
-        )
-        run = attrs.evolve(run, roots=plan.writable, before=plan.before, approved=confinement.wider.protected)
-    if not run.roots:  # it can change nothing
-        yield launch
-        return
+    if plan is None or bubblewrap is None:
+        run = GuardedRun(roots=("/",), before=ProtectedState(), approved=True, outputs=confinement.outputs)
+    else:
+        approved = confinement.wider.protected
+        run = GuardedRun(roots=plan.writable, before=plan.before, approved=approved, outputs=confinement.outputs)
     ended = False
     launch.remarks.extend(register_run(run))
     try:
         if has_neighbours(run):
             launch.remarks.extend(await _check(check_neighbours, run))
+        if plan is not None and bubblewrap is not None:
+            # Only now: what neighbours have planted is gone, and nothing can be mounted there.
+            plan = await trio.to_thread.run_sync(drop_vanished_files, plan)
+            launch = attrs.evolve(launch, argv=tuple(sandbox_argv(argv, plan, bubblewrap)), bubblewrap=bubblewrap.path)
         yield launch
         ended = True
     finally:

@@ -71,12 +71,13 @@ class World:
         return ran
 
     async def _run(self, script: str, plan: SandboxPlan | None, program: tuple[str, ...]) -> Ran:
-        chosen = drop_vanished_files(plan if plan is not None else self.plan())
+        chosen = plan if plan is not None else self.plan()
         guarded = GuardedRun(
             roots=chosen.writable, before=chosen.before, approved=False, outputs=str(self.base / "work/outputs")
         )
         register_run(guarded)
         remarks = await trio.to_thread.run_sync(check_neighbours, guarded)
+        chosen = drop_vanished_files(chosen)
         with trio.fail_after(PATIENCE), ExitStack() as closing:
             argv = sandbox_argv([*program, script], chosen, self.bubblewrap)
             words, opened = closing.enter_context(open_argv(argv, self.bubblewrap))
