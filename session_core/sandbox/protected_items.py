@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import attrs
 
-from session_core.sandbox.protected_paths import GIT_NAME
+from session_core.sandbox.protected_paths import is_git_name
 
 CODE_MEMBERS: Final = ("config", "config.worktree", "hooks", "commondir", "worktrees", "modules")
 """The members of a bare repository from which git runs code, or which say where it finds them."""
@@ -40,7 +40,7 @@ class ProtectedItem:
     @property
     def can_move(self) -> bool:
         """Whether it stays what it is when a folder around it is renamed; what names other paths does not."""
-        return self.kind == "folder" or (self.kind == "file" and os.path.basename(self.path).lower() != GIT_NAME)
+        return self.kind == "folder" or (self.kind == "file" and not is_git_name(os.path.basename(self.path)))
 
 
 def look_at(path: str) -> ProtectedItem | None:
@@ -82,7 +82,7 @@ def stamp_content(item: ProtectedItem) -> str:
     # Git itself rewrites other files of its folder all the time, such as the index.
     names: Sequence[str] = CODE_MEMBERS
     with suppress(OSError):
-        if os.path.basename(item.path).lower() != GIT_NAME:
+        if not is_git_name(os.path.basename(item.path)):
             names = sorted(os.listdir(item.path))
         places = [os.path.join(item.path, name) for name in names]
         places += [os.path.join(item.path, "hooks", name) for name in sorted(_list(os.path.join(item.path, "hooks")))]

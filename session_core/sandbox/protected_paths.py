@@ -62,6 +62,11 @@ def is_protected_name(name: str) -> bool:
     return _fold_name(name) in _PROTECTED_FOLDED
 
 
+def is_git_name(name: str) -> bool:
+    """Return whether this is a spelling of `.git`."""
+    return _fold_name(name) == GIT_NAME
+
+
 def is_protected_path(real_path: str, real_roots: Iterable[str]) -> bool:
     """Return whether `real_path`, which has no links in it, is or lies in something with a protected name.
 

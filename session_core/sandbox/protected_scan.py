@@ -16,13 +16,14 @@ from typing import Final
 import attrs
 
 from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 from session_core.sandbox.protected_items import CODE_MEMBERS, ProtectedItem, look_at, stamp_content
 from session_core.sandbox.protected_paths import (
-    GIT_NAME,
     PACKAGE_FOLDERS,
     fold_member,
     home_guards,
     is_bare_repository,
+    is_git_name,
     is_protected_name,
 )
 from session_core.sandbox.protected_targets import find_git_targets, trace_links
@@ -123,7 +124,8 @@ def find_protected(
     if by_name:
         deadline = time.monotonic() + seconds
         for top in tops:
-            scan.walk(top, deadline)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                scan.walk(top, deadline)
         if follow:
             scan.follow_all(homes, all_roots)
     for place in missing:
@@ -141,14 +143,19 @@ def _folders_around(place: str, roots: Sequence[str]) -> Iterator[str]:
 # --- walking ----------------------------------------------------------------------------------------------------------
 
 
+_Waiting = tuple[str, str, bool]
+"""A folder to look into: its path, its path relative to the root, and whether it lies among packages."""
+
+
 class _FolderLook:
     """What is of interest in one folder, and the state of the folder just before that was seen."""
 
     __slots__ = ("changed_ns", "disk", "folders", "members", "number", "protected")
 
-    def __init__(self, path: str, found: os.stat_result) -> None:
+    def __init__(self, path: str, relative: str, found: os.stat_result) -> None:
         self.disk, self.number, self.changed_ns = found.st_dev, found.st_ino, found.st_ctime_ns
-        folders: list[tuple[str, bool]] = []
+        folders: list[_Waiting] = []
+        start = "" if relative == "." else f"{relative}/"
         protected: list[str] = []
         members: list[str] = []
         with os.scandir(path) as entries:
@@ -160,7 +167,7 @@ class _FolderLook:
                 if (member := fold_member(name)) is not None:
                     members.append(member)
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append((entry.path, name in PACKAGE_FOLDERS))
+                    folders.append((entry.path, f"{start}{name}", name in PACKAGE_FOLDERS))
         self.folders = folders
         self.protected = tuple(protected)
         self.members = tuple(members)
@@ -194,10 +201,7 @@ class _ProtectedScan:
         self._unvisited: set[str] = set()
 
     def state(self) -> ProtectedState:
-        for number, (path, item) in enumerate(self._items.items()):
-            if number >= MAX_MOUNTS and item.kind in {"folder", "file"}:
-                self._items[path] = attrs.evolve(item, stamp=stamp_content(item))
-        return ProtectedState(
+        state = ProtectedState(
             roots=self._tops,
             items=self._items,
             targets=frozenset(self._targets),
@@ -210,26 +214,49 @@ class _ProtectedScan:
             chosen=self._chosen,
             left_out=self._left_out,
         )
+        if len(self._items) > MAX_MOUNTS:
+            mounted = frozenset(state.mounts()[0])
+            for path, item in self._items.items():
+                if path not in mounted and item.kind in {"folder", "file"}:
+                    self._items[path] = attrs.evolve(item, stamp=stamp_content(item))
+        return state
 
     def walk(self, top: str, deadline: float) -> None:
         """Look through a folder, the uppermost levels first: what people open lies there."""
         looks = _trees.setdefault(top, {})
         settled_ns = time.time_ns() - _SETTLED_NS
-        lstat, left_out = os.lstat, frozenset(path for path in self._left_out if is_beneath(path, (top,)))
-        level = [(top, False)]
+        # Relative to a descriptor, the system walks shorter paths.
+        opened = os.open(top, FOLDER_ONLY | os.O_CLOEXEC)
+        try:
+            count = self._walk_levels(top, opened, looks, settled_ns, deadline)
+        finally:
+            os.close(opened)
+        if len(looks) > 2 * count + 1_000:  # most of them are gone
+            looks.clear()
+        with suppress(KeyError):
+            _trees.move_to_end(top)
+            while len(_trees) > _MAX_TREES:
+                _trees.popitem(last=False)
+
+    def _walk_levels(
+        self, top: str, opened: int, looks: dict[str, _FolderLook], settled_ns: int, deadline: float
+    ) -> int:
+        """Return how many folders were seen."""
+        get_status, left_out = os.stat, frozenset(path for path in self._left_out if is_beneath(path, (top,)))
+        level = [(top, ".", False)]
         count = 0
         while level:
-            below: list[tuple[str, bool]] = []
-            for number, (path, package) in enumerate(level):
+            below: list[_Waiting] = []
+            for number, (path, relative, package) in enumerate(level):
                 count += 1
                 if count > MAX_FOLDERS or (count % 256 == 0 and time.monotonic() > deadline):
                     many = f"it has more than {MAX_FOLDERS:,} folders"
                     self._incomplete = many if count > MAX_FOLDERS else "reading it takes too long"
-                    self._unvisited.update(each for each, _ in (*level[number:], *below))
+                    self._unvisited.update(each for each, _, _ in (*level[number:], *below))
                     below.clear()
                     break
                 try:
-                    found = lstat(path)
+                    found = get_status(relative, dir_fd=opened, follow_symlinks=False)
                     look = looks.get(path)
                     if look is None or not (
                         look.changed_ns == found.st_ctime_ns
@@ -237,7 +264,7 @@ class _ProtectedScan:
                         and look.disk == found.st_dev
                     ):
                         looks.pop(path, None)
-                        if (look := self._look_into(path, found)) is None:
+                        if (look := self._look_into(path, relative, opened, found)) is None:
                             continue
                         if found.st_ctime_ns < settled_ns:
                             looks[path] = look
@@ -248,54 +275,53 @@ class _ProtectedScan:
                     self._unvisited.add(path)
                     continue
                 if package:
-                    below += [(folder, True) for folder, _ in look.folders if folder not in left_out]
+                    below += [(each, name, True) for each, name, _ in look.folders if each not in left_out]
                 elif left_out:
                     below += [each for each in look.folders if each[0] not in left_out]
                 else:
                     below += look.folders
                 if look.protected:
-                    self._add_named(path, look.protected, below, package=package)
+                    self._add_named(path, relative, look.protected, below, package=package)
                 if look.members:
                     self._add_members(path, look.members, (found.st_dev, found.st_ino))
             level = below
-        if len(looks) > 2 * count + 1_000:  # most of them are gone
-            looks.clear()
-        _trees.move_to_end(top)
-        while len(_trees) > _MAX_TREES:
-            with suppress(KeyError):
-                _trees.popitem(last=False)
+        return count
 
-    def _look_into(self, path: str, found: os.stat_result) -> _FolderLook | None:
+    def _look_into(self, path: str, relative: str, opened: int, found: os.stat_result) -> _FolderLook | None:
         if not stat.S_ISDIR(found.st_mode):  # swapped for a link
             return None
         with suppress(PermissionError):
-            return _FolderLook(path, found)
+            return _FolderLook(path, relative, found)
         state = (found.st_dev, found.st_ino, found.st_ctime_ns)
         if self._open_closed is not None and self._open_closed.get(path) != state:
             # A program may have closed it to keep what it made there from being found.
             with suppress(OSError):
-                descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                descriptor = open_beneath(opened, relative, FOLDER_ONLY, follow=False)
                 try:
                     os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(os.fstat(descriptor).st_mode) | stat.S_IRWXU)
                 finally:
                     os.close(descriptor)
-                return _FolderLook(path, found)
+                return _FolderLook(path, relative, found)
             self._incomplete = f"{path[:200]!r} cannot be read"
         self._unreadable[path] = state
         return None
 
-    def _add_named(self, folder: str, names: Iterable[str], below: list[tuple[str, bool]], *, package: bool) -> None:
+    def _add_named(
+        self, folder: str, relative: str, names: Iterable[str], below: list[_Waiting], *, package: bool
+    ) -> None:
         for name in names:
             path = os.path.join(folder, name)
             if path in self._chosen:
-                below.append((path, package))
-            elif (not package or name.lower() == GIT_NAME) and path not in self._left_out:
+                below.append((path, os.path.join(relative, name), package))
+            elif (not package or is_git_name(name)) and path not in self._left_out:
                 if (item := look_at(path)) is not None:
                     self._items[path] = item
                     if package and item.kind == "folder":
                         continue
             elif package:
-                below.append((path, package))  # a package's `.vscode` may hold a repository
+                below.append(
+                    (path, os.path.join(relative, name), package)
+                )  # a package's `.vscode` may hold a repository
 
     def _add_members(self, folder: str, names: Iterable[str], identity: tuple[int, int]) -> None:
         members = frozenset(names)
@@ -318,7 +344,7 @@ class _ProtectedScan:
             place = item.path
             if item.kind == "link":
                 place = self.add_place(item.path, by_name=True)
-            if os.path.basename(item.path).lower() == GIT_NAME:
+            if is_git_name(os.path.basename(item.path)):
                 for target in find_git_targets(place):
                     self.add_place(target)
         for folder in self._bare:
