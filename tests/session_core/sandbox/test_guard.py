@@ -359,7 +359,12 @@ def test_folders_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     find_protected([str(root)])
     read: list[str] = []
     real = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: read.append(path) or real(path))
+
+    def scan(path: str) -> object:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
     assert set(find_protected([str(root)]).items) == {str(root / "lib/.git")}
     assert read == []
     (root / "src/.git").mkdir()
