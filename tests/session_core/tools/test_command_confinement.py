@@ -78,7 +78,7 @@ async def test_a_result_says_what_was_set_aside(root: Path) -> None:
 
 async def test_an_agreed_command_keeps_it(root: Path) -> None:
     """With a person's agreement nothing is set aside, nor with no sandbox at all."""
-    for name, changes in ((".idea", {"approved": True}), (".zed", {"sandbox": SandboxPolicy(mode="full_access")})):
+    for name, changes in ((".idea", {"rights": frozenset({"protected"})}), (".zed", {"sandbox": SandboxPolicy(mode="full_access")})):
         call = JsonObject({"command": f"mkdir {name}", "change_protected": True})
         await ShellTool().run(call, attrs.evolve(_context(root), **changes))
     assert names(root) == [".idea", ".zed"]
