@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.agent import measure_agent
 from bench.broadcast import measure_burst, measure_publish, measure_single, measure_stall
+from bench.command_start import measure_command_start
 from bench.commands import measure_command
 from bench.dispatch import measure_dispatch
 from bench.executor_state import measure_executor_state
@@ -58,6 +59,7 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "extension_alone": measure_extension_alone,
     "unasked": measure_unasked,
     "spawn": measure_spawn,
+    "command_start": measure_command_start,
     "idle_clients": measure_idle_clients,
     "fan_out": measure_fan_out,
     "stalled_neighbour": measure_stalled_neighbour,

@@ -31,7 +31,7 @@ from session_core.session.shell_lines import SHELL
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import ToolContext, ToolFailed, ToolHost
-from session_core.tools.command_confinement import Confinement, ShellSetup, confine, prepare_launch
+from session_core.tools.command_confinement import CommandLaunch, Confinement, ShellSetup, confine, prepare_launch
 from session_core.tools.process import RunningGroup, run_in_group
 from session_core.tools.shell import MAX_COMMAND_CHARS, ShellTool
 
@@ -309,6 +309,7 @@ async def run_program(
         program.group = group
         task_status.started()
 
+    launch: CommandLaunch | None = None
     await host.before_command()
     record_changes = host.watch_background_command()
     try:
@@ -329,6 +330,8 @@ async def run_program(
         log.exception("a program of a protocol was lost")
         program.tail.add(f"[the program was lost: {error}]\n")
     finally:
+        if launch is not None and launch.remarks:
+            program.tail.add(launch.format_remarks())
         with trio.move_on_after(NOTING_S, shield=True):
             await _record_file_changes(record_changes)  # before its end becomes visible
         program.ended.set()

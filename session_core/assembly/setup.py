@@ -41,9 +41,7 @@ from session_core.providers.model_choice import (
     make_endpoint,
     make_provider,
 )
-from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.seccomp import FilterFiles, write_filters
-from session_core.sandbox.secrets import home_folders
 from session_core.sandbox.trust import Fingerprint
 from session_core.sep.host.catalogue.search_paths import has_extensions
 from session_core.sep.protocol.names import Mode
@@ -134,7 +132,6 @@ async def open_setup(
         mcp, problems = await _open_mcp(stack, place, config, trust)
         if wait_for_mcp:
             await mcp.wait_until_settled()
-        await trio.to_thread.run_sync(clear_stand_ins, place.folder, home_folders())
         offered = McpToolSource(mcp, config)
         service = attrs.evolve(
             service,

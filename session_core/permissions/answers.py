@@ -8,6 +8,7 @@ and nothing that lasts longer than one call once that call reaches beyond the sa
 from collections.abc import Collection
 from typing import Final, Literal
 
+from session_core.permissions.decision import RIGHT_WORDS
 from session_core.vocabulary.sessions import Decision, ExtraRight
 
 AnswerRole = Literal["owner", "guest"]
@@ -16,7 +17,7 @@ _EVERY: Final[tuple[Decision, ...]] = ("allow_once", "allow_session", "allow_alw
 ANSWERS: Final[dict[ExtraRight | None, dict[AnswerRole, tuple[Decision, ...]]]] = {
     None: {"owner": _EVERY, "guest": ("allow_once", "allow_session", "deny")},
     "network": {"owner": _EVERY, "guest": ("allow_once", "deny")},
-    "sockets": {"owner": _EVERY, "guest": ("allow_once", "deny")},
+    "sockets": {"owner": _EVERY, "guest": ("deny",)},
     "protected": {"owner": _EVERY, "guest": ("deny",)},
     "unconfined": {"owner": ("allow_once", "deny"), "guest": ("deny",)},
 }
@@ -39,7 +40,7 @@ def explain_refused_decision(
     if role == "owner":
         return f"this would run without a sandbox, which can be allowed once only: answer allow_once, not {decision}"
     if possible == ("deny",):
-        what = "run without a sandbox" if "unconfined" in rights else "change protected files"
+        what = next(words for right, words in RIGHT_WORDS.items() if right in rights and right != "network")
         return f"a client with a token for some sessions may not allow a call to {what}: the owner of the service can"
     return (
         f"a client with a token for some sessions may not answer {decision} here, as that reaches beyond this session "

@@ -118,15 +118,15 @@ def _mount_options(plan: SandboxPlan) -> Iterator[str]:
     rules |= {path: ("--symlink", target, path) for target, path in plan.links}
     rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
     rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
-    rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.missing}
-    rules |= {path: ("--ro-bind", path, path) for path in (*plan.protected, *plan.missing_files)}
+    # The check after another command may take one away at this very moment.
+    rules |= {path: ("--ro-bind-try", path, path) for path in plan.protected}
     rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.hidden_folders}
     rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
     for path in sorted(rules, key=lambda path: path.split("/")):
         yield from rules[path]
     # At the end, because the mount points of deeper mounts are created in them.
     # What is written to /dev itself would stay in memory without a bound.
-    for path in ("/dev", *sorted({*plan.missing, *plan.hidden_folders})):
+    for path in ("/dev", *sorted(plan.hidden_folders)):
         yield from ("--remount-ro", path)
 
 

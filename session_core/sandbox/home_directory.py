@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.protected_paths import read_git_pointers
+from session_core.sandbox.protected_targets import read_git_pointers
 
 READABLE_AT_HOME: Final[tuple[str, ...]] = (
     # Python

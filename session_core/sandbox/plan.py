@@ -7,16 +7,17 @@ from typing import Final
 
 import attrs
 
+from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.home_directory import find_named_places, view_home
-from session_core.sandbox.mount_placeholders import CannotConfine as CannotConfine
-from session_core.sandbox.mount_placeholders import hold_places as hold_places
 from session_core.sandbox.open_sockets import SocketsUnknown, TooManySockets, cover_sockets, open_sockets
-from session_core.sandbox.protected_mounts import ProtectedMounts
-from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.protected_scan import ProtectedState, find_protected
 from session_core.sandbox.secrets import clean_environment, find_secrets, resolve_existing
 
-# --- plan -------------------------------------------------------------------------------------------------------------
+
+class CannotConfine(WorkspaceRefused):
+    """No sandbox can enforce this policy; the message says why."""
+
 
 PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - each sandbox gets its own empty ones
 _OWN: Final = (*PRIVATE, "/dev", "/proc")
@@ -62,8 +63,6 @@ class SandboxPlan:
         writable: Folders it may change.
         pinned: Folders that it must not rename, because something protected lies inside.
         protected: Existing paths inside writable folders that it may only read.
-        missing: Protected paths that do not exist; a read-only empty folder takes their place.
-        missing_files: Protected paths that do not exist; a read-only file takes their place.
         visible: Paths that it may read although they lie in a hidden folder.
         links: Links in hidden folders that lead to visible paths, as (target, path).
         private: Its own empty folders, in memory.
@@ -73,14 +72,13 @@ class SandboxPlan:
         environment: All its variables.
         limits: Its resource limits.
         filter_file: A file with the system call filter.
+        before: Everything protected as it was found, to compare with after the run (`guard`).
     """
 
     cwd: str
     writable: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    missing_files: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     private: tuple[str, ...] = PRIVATE
@@ -90,6 +88,7 @@ class SandboxPlan:
     environment: tuple[tuple[str, str], ...] = ()
     limits: ResourceLimits = ResourceLimits()
     filter_file: str | None = None
+    before: ProtectedState = attrs.field(factory=ProtectedState, eq=False, repr=False)
 
 
 def plan_sandbox(
@@ -104,7 +103,7 @@ def plan_sandbox(
     read_only: bool = False,
     network: bool = False,
     sockets: bool = False,
-    protected: Sequence[str] | None = PROTECTED,
+    protected: bool = True,
     homes: Sequence[str] = (),
     show_toolchains: bool = True,
     limits: ResourceLimits | None = None,
@@ -124,8 +123,8 @@ def plan_sandbox(
         read_only: Change nothing but private folders.
         network: Share the network.
         sockets: It may use unix sockets. `filter_file` must fit; without a filter, it may in any case.
-        protected: Paths beneath each writable folder that must not change, whether they exist or not, together with
-            the start files of home directories in it. None if all of that may be changed.
+        protected: Keep protected things from being changed, at any depth of the writable folders, and the start files
+            of home directories in them.
         homes: Further home directories of the user.
         show_toolchains: Show what builds need of the home directories.
         limits: The resource limits.
@@ -133,20 +132,14 @@ def plan_sandbox(
         cwd: Where to start; `root` by default.
 
     Raises:
-        CannotConfine: A root is the whole disk or missing, a protected path is a link, which could be replaced, or
-            there are more sockets than can be hidden.
+        CannotConfine: A root is the whole disk or missing, or there are more sockets than can be hidden.
     """
     writable = () if read_only else tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *writable_roots)))
     read_roots = tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *readable_roots) if os.path.isdir(path)))
     if "/" in writable:
         raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
     all_homes = tuple(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
-    guarded = ProtectedMounts(writable)
-    if protected is not None:
-        guarded.add_projects(protected)
-        guarded.add_homes(all_homes)
     places = [os.path.realpath(path) for path in hidden]
-    guarded.add_missing(path for path in places if not os.path.lexists(path))
     covered = tuple(dict.fromkeys(_resolve_folder(path) for path in _COVERED if os.path.isdir(path)))
 
     roots = (*writable, *read_roots)
@@ -177,13 +170,19 @@ def plan_sandbox(
     found = _find_open_sockets((*covered, *_OWN, *at_home), under, filtered=filter_file is not None and not sockets)
     masked = _drop_covered((*masks, *found), over=(*covered, *PRIVATE), under=under)
     folders = tuple(path for path in masked if os.path.isdir(path))
+    before = find_protected(
+        writable,
+        homes=all_homes,
+        left_out={path for path in (*covered, *folders) if is_beneath(path, writable)},  # a root may lie in a hidden one
+        by_name=protected,
+        missing=[path for path in places if not os.path.lexists(path)],
+    )
+    mounts, pinned = before.mounts()
     return SandboxPlan(
         cwd=_resolve_folder(cwd) if cwd is not None else _resolve_folder(root),
-        writable=(*writable, *guarded.folders_beside_links()),
-        pinned=guarded.pinned(),
-        protected=tuple(sorted(guarded.present)),
-        missing=tuple(sorted(guarded.missing)),
-        missing_files=tuple(sorted(guarded.missing_files)),
+        writable=writable,
+        pinned=pinned,
+        protected=mounts,
         visible=tuple(visible),
         links=tuple(link for view in views for link in view.links if not is_beneath(link[1], under)),
         hidden_folders=tuple(sorted({*covered, *folders})),
@@ -192,6 +191,7 @@ def plan_sandbox(
         environment=tuple(clean_environment(environment).items()),
         limits=limits or ResourceLimits(),
         filter_file=filter_file,
+        before=before,
     )
 
 
@@ -229,8 +229,13 @@ def _depth(path: str, folders: Iterable[str], *, or_equal: bool = False) -> int:
 
 
 def drop_vanished_files(plan: SandboxPlan) -> SandboxPlan:
-    """Drop hidden files that are gone by now, such as the socket of a program that has just ended.
+    """Drop what is gone by now, such as the socket of a program that has just ended.
 
     A mount needs an existing mount point, and a vanished socket must not fail a command.
     """
-    return attrs.evolve(plan, hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)))
+    return attrs.evolve(
+        plan,
+        protected=tuple(path for path in plan.protected if os.path.lexists(path)),
+        pinned=tuple(path for path in plan.pinned if os.path.lexists(path)),
+        hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)),
+    )

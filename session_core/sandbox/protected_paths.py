@@ -3,23 +3,40 @@
 import functools
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 PROTECTED: Final[tuple[str, ...]] = (
-    ".git",
-    ".agents",
-    ".session-core",
-    ".claude",
-    ".cursor",
-    ".devcontainer",
-    ".envrc",
-    ".idea",
-    ".mcp.json",
-    ".vscode",
-)
-"""Relative to each root. The whole of `.git`, not only its hooks and config: a file `commondir` in it moves both to
-another place, and the state of an unfinished rebase holds commands."""
+    # version control: hooks, filters and monitors
+    ".git", ".hg", ".jj", ".sl", ".pijul", "_darcs",
+    # hooks that git runs from the working tree, once somebody has installed them
+    ".husky", ".pre-commit-config.yaml", ".lefthook.toml", ".lefthook.yaml", ".lefthook.yml", "lefthook.toml",
+    "lefthook.yaml", "lefthook.yml",
+    # agents: servers, hooks, plugins, skills with programs
+    ".session-core", ".smooth", ".agents", ".mcp.json", "mcp.json", ".aider.conf.yml", ".amazonq", ".claude", ".codex",
+    ".continue", ".crush.json", "crush.json", ".cursor", ".factory", ".gemini", ".junie", ".kiro", ".opencode",
+    "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".trae", ".windsurf",
+    # editors: tasks on opening, programs for languages and debuggers
+    ".dir-locals.el", ".dir-locals-2.el", ".exrc", ".helix", ".idea", ".nvim.lua", ".nvimrc", ".theia", ".vs",
+    ".vscode", ".zed", ".devcontainer", ".devcontainer.json",
+    # shells that run something on entering a folder
+    ".autoenv", ".autoenv.leave", ".autoenv.zsh", ".envrc", ".mise", ".mise.toml", ".mise.local.toml", "mise.toml",
+    "mise.local.toml",
+)  # fmt: skip
+"""Names, at any depth, of files and folders from which programs run code when somebody only opens or enters a folder,
+or commits in it. What people run knowingly (`Makefile`, `package.json`, `flake.nix`) is not here, nor is text that no
+program runs: `AGENTS.md` steers only after a person has trusted its exact content (`trust`).
+
+The whole of `.git`, not only its hooks and config: a file `commondir` in it moves both to another place, and the state
+of an unfinished rebase holds commands."""
+PACKAGE_FOLDERS: Final = frozenset({"node_modules", "site-packages", "dist-packages", "bower_components"})
+"""Installed packages ship `.vscode` and such, which nobody opens as a project of its own; but prompts run `git status`
+wherever somebody is, so in here git's names count alone."""
+GIT_NAME: Final = ".git"
+BARE_MEMBERS: Final = frozenset({
+    "HEAD", "objects", "refs", "commondir", "config", "config.worktree", "hooks", "worktrees", "modules",
+})  # fmt: skip
+"""What makes an ordinary folder a repository, and what git runs code from in it."""
 
 HOME_PROTECTED: Final[tuple[str, ...]] = (
     # shells
@@ -39,28 +56,45 @@ HOME_PROTECTED: Final[tuple[str, ...]] = (
 )  # fmt: skip
 """Relative to the user's home directory, if a session's folder contains it; folders have a trailing slash."""
 
-_MAX_POINTER_BYTES: Final = 4_096
+
+def is_protected_name(name: str) -> bool:
+    """Return whether a file or folder of this name is protected, by any spelling that some file system takes for it."""
+    return _fold_name(name) in _PROTECTED_FOLDED
 
 
-def is_protected_path(
-    real_path: str, real_roots: Iterable[str], protected: Sequence[str], *, new_folder: bool = False
-) -> bool:
-    """Return whether a change of `real_path`, which has no links in it, changes a protected path of one of the roots.
+def is_git_name(name: str) -> bool:
+    """Return whether this is a spelling of `.git`."""
+    return _fold_name(name) == GIT_NAME
 
-    A file in the place of a folder that would hold a protected path counts too: it decides what that folder is. A new,
-    empty folder there does not.
+
+def is_protected_path(real_path: str, real_roots: Iterable[str]) -> bool:
+    """Return whether `real_path`, which has no links in it, is or lies in something with a protected name.
+
+    Names count from the innermost of the roots around it: a root inside a protected folder was chosen by a person.
     """
-    for root in real_roots:
-        relative = _relative_to_root(real_path, root)
-        if relative is None:
-            continue
-        names = _fold_names(relative)
-        for path in protected:
-            guarded = _fold_names(path)
-            shared = len(guarded) if new_folder else min(len(names), len(guarded))
-            if shared and names[:shared] == guarded[:shared]:
+    inside = [relative for root in real_roots if (relative := _relative_to_root(real_path, root)) is not None]
+    return bool(inside) and any(map(is_protected_name, min(inside, key=len).split("/")))
+
+
+def is_repository_member(real_path: str, real_roots: Iterable[str]) -> bool:
+    """Return whether `real_path` is or lies in a part of a bare repository, or would turn a folder into one."""
+    inside = [root for root in real_roots if _relative_to_root(real_path, root) is not None]
+    if not inside:
+        return False
+    root = max(inside, key=len)
+    folder = root
+    for name in (_relative_to_root(real_path, root) or "").split("/"):
+        if (member := fold_member(name)) is not None:
+            present = {each for each in BARE_MEMBERS if os.path.lexists(os.path.join(folder, each))} | {member}
+            if is_bare_repository(present):
                 return True
+        folder = os.path.join(folder, name)
     return False
+
+
+def is_bare_repository(names: Collection[str]) -> bool:
+    """Return whether a folder with these members may be a repository to git."""
+    return "HEAD" in names and ("commondir" in names or ("objects" in names and "refs" in names))
 
 
 def _relative_to_root(path: str, root: str) -> str | None:
@@ -94,60 +128,47 @@ def is_protected_at_home(
     """Return whether a change of `real_path` changes a start file of a home directory that lies in one of the roots."""
     roots = tuple(real_roots)
     for home, path in home_guards(roots, real_homes):
-        if is_protected_path(real_path, (home,), (path,), new_folder=new_folder):
+        if _is_at_path(real_path, home, path, new_folder=new_folder):
             place = os.path.join(home, path.rstrip("/"))
             chosen = (root for root in roots if _relative_to_root(root, place) is not None)
             return all(_relative_to_root(real_path, root) is None for root in chosen)
     return False
 
 
-def resolve_link_targets(folder: str, path: str) -> Iterator[str]:
-    """Return the real locations of a folder's protected path, if links or git's own pointers lead elsewhere.
+def _is_at_path(real_path: str, home: str, path: str, *, new_folder: bool) -> bool:
+    """Return whether a change of `real_path` changes a path of the home.
 
-    The `.git` of a working tree may be a file that names another folder, which may name a third.
+    A file in the place of a folder on the way counts too: it decides what that folder is. A new, empty folder does not.
     """
-    place = os.path.join(folder, path.rstrip("/"))
-    real = os.path.realpath(place)
-    if real != place:
-        yield real
-    if os.path.basename(place) == ".git":
-        yield from read_git_pointers(real)
-
-
-def read_git_pointers(git: str) -> tuple[str, ...]:
-    """Return the folder that a `.git` file names, and the one with the repository that this one names, if any."""
-    if (pointed := _read_pointer(git, b"gitdir:")) is None:
-        return ()
-    common = _read_pointer(os.path.join(pointed, "commondir"), b"", pointed)
-    return (pointed,) if common is None else (pointed, common)
-
-
-def _read_pointer(file: str, start: bytes, folder: str | None = None) -> str | None:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        data = os.read(descriptor, _MAX_POINTER_BYTES)
-    except OSError:  # a folder, as usual
-        return None
-    finally:
-        os.close(descriptor)
-    if not data.startswith(start) or b"\0" in data:
-        return None
-    named = os.fsdecode(data[len(start) :].split(b"\n")[0].strip())
-    return os.path.realpath(os.path.join(folder or os.path.dirname(file), named)) if named else None
+    relative = _relative_to_root(real_path, home)
+    if relative is None:
+        return False
+    names, guarded = _fold_names(relative), _fold_names(path)
+    shared = len(guarded) if new_folder else min(len(names), len(guarded))
+    return bool(shared) and names[:shared] == guarded[:shared]
 
 
 @functools.lru_cache(maxsize=1024)
 def _fold_names(path: str) -> tuple[str, ...]:
-    """Split a path into folded names, which are equal if any file system treats them as the same."""
-    return tuple(
-        "".join(
-            letter
-            for letter in unicodedata.normalize("NFKC", name)
-            if unicodedata.category(letter) != "Cf"  # some file systems ignore such characters
-        ).casefold()
-        for name in os.path.normpath(path).split("/")
-        if name not in {"", "."}
-    )
+    """Split a path into folded names."""
+    return tuple(_fold_name(name) for name in os.path.normpath(path).split("/") if name not in {"", "."})
+
+
+def _fold_name(name: str) -> str:
+    """Fold a name so that names are equal if any file system treats them as the same."""
+    if name.isascii():
+        return name.lower()
+    return "".join(
+        letter
+        for letter in unicodedata.normalize("NFKC", name)
+        if unicodedata.category(letter) != "Cf"  # some file systems ignore such characters
+    ).casefold()
+
+
+_PROTECTED_FOLDED: Final = frozenset(map(_fold_name, PROTECTED))
+_MEMBERS_FOLDED: Final = {_fold_name(name): name for name in BARE_MEMBERS}
+
+
+def fold_member(name: str) -> str | None:
+    """Return the member of a bare repository that this name is a spelling of, if any."""
+    return _MEMBERS_FOLDED.get(_fold_name(name))

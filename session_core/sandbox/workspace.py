@@ -24,17 +24,18 @@ from session_core.sandbox.file_values import ProtectedPath as ProtectedPath
 from session_core.sandbox.file_values import WorkspaceRefused as WorkspaceRefused
 from session_core.sandbox.file_values import list_folder, read_up_to, to_file_status, write_all
 from session_core.sandbox.folder_walk import is_beneath, walk_folder
+from session_core.sandbox.guard import accept_change
 from session_core.sandbox.home_directory import list_hidden_entries
 from session_core.sandbox.ignore import IgnoreRules
-from session_core.sandbox.mount_placeholders import held_stand_ins
 from session_core.sandbox.openat import FOLDER_ONLY, descriptor_path, open_beneath
-from session_core.sandbox.protected_paths import PROTECTED as PROTECTED
 from session_core.sandbox.protected_paths import (
     home_guards,
     is_protected_at_home,
     is_protected_path,
-    resolve_link_targets,
+    is_repository_member,
 )
+from session_core.sandbox.protected_scan import find_protected
+from session_core.sandbox.protected_targets import resolve_link_targets
 from session_core.sandbox.secrets import hidden_places, home_folders, own_places, resolve_existing
 
 
@@ -87,14 +88,12 @@ class Bounds:
 
     Attributes:
         writable, readable: The roots of the workspace.
-        protected: Paths beneath each writable root that need approval.
         also_hidden: Closed places besides those with keys.
         readable_at_home: Places in the home directory that the person has made readable.
     """
 
     writable: tuple[str, ...]
     readable: tuple[str, ...]
-    protected: tuple[str, ...]
     also_hidden: tuple[str, ...]
     readable_at_home: tuple[str, ...] = ()
 
@@ -126,7 +125,8 @@ class Bounds:
         """Return whether a change of this place needs approval."""
         roots = self._real_writable
         return (
-            is_protected_path(place, roots, self.protected, new_folder=new_folder)
+            is_protected_path(place, roots)
+            or is_repository_member(place, roots)
             or is_protected_at_home(place, roots, self._homes, new_folder=new_folder)
             or is_beneath(place, self._link_targets)
         )
@@ -155,10 +155,12 @@ class Bounds:
 
     @functools.cached_property
     def _link_targets(self) -> tuple[str, ...]:
-        """The targets of protected paths that are links or git pointers."""
-        guards = [(root, path) for root in self._real_writable for path in self.protected]
-        guards += home_guards(self._real_writable, self._homes)
-        return tuple(place for folder, path in guards for place in resolve_link_targets(folder, path))
+        """The targets of protected paths that are links or git pointers, at any depth of what is no whole disk."""
+        found = find_protected(root for root in self._real_writable if root != "/")
+        targets = {*found.targets, *found.missing}
+        for folder, path in home_guards(self._real_writable, self._homes):
+            targets.update(resolve_link_targets(folder, path))
+        return tuple(targets)
 
 
 def _depth(place: str, folders: Iterable[str]) -> int:
@@ -183,7 +185,6 @@ class Workspace:
         readable_roots: Further folders whose files may be read.
         read_only: Refuse every write.
         may_write_protected: A person has approved a change of protected paths.
-        protected: Paths beneath each root that tools change only with that approval.
         hidden: Closed places besides those with keys.
         readable_at_home: Places in the home directory that the person has made readable, if they lie beneath a root.
 
@@ -199,7 +200,6 @@ class Workspace:
         readable_roots: Sequence[str] = (),
         read_only: bool = False,
         may_write_protected: bool = False,
-        protected: Sequence[str] = PROTECTED,
         hidden: Sequence[str] = (),
         readable_at_home: Sequence[str] = (),
     ) -> None:
@@ -211,7 +211,6 @@ class Workspace:
         self._bounds = Bounds(
             writable=self._writable,
             readable=self._readable,
-            protected=tuple(protected),
             also_hidden=tuple(hidden),
             readable_at_home=tuple(readable_at_home),
         )
@@ -319,6 +318,7 @@ class Workspace:
                     f"{location.display_path!r} now resolves to a different file, so nothing was written; read it again"
                 )
             replace_file(folder, name, data, expected, location.display_path)
+            self._note_agreed(folder, name)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link without following it."""
@@ -332,6 +332,7 @@ class Workspace:
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.display_path)
             os.unlink(name, dir_fd=folder)
+            self._note_agreed(folder, name)
 
     def scan(self, path: str, *, limit: int) -> Iterator[FolderEntry]:
         """List one folder by name, at most `limit` entries; links are listed, not followed."""
@@ -349,8 +350,7 @@ class Workspace:
         with ExitStack() as opened:
             folder = opened.enter_context(self._folder(location, location.relative, os.O_RDONLY | os.O_DIRECTORY))
             root = opened.enter_context(self._folder(location))
-            left_out = (*self._bounds.hidden, *held_stand_ins())
-            yield from islice(walk_folder(folder, root, location, ignore, left_out), limit)
+            yield from islice(walk_folder(folder, root, location, ignore, self._bounds.hidden), limit)
 
     def is_protected(self, path: str) -> bool:
         """Return whether a write to this path needs approval, whether or not the path exists."""
@@ -479,6 +479,12 @@ class Workspace:
     def _refuse_hidden(self, location: Location, opened: int, name: str = "", *, writing: bool = False) -> None:
         if self._bounds.hidden and self._bounds.is_hidden(_real_path_of(opened, name), writing=writing):
             raise OutsideWorkspace(f"{location.display_path!r} may hold keys or other secrets, so no tool may use it")
+
+    def _note_agreed(self, folder: int, name: str) -> None:
+        """Keep the checks after commands from taking an agreed change for theirs."""
+        if self._may_write_protected:
+            with suppress(FileNotFoundError):
+                accept_change(_real_path_of(folder, name))
 
     def _check_protected(self, location: Location, folder: int, name: str, *, new_folder: bool = False) -> None:
         if not self._may_write_protected and self._bounds.is_guarded(

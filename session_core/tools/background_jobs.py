@@ -12,7 +12,7 @@ import trio
 
 from session_core.ids import SessionId
 from session_core.tools.base import ToolFailed
-from session_core.tools.command_confinement import Confinement, prepare_launch
+from session_core.tools.command_confinement import CommandLaunch, Confinement, prepare_launch
 from session_core.tools.process import run_in_group
 
 log = logging.getLogger(__name__)
@@ -125,6 +125,7 @@ async def run(
 ) -> None:
     """Run one job to its end; the job counts as started once its program has."""
     started = False
+    launch: CommandLaunch | None = None
     ended: Callable[[], None] = partial(job.end, "stopped")
 
     def tell() -> None:
@@ -151,6 +152,8 @@ async def run(
             raise
         log.warning("a command in the background was lost: %s", error)  # the other jobs go on
     finally:
+        if launch is not None and launch.remarks:
+            job.add_output(launch.format_remarks())
         with trio.move_on_after(NOTING_S, shield=True):
             await job.on_end()  # before anyone sees that the job has ended
         ended()

@@ -1,9 +1,10 @@
 """Confinement of commands: in a sandbox according to the session's policy, or only with a person's approval."""
 
+import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +14,24 @@ import trio
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
-from session_core.sandbox.protected_mounts import clear_stand_ins
-from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.guard import (
+    GuardedRun,
+    check_neighbours,
+    end_run,
+    forget_run,
+    has_neighbours,
+    keep_untold,
+    register_run,
+)
+from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
+from session_core.sandbox.protected_scan import ProtectedState
 from session_core.sandbox.seccomp import FilterFiles, filter_in_memory
 from session_core.sandbox.secrets import clean_environment, home_folders, own_places
 from session_core.tools.base import ToolContext, ToolFailed
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import ExtraRight
+
+log = logging.getLogger(__name__)
 
 QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
 """Programs must not wait for a person to scroll or to type a password: there is none."""
@@ -30,6 +41,8 @@ UNCONFINED_DETAILS: Final = JsonObject({"unconfined": True})
 _HOW_TO_GO_ON: Final = (
     "change what is named, or have a person start a session without a sandbox on purpose (--sandbox full-access)"
 )
+CHECK_S: Final = 30.0
+"""How long the check after a command may take; longer means that the disk hangs."""
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
@@ -59,12 +72,21 @@ class ShellSetup:
 
 @attrs.frozen(kw_only=True)
 class CommandLaunch:
-    """How to run one command, for `run_in_group`."""
+    """How to run one command, for `run_in_group`.
+
+    `remarks` gets what the check after the command has to say, for the model and for people, once the block around it
+    has ended.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     bubblewrap: str | None
+    remarks: list[str] = attrs.field(factory=list)
+
+    def format_remarks(self) -> str:
+        """Return the remarks as lines to add to the output."""
+        return "".join(f"[{remark}]\n" for remark in self.remarks)
 
 
 @attrs.frozen(kw_only=True)
@@ -106,6 +128,8 @@ class Confinement:
 
     `unconfined` says why there is no sandbox although the policy asks for one: the machine has none. Whatever else
     is in the way of a sandbox may come from the project, a guest or another user, and refuses the command instead.
+
+    `outputs` is the folder where things go that are set aside after it.
     """
 
     folder: str
@@ -114,6 +138,7 @@ class Confinement:
     bubblewrap: Bubblewrap | None = None
     unconfined: str | None = None
     wider: ExtraRights = ExtraRights()
+    outputs: str | None = None
 
     @property
     def rights(self) -> tuple[ExtraRight, ...]:
@@ -122,9 +147,21 @@ class Confinement:
 
 
 async def confine(
-    context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: ExtraRights | None = None
+    context: ToolContext,
+    setup: ShellSetup,
+    *,
+    workdir: str = ".",
+    wider: ExtraRights | None = None,
+    to_show: bool = False,
 ) -> Confinement:
     """Determine how a command would run here, without changing anything.
+
+    Args:
+        context: The call.
+        setup: The service's settings for commands.
+        workdir: The folder to run in.
+        wider: What the command may do beyond the session's policy.
+        to_show: Nothing will run by this plan, so protected things need not be looked for.
 
     Raises:
         ToolFailed: The folder does not exist, or the session may not use it; or there is a sandbox on this machine, but
@@ -135,7 +172,9 @@ async def confine(
     filter_file = setup.filters.choose(sockets=sockets) if setup.filters else filter_in_memory(sockets=sockets)
     ours = os.environ if setup.environment is None else setup.environment
     folder = await trio.to_thread.run_sync(_resolve_folder, context, workdir, abandon_on_cancel=True)
-    confinement = Confinement(folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider)
+    confinement = Confinement(
+        folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider, outputs=context.outputs
+    )
     if context.sandbox.mode == "full_access":
         return confinement
     places = () if setup.bubblewrap_places is None else (setup.bubblewrap_places,)
@@ -155,7 +194,7 @@ async def confine(
             read_only=context.sandbox.mode == "read_only",
             network=context.sandbox.network or wider.network,
             sockets=sockets,
-            protected=None if wider.protected else PROTECTED,
+            protected=not (wider.protected or to_show),
             homes=home_folders(),
             filter_file=filter_file,
             cwd=folder,
@@ -185,35 +224,47 @@ async def _find_lasting(*places: str) -> Bubblewrap | NoBubblewrap:
 
 @asynccontextmanager
 async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerator[CommandLaunch]:
-    """Prepare what the sandbox needs on the disk while the command runs."""
-    argv = [await trio.to_thread.run_sync(_find_shell), "-c", command]
+    """Prepare a command for the block that runs it, and check afterwards what it has left behind (`guard`).
+
+    Cancellation: the check is made too; the next command in the same folders reports what it found.
+    """
+    argv = (await trio.to_thread.run_sync(_find_shell), "-c", command)
+    launch = CommandLaunch(argv=argv, cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
     plan, bubblewrap = confinement.plan, confinement.bubblewrap
     if plan is None or bubblewrap is None:
-        yield CommandLaunch(argv=tuple(argv), cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
-        return
-    held = ExitStack()
-
-    def make_ready(plan: SandboxPlan) -> SandboxPlan:
-        if confinement.wider.protected:  # this run has no stand-ins, so leftover ones would be in the way
-            for root in plan.writable:
-                clear_stand_ins(root, home_folders())
-        held.enter_context(hold_places(plan))
-        return drop_vanished_files(plan)
-
+        run = GuardedRun(roots=("/",), before=ProtectedState(), approved=True, outputs=confinement.outputs)
+    else:
+        approved = confinement.wider.protected
+        run = GuardedRun(roots=plan.writable, before=plan.before, approved=approved, outputs=confinement.outputs)
+    ended = False
+    launch.remarks.extend(register_run(run))
     try:
-        plan = await trio.to_thread.run_sync(make_ready, plan)
-    except (WorkspaceRefused, OSError) as error:
-        raise ToolFailed(f"the sandbox cannot be made: {error}") from error
-    try:
-        yield CommandLaunch(
-            argv=tuple(sandbox_argv(argv, plan, bubblewrap)),
-            cwd=confinement.folder,
-            env=confinement.environment,
-            bubblewrap=bubblewrap.path,
-        )
+        if has_neighbours(run):
+            launch.remarks.extend(await _check(check_neighbours, run))
+        if plan is not None and bubblewrap is not None:
+            # Only now: what neighbours have planted is gone, and nothing can be mounted there.
+            plan = await trio.to_thread.run_sync(drop_vanished_files, plan)
+            launch = attrs.evolve(launch, argv=tuple(sandbox_argv(argv, plan, bubblewrap)), bubblewrap=bubblewrap.path)
+        yield launch
+        ended = True
     finally:
-        with trio.CancelScope(shield=True):  # only a few file system calls
-            await trio.to_thread.run_sync(held.close)
+        with trio.CancelScope(shield=True):
+            launch.remarks.extend(await _check(end_run, run))
+        forget_run(run)
+        if not ended and launch.remarks:
+            keep_untold(run, launch.remarks)
+
+
+async def _check(check: Callable[[GuardedRun], tuple[str, ...]], run: GuardedRun) -> tuple[str, ...]:
+    """Run a check in a thread; what hinders it is a remark too."""
+    try:
+        with trio.move_on_after(CHECK_S):
+            return await trio.to_thread.run_sync(check, run, abandon_on_cancel=True)
+        problem = f"it took longer than {CHECK_S:g} seconds"
+    except Exception as error:
+        log.exception("the check after a command has failed")
+        problem = str(error) or type(error).__name__
+    return (f"it could not be checked whether protected files were changed: {problem}",)
 
 
 @attrs.frozen(kw_only=True)

@@ -19,7 +19,7 @@ from session_core.limits import FIND_FILES_MS, MAX_FOUND_CHARS, MAX_FOUND_PATHS
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.home_directory import list_hidden_entries
 from session_core.sandbox.ignore import IgnoreRules
-from session_core.sandbox.protected_paths import PROTECTED, home_guards
+from session_core.sandbox.protected_paths import home_guards, is_protected_name
 from session_core.sandbox.secrets import hidden_places, home_folders
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
@@ -78,7 +78,7 @@ def _prepare_listing(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple
 
 
 class ClosedPlaces:
-    """Places beneath a folder that are not shown; names are compared without case."""
+    """Places beneath a folder that are not shown, and everything with a protected name; case does not matter."""
 
     def __init__(self, places: Iterable[str]) -> None:
         self._places = frozenset(place.casefold() for place in places)
@@ -97,14 +97,15 @@ class ClosedPlaces:
         ]
         inside = root.rstrip("/") + "/"
         beneath = [place.removeprefix(inside) for place in places if place.startswith(inside)]
-        return cls((*PROTECTED, *beneath))
+        return cls(beneath)
 
     def contains(self, path: str) -> bool:
         """Return whether a relative path is one of these places, or lies in one."""
-        head = path.partition("/")[0].casefold()
-        if head not in self._heads:
-            return False
         names = path.casefold().split("/")
+        if any(map(is_protected_name, names)):
+            return True
+        if names[0] not in self._heads:
+            return False
         return any("/".join(names[:length]) in self._places for length in range(1, len(names) + 1))
 
 

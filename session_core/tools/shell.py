@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -106,7 +107,7 @@ class ShellTool:
     async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
         """Show the exact command and its confinement; on cancel nothing has happened."""
         command, timeout_ms, background = self._arguments(arguments)
-        confinement = await self._confine(arguments, context)
+        confinement = await self._confine(arguments, context, to_show=True)
         first, *more = command.strip().splitlines()
         unconfined = confinement.unconfined
         return CallPreview(
@@ -150,7 +151,7 @@ class ShellTool:
                 bubblewrap=launch.bubblewrap,
             )
         where = await _save_output(recorder, context) if outcome.truncated else None
-        output = _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
+        output = _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS, launch.remarks)
         return attrs.evolve(output, details=JsonObject({**(output.details or {}), **_details(confinement)}))
 
     async def run_with_separate_streams(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
@@ -166,7 +167,7 @@ class ShellTool:
             raise ToolFailed("what runs in the background has no outcome to wait for")
         confinement = await self._allowed_confinement(arguments, context)
         async with prepare_launch(command, confinement) as launch:
-            return await run_in_group(
+            outcome = await run_in_group(
                 launch.argv,
                 cwd=launch.cwd,
                 env=launch.env,
@@ -176,6 +177,7 @@ class ShellTool:
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
                 bubblewrap=launch.bubblewrap,
             )
+        return attrs.evolve(outcome, error_output=outcome.error_output + launch.format_remarks())
 
     def _arguments(self, arguments: JsonObject) -> tuple[str, int | None, bool]:
         refuse_unknown(arguments, self.spec)
@@ -209,9 +211,10 @@ class ShellTool:
             raise ToolFailed(f"this command was not run: {reason}, and nobody has agreed to that")
         return confinement
 
-    async def _confine(self, arguments: JsonObject, context: ToolContext) -> Confinement:
+    async def _confine(self, arguments: JsonObject, context: ToolContext, *, to_show: bool = False) -> Confinement:
         workdir = path_argument(arguments, "workdir", default=".")
-        return await confine(context, self._setup, workdir=workdir, wider=_requested_rights(arguments, context))
+        rights = _requested_rights(arguments, context)
+        return await confine(context, self._setup, workdir=workdir, wider=rights, to_show=to_show)
 
 
 def _details(confinement: Confinement) -> JsonObject:
@@ -298,10 +301,10 @@ async def _save_output(recorder: _OutputRecorder, context: ToolContext) -> str |
 
 
 def _format_output(
-    outcome: ProcessOutcome, recorder: _OutputRecorder, where: str | None, timeout_ms: int
+    outcome: ProcessOutcome, recorder: _OutputRecorder, where: str | None, timeout_ms: int, guarded: Sequence[str]
 ) -> ToolOutput:
     ending = _describe_ending(outcome, timeout_ms)
-    remarks = [f"[{ending}]"]
+    remarks = [*(f"[{remark}]" for remark in guarded), f"[{ending}]"]
     if outcome.truncated:
         lost = (
             f"the first {recorder.size - len(outcome.output)} of {recorder.size} characters of output are left out here"

@@ -16,8 +16,6 @@ from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
 from session_core.config.values import Config
 from session_core.mcp.config import McpConfig, ServerConfig, load_mcp_config
 from session_core.permissions.rules import PermissionRule
-from session_core.sandbox.protected_mounts import clear_stand_ins
-from session_core.sandbox.secrets import home_folders
 from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, take_fingerprint
 from session_core.sandbox.workspace import Workspace, WorkspaceRefused
 from session_core.sep.host.catalogue.search_paths import CONSENT_FILE, discover_in, has_extensions
@@ -165,10 +163,6 @@ class FolderFiles:
     @property
     def _consents(self) -> Path:
         return self._place.home / CONSENT_FILE
-
-    def prepare(self) -> None:
-        """Remove what killed runs have left in the folder."""
-        clear_stand_ins(self._place.folder, home_folders())
 
     def __call__(self) -> Config:
         """Return the configuration as it is now; raises as `SettingsReader` does."""

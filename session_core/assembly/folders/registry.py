@@ -350,7 +350,6 @@ class Folders:
     async def _read(self, folder: OpenFolder) -> None:
         """Read a folder for the first time."""
         files = folder.files
-        await trio.to_thread.run_sync(files.prepare)
         watcher = ConfigWatcher(files, files.watched, files.settings.last or self._base, every_s=self._every_s)
         change = await watcher.poll()
         if change is not None and change.config is None and not files.settings.has_retained_settings:

@@ -10,7 +10,8 @@ import attrs
 import trio
 
 from session_core.sandbox.bubblewrap import Bubblewrap, find_bubblewrap, open_filter, sandbox_argv
-from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
+from session_core.sandbox.guard import GuardedRun, check_neighbours, end_run, register_run
+from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 
 CANARY = "canary-7f3a9"
@@ -23,6 +24,7 @@ class Ran:
 
     code: int
     text: str
+    remarks: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +84,14 @@ class World:
         return ran
 
     async def _run(self, script: str, plan: SandboxPlan | None, program: tuple[str, ...]) -> Ran:
-        chosen = drop_vanished_files(plan if plan is not None else self.plan())
-        with hold_places(chosen), trio.fail_after(PATIENCE), ExitStack() as closing:
+        chosen = plan if plan is not None else self.plan()
+        guarded = GuardedRun(
+            roots=chosen.writable, before=chosen.before, approved=False, outputs=str(self.base / "work/outputs")
+        )
+        register_run(guarded)
+        remarks = await trio.to_thread.run_sync(check_neighbours, guarded)
+        chosen = drop_vanished_files(chosen)
+        with trio.fail_after(PATIENCE), ExitStack() as closing:
             argv = sandbox_argv([*program, script], chosen, self.bubblewrap)
             words, opened = closing.enter_context(open_argv(argv, self.bubblewrap))
             done = await trio.run_process(
@@ -95,7 +103,8 @@ class World:
                 check=False,
                 env={**os.environ, "API_KEY": CANARY},
             )
-        return Ran(code=done.returncode, text=done.stdout.decode("utf-8", "replace"))
+        remarks += await trio.to_thread.run_sync(end_run, guarded)
+        return Ran(code=done.returncode, text=done.stdout.decode("utf-8", "replace"), remarks=remarks)
 
 
 @contextmanager

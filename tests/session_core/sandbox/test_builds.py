@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import trio
 
-from session_core.sandbox.plan import SandboxPlan, hold_places, plan_sandbox
-from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.plan import SandboxPlan, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import home_folders
 from session_core.tools.process import run_in_group
@@ -39,13 +38,12 @@ async def _build(world: World, script: str, *, changes_protected: bool = False) 
         user_home=home,
         environment=os.environ,
         homes=home_folders(),
-        protected=None if changes_protected else PROTECTED,
+        protected=not changes_protected,
         filter_file=filter_in_memory(),
     )
     # Not by a thread that may end before the program: bubblewrap would end with it.
     argv = world.argv(["bash", "-c", f"set -e; {script}"], plan)
-    with hold_places(plan):
-        done = await run_in_group(argv, cwd="/", on_output=lambda _text: None, bubblewrap=world.bubblewrap.path)
+    done = await run_in_group(argv, cwd="/", on_output=lambda _text: None, bubblewrap=world.bubblewrap.path)
     return Ran(code=done.exit_code, text=done.output)
 
 

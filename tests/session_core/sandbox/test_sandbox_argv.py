@@ -7,7 +7,7 @@ import pytest
 
 from session_core.sandbox import bubblewrap
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
-from session_core.sandbox.plan import CannotConfine, ResourceLimits, SandboxPlan, hold_places, plan_sandbox
+from session_core.sandbox.plan import CannotConfine, ResourceLimits, SandboxPlan, plan_sandbox
 from session_core.sandbox.secrets import clean_environment
 
 _LIMITING = (
@@ -19,7 +19,6 @@ _PLAN = SandboxPlan(
     writable=("/home/me/project",),
     pinned=("/home/me/project/.git",),
     protected=("/home/me/project/.git/hooks",),
-    missing=("/home/me/project/.envrc",),
     visible=("/home/me/.data/outputs",),
     links=(("/opt/me/cache", "/home/me/.data/cache"),),
     hidden_folders=("/home/me/.data", "/run"),
@@ -44,14 +43,12 @@ def test_argv() -> None:
         "--ro-bind", "/home/me/.data/outputs", "/home/me/.data/outputs",
         "--ro-bind", "/dev/null", "/home/me/.netrc",
         "--bind", "/home/me/project", "/home/me/project",
-        "--perms", "0555", "--tmpfs", "/home/me/project/.envrc",
         "--bind", "/home/me/project/.git", "/home/me/project/.git",
-        "--ro-bind", "/home/me/project/.git/hooks", "/home/me/project/.git/hooks",
+        "--ro-bind-try", "/home/me/project/.git/hooks", "/home/me/project/.git/hooks",
         "--perms", "0555", "--tmpfs", "/run",
         "--size", "4096", "--perms", "1777", "--tmpfs", "/tmp",
         "--size", "4096", "--perms", "1777", "--tmpfs", "/var/tmp",
-        "--remount-ro", "/dev", "--remount-ro", "/home/me/.data", "--remount-ro", "/home/me/project/.envrc",
-        "--remount-ro", "/run",
+        "--remount-ro", "/dev", "--remount-ro", "/home/me/.data", "--remount-ro", "/run",
         "--chdir", "/home/me/project", "--",
         "/bin/sh", "-c", _LIMITING, "sh", "2", "20", "10", "8", "make", "test",
     ]  # fmt: skip
@@ -71,19 +68,21 @@ def test_strictest_rule_wins() -> None:
     """A path that is both writable and hidden is hidden; one that is both writable and protected is read-only."""
     plan = SandboxPlan(cwd="/", writable=("/a", "/b"), protected=("/a",), hidden_folders=("/b",))
     words = " ".join(sandbox_argv(["x"], plan, Bubblewrap(path="b")))
-    assert "--ro-bind /a /a" in words
+    assert "--ro-bind-try /a /a" in words
     assert "--tmpfs /b" in words
     assert "--bind /a" not in words.replace("--ro-bind", "")
     assert "--bind /b" not in words
 
 
 def test_plan(tmp_path: Path) -> None:
-    """A plan tells protected paths that are there from missing ones, follows links of roots, and finds secrets."""
+    """A plan finds protected things at any depth, what they lead to, and secrets; it follows links of roots."""
     root = tmp_path / "root"
-    (root / ".git/hooks").mkdir(parents=True)
-    (root / ".git/hooks/x").write_text("")
-    (root / "there").write_text("")
-    (root / "empty").mkdir()
+    (root / "a/b/.git/hooks").mkdir(parents=True)
+    (root / "config/editor").mkdir(parents=True)
+    (root / ".vscode").symlink_to("config/editor")
+    (root / "node_modules/p/.idea").mkdir(parents=True)
+    (root / "node_modules/q/.git").mkdir(parents=True)
+    (root / ".envrc").write_text("")
     (tmp_path / "link").symlink_to("root")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".ssh").symlink_to("elsewhere")
@@ -93,60 +92,33 @@ def test_plan(tmp_path: Path) -> None:
         str(tmp_path / "link"),
         user_home=str(tmp_path),
         environment={"PATH": "/bin", "TOKEN": "x"},
-        hidden=[str(tmp_path / "data"), str(tmp_path / "missing")],
-        protected=[".git/hooks", ".git/no/such", "there", "empty", "a/b", "there/below"],
+        hidden=[str(tmp_path / "data"), str(tmp_path / "missing"), str(root / "later")],
     )
     real = str(root.resolve())
     assert (plan.cwd, plan.writable) == (real, (real,))
-    assert plan.pinned == (f"{real}/.git",)
-    assert plan.protected == (f"{real}/.git/hooks", f"{real}/there")
-    assert plan.missing == (f"{real}/.git/no", f"{real}/a", f"{real}/empty")
+    assert plan.pinned == (f"{real}/config",)
+    found = (".envrc", "a/b/.git", "config/editor", "node_modules/q/.git")
+    assert plan.protected == tuple(f"{real}/{path}" for path in found)
+    assert plan.before.missing == {f"{real}/later"}
     assert dict(plan.environment) == {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1", "PATH": "/bin", "TMPDIR": "/tmp"}
     if str(tmp_path.resolve()).startswith("/tmp/"):  # all of it is behind the private /tmp then
         assert not [path for path in plan.hidden_folders if path.startswith(str(tmp_path))]
 
 
 def test_read_only_plan(tmp_path: Path) -> None:
-    """A read-only plan has nothing writable, shows the root, and needs no stand-ins."""
+    """A read-only plan has nothing writable, shows the root, and has nothing to protect."""
     plan = plan_sandbox(str(tmp_path), user_home="/nobody", environment={}, read_only=True)
-    assert (plan.writable, plan.missing, plan.protected, plan.pinned) == ((), (), (), ())
+    assert (plan.writable, plan.protected, plan.pinned) == ((), (), ())
     assert str(tmp_path.resolve()) in plan.visible
 
 
-@pytest.mark.parametrize("trouble", ["whole disk", "missing root", "link"])
+@pytest.mark.parametrize("trouble", ["whole disk", "missing root"])
 def test_what_cannot_be_confined(tmp_path: Path, trouble: str) -> None:
     """What no sandbox can keep is refused, in words that name the path."""
-    (tmp_path / ".envrc").symlink_to("other")
-    root = {"whole disk": "/", "missing root": str(tmp_path / "no"), "link": str(tmp_path)}[trouble]
-    words = {"whole disk": "whole disk", "missing root": "not a folder", "link": r"\.envrc"}[trouble]
+    root = {"whole disk": "/", "missing root": str(tmp_path / "no")}[trouble]
+    words = {"whole disk": "whole disk", "missing root": "not a folder"}[trouble]
     with pytest.raises(CannotConfine, match=words):
         plan_sandbox(root, user_home="/nobody", environment={})
-
-
-def test_stand_ins_come_and_go(tmp_path: Path) -> None:
-    """Stand-ins are made for a run and taken away after the last one; what others put there or had there stays."""
-    (tmp_path / "mine").mkdir()
-    plan = SandboxPlan(cwd="/", missing=(str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "mine")))
-    with hold_places(plan):
-        with hold_places(plan):
-            assert _names(tmp_path) == ["a", "b", "mine"]
-        assert _names(tmp_path) == ["a", "b", "mine"]
-        (tmp_path / "b/file").write_text("")
-    assert _names(tmp_path) == ["b", "mine"]
-    (tmp_path / "a").write_text("")
-    with pytest.raises(CannotConfine, match="try again"), hold_places(plan):
-        pass
-
-
-def test_inner_run_keeps_a_stand_in(tmp_path: Path) -> None:
-    """A stand-in outlives the run that made it for as long as another run relies on it."""
-    plan = SandboxPlan(cwd="/", missing=(str(tmp_path / "a"),))
-    first, second = hold_places(plan), hold_places(plan)
-    first.__enter__()
-    with second:
-        first.__exit__(None, None, None)
-        assert _names(tmp_path) == ["a"]
-    assert _names(tmp_path) == []
 
 
 def test_clean_environment() -> None:
@@ -229,7 +201,3 @@ async def test_bubblewrap_is_tried_once(tmp_path: Path) -> None:
         found = await find_bubblewrap(str(tmp_path))
         assert found == Bubblewrap(path=str(tmp_path / "bwrap"), stops_namespaces=False)
     assert (tmp_path / "calls").read_text() == "x\nx\n"
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())

@@ -226,14 +226,15 @@ def test_protected_paths(workspace: Workspace, root: Path, path: str) -> None:
     agreed.remove(path)
 
 
-def test_protected_deep_down(root: Path) -> None:
-    """A file in the place of a folder that would hold something protected is protected; its neighbours are not."""
-    workspace = Workspace(str(root), protected=["a/b/c"])
-    assert [workspace.is_protected(path) for path in ("a", "a/b", "a/b/c", "a/b/c/d")] == [True] * 4
-    assert [workspace.is_protected(path) for path in (".", "x", "a/x", "a/b/x", "c", "x/a/b/c")] == [False] * 6
+def test_protected_deep_down(workspace: Workspace) -> None:
+    """A protected name counts at any depth; its neighbours, and names that only begin like it, are free."""
+    protected = ("sub/.git/config", "a/b/.claude/settings.json", "x/mcp.json", "node_modules/p/.vscode/tasks.json")
+    assert [workspace.is_protected(path) for path in protected] == [True] * 4
+    free = (".", "a", "git/config", ".gitignore", "x/mcp.json5")
+    assert [workspace.is_protected(path) for path in free] == [False] * 5
     workspace.write("a/b/x", b"")
     with pytest.raises(ProtectedPath):
-        workspace.write("a/b/c", b"")
+        workspace.write("a/b/.vscode/x", b"")
 
 
 def test_scan_and_walk(workspace: Workspace, root: Path) -> None:

@@ -1,0 +1,111 @@
+"""One protected thing on the disk: what it is, and whether it is still the same."""
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Final, Literal
+
+import attrs
+
+from session_core.sandbox.protected_paths import is_git_name
+
+CODE_MEMBERS: Final = ("config", "config.worktree", "hooks", "commondir", "worktrees", "modules")
+"""The members of a bare repository from which git runs code, or which say where it finds them."""
+_MAX_STAMPED: Final = 64
+_MAX_STAMPED_BYTES: Final = 1_000_000
+
+ItemKind = Literal["folder", "file", "link", "other"]
+
+
+@attrs.frozen
+class ProtectedItem:
+    """Something protected as it was found.
+
+    Attributes:
+        path: Where it is; no folder on the way is a link.
+        kind: What it is.
+        identity: Its device and number.
+        link: The text of a link.
+        stamp: Changes with its content; only for what no mount keeps unchanged.
+    """
+
+    path: str
+    kind: ItemKind
+    identity: tuple[int, int]
+    link: str | None = None
+    stamp: str | None = attrs.field(default=None, eq=False)
+
+    @property
+    def can_move(self) -> bool:
+        """Whether it stays what it is when a folder around it is renamed; what names other paths does not."""
+        return self.kind == "folder" or (self.kind == "file" and not is_git_name(os.path.basename(self.path)))
+
+
+def look_at(path: str) -> ProtectedItem | None:
+    """Return what is at a path now, if anything is."""
+    try:
+        found = os.lstat(path)
+        link = os.readlink(path) if stat.S_ISLNK(found.st_mode) else None
+    except (OSError, ValueError):
+        return None
+    kind: ItemKind = (
+        "link"
+        if link is not None
+        else "folder"
+        if stat.S_ISDIR(found.st_mode)
+        else "file"
+        if stat.S_ISREG(found.st_mode)
+        else "other"
+    )
+    # Whoever has another name of a file can change it behind the mount.
+    stamp = _digest(path) if kind == "file" and found.st_nlink > 1 else None
+    return ProtectedItem(path, kind, (found.st_dev, found.st_ino), link, stamp)
+
+
+def is_unchanged(before: ProtectedItem, now: ProtectedItem) -> bool:
+    """Return whether what is at a path now is what was there."""
+    if before.kind != now.kind or before.link != now.link:
+        return False
+    if before.kind == "link":
+        return True
+    if before.identity != now.identity:
+        return False
+    return before.stamp is None or before.stamp == stamp_content(now)
+
+
+def stamp_content(item: ProtectedItem) -> str:
+    """Return a text that changes when something in it that runs code changes; for what no mount keeps unchanged."""
+    if item.kind != "folder":
+        return _digest(item.path)
+    # Git itself rewrites other files of its folder all the time, such as the index.
+    names: Sequence[str] = CODE_MEMBERS
+    with suppress(OSError):
+        if not is_git_name(os.path.basename(item.path)):
+            names = sorted(os.listdir(item.path))
+        places = [os.path.join(item.path, name) for name in names]
+        places += [os.path.join(item.path, "hooks", name) for name in sorted(_list(os.path.join(item.path, "hooks")))]
+        return " ".join(_digest(place) for place in places[:_MAX_STAMPED])
+    return ""
+
+
+def _list(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _digest(path: str) -> str:
+    """Return what identifies the content of a file; of anything else, whether it is there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        return str(error.errno)
+    try:
+        return sha256(os.read(descriptor, _MAX_STAMPED_BYTES)).hexdigest()
+    except OSError as error:
+        return str(error.errno)
+    finally:
+        os.close(descriptor)

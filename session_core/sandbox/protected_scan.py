@@ -1,0 +1,390 @@
+"""Find everything protected in some folders, at any depth, and what it leads to.
+
+A walk looks into every folder once. After that it only asks the system whether a folder has changed since, by its
+change time, which no program can set.
+"""
+
+import os
+import re
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
+from session_core.sandbox.protected_items import CODE_MEMBERS, ProtectedItem, look_at, stamp_content
+from session_core.sandbox.protected_paths import (
+    PACKAGE_FOLDERS,
+    fold_member,
+    home_guards,
+    is_bare_repository,
+    is_git_name,
+    is_protected_name,
+)
+from session_core.sandbox.protected_targets import find_git_targets, trace_links
+
+MAX_FOLDERS: Final = 50_000
+"""Larger trees hold data rather than source; a walk through so many takes a second or two."""
+MAX_PLAN_S: Final = 2.0
+"""How long a walk may delay a command. What it has seen is remembered, so the next one gets further."""
+MAX_MOUNTS: Final = 1_500
+"""Bubblewrap accepts nine thousand arguments, a mount needs three, and sockets are hidden by mounts too."""
+_MAX_TREES: Final = 8
+"""So many folders are remembered, as many as people work in at a time."""
+_SETTLED_NS: Final = 2_000_000_000
+"""A folder that changed more recently than this may change again within the resolution of its time stamp."""
+_HEAD_BYTES: Final = 64
+_HASH: Final = re.compile(rb"[0-9a-fA-F]{40}")
+
+
+@attrs.frozen(kw_only=True)
+class ProtectedState:
+    """What is protected in some folders at one moment.
+
+    Attributes:
+        roots: The folders; none lies in another.
+        items: Everything that is protected, by its path.
+        targets: The part of it that others lead to, or that is protected by its place; its name may say nothing.
+        missing: Places that are protected although nothing is there yet.
+        members: Folders with some members of a repository in them, and these members.
+        bare: Bare repositories, and their identities.
+        unreadable: Folders that could not be read, and their state.
+        incomplete: Why not everything was seen; None if it was.
+        unvisited: Folders that were not seen, nor what lies in them.
+        chosen, left_out: As for `find_protected`.
+        by_name: Whether names were looked for.
+    """
+
+    roots: tuple[str, ...] = ()
+    items: Mapping[str, ProtectedItem] = attrs.field(factory=dict)
+    targets: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    members: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    bare: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
+    unreadable: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
+    incomplete: str | None = None
+    unvisited: frozenset[str] = frozenset()
+    chosen: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
+    by_name: bool = True
+
+    def mounts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what to mount read-only, and the folders around it that must not be renamed."""
+        chosen: list[str] = []
+        around: set[str] = set()
+        # What is protected by its place first: a new name elsewhere is found after the run, a new place is not.
+        for item in sorted(self.items.values(), key=lambda item: (item.path not in self.targets, item.path.count("/"))):
+            if len(chosen) >= MAX_MOUNTS:
+                break
+            if item.kind not in {"folder", "file"}:
+                continue
+            chosen.append(item.path)
+            if item.path in self.targets:
+                around.update(_folders_around(item.path, self.roots))
+        for place in self.missing:
+            around.update(folder for folder in _folders_around(place, self.roots) if os.path.isdir(folder))
+        return tuple(sorted(chosen)), tuple(sorted(around - set(chosen)))
+
+
+def find_protected(
+    roots: Iterable[str],
+    *,
+    chosen: Collection[str] = (),
+    homes: Iterable[str] = (),
+    left_out: Collection[str] = (),
+    by_name: bool = True,
+    follow: bool = True,
+    missing: Iterable[str] = (),
+    seconds: float = MAX_PLAN_S,
+    open_closed: Mapping[str, tuple[int, int, int]] | None = None,
+) -> ProtectedState:
+    """Look through folders.
+
+    Args:
+        roots: The folders, without links.
+        chosen: Further folders that a person chose; none of them is protected by its own name.
+        homes: Home directories, whose start files are protected.
+        left_out: Folders to stay out of, since nobody can write there.
+        by_name: Look for protected names, repositories and start files; otherwise only for `missing`.
+        follow: Add what the things found lead to.
+        missing: Further places where nothing may appear.
+        seconds: How long it may take.
+        open_closed: Make folders readable that cannot be read, unless they were in this very state before.
+    """
+    all_roots = tuple(dict.fromkeys(roots))
+    tops = tuple(
+        root for root in all_roots if not any(root != each and is_beneath(root, (each,)) for each in all_roots)
+    )
+    scan = _ProtectedScan(tops, frozenset((*all_roots, *chosen)), frozenset(left_out), open_closed)
+    if by_name:
+        deadline = time.monotonic() + seconds
+        for top in tops:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                scan.walk(top, deadline)
+        if follow:
+            scan.follow_all(homes, all_roots)
+    for place in missing:
+        scan.add_place(place)
+    return attrs.evolve(scan.state(), by_name=by_name)
+
+
+def _folders_around(place: str, roots: Sequence[str]) -> Iterator[str]:
+    folder = os.path.dirname(place)
+    while len(folder) > 1 and folder not in roots and is_beneath(folder, roots):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+# --- walking ----------------------------------------------------------------------------------------------------------
+
+
+_Waiting = tuple[str, str, bool]
+"""A folder to look into: its path, its path relative to the root, and whether it lies among packages."""
+
+
+class _FolderLook:
+    """What is of interest in one folder, and the state of the folder just before that was seen."""
+
+    __slots__ = ("changed_ns", "disk", "folders", "members", "number", "protected")
+
+    def __init__(self, path: str, relative: str, found: os.stat_result) -> None:
+        self.disk, self.number, self.changed_ns = found.st_dev, found.st_ino, found.st_ctime_ns
+        folders: list[_Waiting] = []
+        start = "" if relative == "." else f"{relative}/"
+        protected: list[str] = []
+        members: list[str] = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                name = entry.name
+                if is_protected_name(name):
+                    protected.append(name)
+                    continue
+                if (member := fold_member(name)) is not None:
+                    members.append(member)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, f"{start}{name}", name in PACKAGE_FOLDERS))
+        self.folders = folders
+        self.protected = tuple(protected)
+        self.members = tuple(members)
+
+
+_trees: "OrderedDict[str, dict[str, _FolderLook]]" = OrderedDict()
+"""What the latest walk from a root has seen, by folder."""
+
+
+class _ProtectedScan:
+    """One search through some folders."""
+
+    def __init__(
+        self,
+        tops: tuple[str, ...],
+        chosen: frozenset[str],
+        left_out: frozenset[str],
+        open_closed: Mapping[str, tuple[int, int, int]] | None,
+    ) -> None:
+        self._tops = tops
+        self._chosen = chosen
+        self._left_out = left_out
+        self._open_closed = open_closed
+        self._items: dict[str, ProtectedItem] = {}
+        self._targets: set[str] = set()
+        self._missing: set[str] = set()
+        self._members: dict[str, frozenset[str]] = {}
+        self._bare: dict[str, tuple[int, int]] = {}
+        self._unreadable: dict[str, tuple[int, int, int]] = {}
+        self._incomplete: str | None = None
+        self._unvisited: set[str] = set()
+
+    def state(self) -> ProtectedState:
+        state = ProtectedState(
+            roots=self._tops,
+            items=self._items,
+            targets=frozenset(self._targets),
+            missing=frozenset(self._missing),
+            members=self._members,
+            bare=self._bare,
+            unreadable=self._unreadable,
+            incomplete=self._incomplete,
+            unvisited=frozenset(self._unvisited),
+            chosen=self._chosen,
+            left_out=self._left_out,
+        )
+        if len(self._items) > MAX_MOUNTS:
+            mounted = frozenset(state.mounts()[0])
+            for path, item in self._items.items():
+                if path not in mounted and item.kind in {"folder", "file"}:
+                    self._items[path] = attrs.evolve(item, stamp=stamp_content(item))
+        return state
+
+    def walk(self, top: str, deadline: float) -> None:
+        """Look through a folder, the uppermost levels first: what people open lies there."""
+        looks = _trees.setdefault(top, {})
+        settled_ns = time.time_ns() - _SETTLED_NS
+        # Relative to a descriptor, the system walks shorter paths.
+        opened = os.open(top, FOLDER_ONLY | os.O_CLOEXEC)
+        try:
+            count = self._walk_levels(top, opened, looks, settled_ns, deadline)
+        finally:
+            os.close(opened)
+        if len(looks) > 2 * count + 1_000:  # most of them are gone
+            looks.clear()
+        with suppress(KeyError):
+            _trees.move_to_end(top)
+            while len(_trees) > _MAX_TREES:
+                _trees.popitem(last=False)
+
+    def _walk_levels(
+        self, top: str, opened: int, looks: dict[str, _FolderLook], settled_ns: int, deadline: float
+    ) -> int:
+        """Return how many folders were seen."""
+        get_status, left_out = os.stat, frozenset(path for path in self._left_out if is_beneath(path, (top,)))
+        level = [(top, ".", False)]
+        count = 0
+        while level:
+            below: list[_Waiting] = []
+            for number, (path, relative, package) in enumerate(level):
+                count += 1
+                if count > MAX_FOLDERS or (count % 256 == 0 and time.monotonic() > deadline):
+                    many = f"it has more than {MAX_FOLDERS:,} folders"
+                    self._incomplete = many if count > MAX_FOLDERS else "reading it takes too long"
+                    self._unvisited.update(each for each, _, _ in (*level[number:], *below))
+                    below.clear()
+                    break
+                try:
+                    found = get_status(relative, dir_fd=opened, follow_symlinks=False)
+                    look = looks.get(path)
+                    if look is None or not (
+                        look.changed_ns == found.st_ctime_ns
+                        and look.number == found.st_ino
+                        and look.disk == found.st_dev
+                    ):
+                        looks.pop(path, None)
+                        if (look := self._look_into(path, relative, opened, found)) is None:
+                            continue
+                        if found.st_ctime_ns < settled_ns:
+                            looks[path] = look
+                except (FileNotFoundError, NotADirectoryError):  # removed just now
+                    continue
+                except OSError as error:
+                    self._incomplete = f"{path[:200]!r} cannot be read: {error.strerror or error}"
+                    self._unvisited.add(path)
+                    continue
+                if package:
+                    below += [(each, name, True) for each, name, _ in look.folders if each not in left_out]
+                elif left_out:
+                    below += [each for each in look.folders if each[0] not in left_out]
+                else:
+                    below += look.folders
+                if look.protected:
+                    self._add_named(path, relative, look.protected, below, package=package)
+                if look.members:
+                    self._add_members(path, look.members, (found.st_dev, found.st_ino))
+            level = below
+        return count
+
+    def _look_into(self, path: str, relative: str, opened: int, found: os.stat_result) -> _FolderLook | None:
+        if not stat.S_ISDIR(found.st_mode):  # swapped for a link
+            return None
+        with suppress(PermissionError):
+            return _FolderLook(path, relative, found)
+        state = (found.st_dev, found.st_ino, found.st_ctime_ns)
+        if self._open_closed is not None and self._open_closed.get(path) != state:
+            # A program may have closed it to keep what it made there from being found.
+            with suppress(OSError):
+                descriptor = open_beneath(opened, relative, FOLDER_ONLY, follow=False)
+                try:
+                    os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(os.fstat(descriptor).st_mode) | stat.S_IRWXU)
+                finally:
+                    os.close(descriptor)
+                return _FolderLook(path, relative, found)
+            self._incomplete = f"{path[:200]!r} cannot be read"
+        self._unreadable[path] = state
+        return None
+
+    def _add_named(
+        self, folder: str, relative: str, names: Iterable[str], below: list[_Waiting], *, package: bool
+    ) -> None:
+        for name in names:
+            path = os.path.join(folder, name)
+            if path in self._chosen:
+                below.append((path, os.path.join(relative, name), package))
+            elif (not package or is_git_name(name)) and path not in self._left_out:
+                if (item := look_at(path)) is not None:
+                    self._items[path] = item
+                    if package and item.kind == "folder":
+                        continue
+            elif package:
+                below.append(
+                    (path, os.path.join(relative, name), package)
+                )  # a package's `.vscode` may hold a repository
+
+    def _add_members(self, folder: str, names: Iterable[str], identity: tuple[int, int]) -> None:
+        members = frozenset(names)
+        self._members[folder] = members
+        if not is_bare_repository(members) or not _is_head(os.path.join(folder, "HEAD")):
+            return
+        self._bare[folder] = identity
+        for name in CODE_MEMBERS:
+            path = os.path.join(folder, name)
+            if (item := look_at(path)) is not None:
+                self._items[path] = item
+            elif name in {"config.worktree", "commondir", "hooks", "config"}:
+                self._missing.add(path)
+
+    # --- what they lead to --------------------------------------------------------------------------------------------
+
+    def follow_all(self, homes: Iterable[str], roots: Sequence[str]) -> None:
+        """Add what the things found lead to, and the start files of home directories."""
+        for item in tuple(self._items.values()):
+            place = item.path
+            if item.kind == "link":
+                place = self.add_place(item.path, by_name=True)
+            if is_git_name(os.path.basename(item.path)):
+                for target in find_git_targets(place):
+                    self.add_place(target)
+        for folder in self._bare:
+            for target in find_git_targets(folder, bare=True):
+                self.add_place(target)
+        for home, path in home_guards(roots, homes):
+            self.add_place(os.path.join(home, path.rstrip("/")))
+
+    def add_place(self, path: str, *, by_name: bool = False) -> str:
+        """Protect a place and the links on the way to it, as far as they lie in the folders; return the place."""
+        links, place = trace_links(path)
+        for link in links:
+            if (not by_name or link != path) and is_beneath(link, self._tops) and (item := look_at(link)) is not None:
+                self._items[link] = item
+                self._targets.add(link)
+        if not is_beneath(place, self._tops) or is_beneath(place, self._left_out):
+            return place
+        if place in self._items or any(folder in self._items for folder in _folders_around(place, self._tops)):
+            return place  # it is protected already
+        if place in self._chosen and place not in self._tops:
+            return place
+        if (item := look_at(place)) is not None:
+            self._items[place] = item
+            self._targets.add(place)
+        else:
+            self._missing.add(place)
+        return place
+
+
+def _is_head(path: str) -> bool:
+    """Return whether git takes this for the head of a repository."""
+    with suppress(OSError):
+        if os.path.islink(path):
+            return os.readlink(path).startswith("refs/")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            start = os.read(descriptor, _HEAD_BYTES).lstrip()
+        finally:
+            os.close(descriptor)
+        return start.startswith(b"ref:") or (
+            len(start) >= 40 and all(each in b"0123456789abcdef" for each in start[:40].lower())
+        )
+    return False

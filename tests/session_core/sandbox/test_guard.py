@@ -1,0 +1,390 @@
+"""What is found protected, what is set aside after a run, and what is left alone."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import pytest
+
+from session_core.sandbox import guard, protected_scan, quarantine
+from session_core.sandbox.guard import GuardedRun, accept_change, check_neighbours, end_run, forget_run, register_run
+from session_core.sandbox.plan import plan_sandbox
+from session_core.sandbox.protected_paths import PROTECTED, is_protected_name
+from session_core.sandbox.protected_scan import find_protected
+from session_core.sandbox.trust import PROJECT_FILES
+from session_core.sandbox.workspace import Workspace
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with a repository in a folder of it."""
+    root = tmp_path.resolve() / "root"
+    (root / "lib/.git/hooks").mkdir(parents=True)
+    (root / "lib/.git/config").write_text("[core]\n")
+    (root / "src").mkdir()
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    yield
+    running = guard._running.copy()
+    guard._running.clear()
+    guard._untold.clear()
+    assert running == []
+
+
+def _begin(root: Path, *, approved: bool = False, **more: object) -> GuardedRun:
+    before = plan_sandbox(str(root), user_home="/nobody", environment={}, protected=not approved).before
+    run = GuardedRun(roots=(str(root),), before=before, approved=approved, outputs=str(root.parent / "outputs"))
+    register_run(run)
+    return run
+
+
+def _tree(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): str(path.readlink())
+        if path.is_symlink()
+        else path.read_text()
+        if path.is_file()
+        else ""
+        for path in root.rglob("*")
+    }
+
+
+def _kept(root: Path) -> list[str]:
+    folder = root.parent / "outputs/set_aside"
+    return sorted(path.name.rpartition("-")[0] for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_project_files_are_protected() -> None:
+    """Every file of a project that steers an agent and can name programs to run has a protected name."""
+    only_text = {"AGENTS.md"}  # instructions, which count only after a person has trusted their exact content
+    assert [name for name in PROJECT_FILES if not is_protected_name(name.split("/")[0])] == [*only_text]
+
+
+@pytest.mark.parametrize("name", [".GIT", ".g\u200dit", ".\uff47it", ".VsCode", "MCP.json", ".Envrc"])
+def test_any_spelling(root: Path, name: str) -> None:
+    """A name counts in any spelling that some file system takes for it."""
+    run = _begin(root)
+    (root / "src" / name).mkdir()
+    assert len(end_run(run)) == 1
+    assert not (root / "src" / name).exists()
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(path.parent)
+        made.bind(path.name)
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def _circle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _closed(path: Path) -> None:
+    path.mkdir()
+    (path / "config").write_text("evil")
+    path.chmod(0)
+    path.parent.chmod(0o555)
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "folder": Path.mkdir,
+    "file": Path.touch,
+    "fifo": _fifo,
+    "socket": _socket,
+    "link to nothing": _dangling,
+    "link to itself": _circle,
+    "closed folder in a closed folder": _closed,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_whatever_it_is(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has been made at a protected name is set aside, not followed and not opened."""
+    monkeypatch.chdir(root)
+    before = _tree(root)
+    run = _begin(root)
+    MAKERS[name](root / "src/.git")
+    remarks = end_run(run)
+    assert [("src/.git" in remark, "set aside" in remark) for remark in remarks] == [(True, True)]
+    assert _tree(root) == before
+    assert _kept(root) == ["git"]
+
+
+def test_what_stays(root: Path) -> None:
+    """What is not protected stays, and so does what was there: moved with its folder, or ended with it."""
+    (root / "old/.vscode").mkdir(parents=True)
+    run = _begin(root)
+    (root / "lib").rename(root / "renamed")
+    (root / "old/.vscode").rmdir()
+    (root / "node_modules/p/.vscode").mkdir(parents=True)
+    (root / "src/.gitignore").write_text("")
+    assert end_run(run) == ()
+    assert (root / "renamed/.git/config").exists()
+
+
+def test_a_folder_around_it_is_renamed_and_made_again(root: Path) -> None:
+    """Whoever renames the folder of a repository and makes another repository in its place gains nothing by it."""
+    run = _begin(root)
+    (root / "lib").rename(root / "renamed")
+    (root / "lib/.git").mkdir(parents=True)
+    assert len(end_run(run)) == 1
+    assert (root / "renamed/.git/config").exists()
+    assert not (root / "lib/.git").exists()
+
+
+def test_another_file_in_its_place(root: Path) -> None:
+    """A protected file that has been replaced, or changed through another name of it, is set aside."""
+    for name in (".envrc", "mcp.json", ".mcp.json"):
+        (root / name).write_text("mine")
+    os.link(root / "mcp.json", root / "src/other")
+    run = _begin(root)
+    (root / "x").write_text("evil")
+    (root / "x").rename(root / ".envrc")
+    (root / "src/other").write_text("evil")
+    assert sorted("was changed" in remark for remark in end_run(run)) == [True, True]
+    assert [(root / name).exists() for name in (".envrc", "mcp.json", ".mcp.json")] == [False, False, True]
+
+
+def test_git_pointers(root: Path) -> None:
+    """What a `.git` file, a common folder, a folder of hooks and included settings lead to is mounted read-only too."""
+    (root / "main/worktrees/w").mkdir(parents=True)
+    (root / "main/worktrees/w/commondir").write_text("../..\n")
+    (root / "hooks.d").mkdir()
+    (root / "more.cfg").write_text("")
+    (root / "main/config").write_text(
+        "[core]\n\thooksPath = hooks.d\n[include]\n\tpath = ../more.cfg\n[x]\n\tpath = ../later\n"
+    )
+    (root / ".git").write_text("gitdir: main/worktrees/w\n")
+    plan = plan_sandbox(str(root), user_home="/nobody", environment={})
+    for name in (".git", "main", "hooks.d", "more.cfg", "lib/.git"):
+        assert str(root / name) in plan.protected
+    assert plan.before.missing == {str(root / "later")}
+    run = _begin(root)
+    (root / "later").write_text("evil")
+    assert len(end_run(run)) == 1
+    for path in ("main/x", "hooks.d/pre-commit", "more.cfg", "later"):
+        assert Workspace(str(root)).is_protected(path)
+
+
+def test_a_bare_repository_that_was_there(root: Path) -> None:
+    """In a bare repository, what git runs code from is protected, there or missing; pushing to it is not."""
+    for name in ("objects", "refs/heads", "hooks"):
+        (root / "repo.git" / name).mkdir(parents=True)
+    (root / "repo.git/HEAD").write_text("ref: refs/heads/main\n")
+    (root / "repo.git/config").write_text("[core]\n")
+    run = _begin(root)
+    assert set(run.before.mounts()[0]) == {
+        str(root / name) for name in ("lib/.git", "repo.git/config", "repo.git/hooks")
+    }
+    (root / "repo.git/refs/heads/main").write_text("0" * 40)
+    (root / "repo.git/config.worktree").write_text("evil")
+    (root / "repo.git/commondir").write_text("../src")
+    (root / "repo.git/HEAD").write_text("ref: refs/heads/other\n")
+    assert len(end_run(run)) == 2
+    assert sorted(path.name for path in (root / "repo.git").iterdir()) == ["HEAD", "config", "hooks", "objects", "refs"]
+
+
+def test_a_folder_that_becomes_a_repository_keeps_its_files(root: Path) -> None:
+    """Only what is new in it is set aside, not a project's own folder of settings; names alone make no repository."""
+    (root / "config").mkdir()
+    (root / "config/mine").write_text("mine")
+    run = _begin(root)
+    for name in ("objects", "refs", "src/objects", "src/refs"):
+        (root / name).mkdir()
+    (root / "HEAD").write_text("ref: refs/heads/main")
+    (root / "src/HEAD").write_text("headlines")
+    end_run(run)
+    assert _kept(root) == ["HEAD", "objects", "refs"]
+    assert (root / "config/mine").exists()
+    assert (root / "src/HEAD").exists()
+
+
+def test_another_disk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the outputs cannot take it, or there are none, it gets another name in its place, which means nothing."""
+    run = attrs.evolve(_begin(root), outputs=None)
+    guard._running[:] = [run]
+    (root / "src/.git").mkdir()
+    (root / "src/.git/HEAD").touch()
+    end_run(run)
+    (place,) = (root / "src").iterdir()
+    assert place.name.startswith(".git.set-aside-")
+    assert [path.name for path in place.iterdir()] == ["HEAD.set-aside"], "git takes it for no repository"
+
+
+def test_a_race_with_links(root: Path) -> None:
+    """While folders are swapped for links to another place, nothing of that place is touched."""
+    victim = root.parent / "victim"
+    (victim / ".git").mkdir(parents=True)
+    before = _tree(victim)
+    done = threading.Event()
+    (root / "src/a").mkdir()
+
+    def swap() -> None:
+        while not done.is_set():
+            (root / "src/a").rename(root / "src/b")
+            (root / "src/a").symlink_to(victim)
+            (root / "src/a").unlink()
+            (root / "src/b").rename(root / "src/a")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(100):
+            run = _begin(root)
+            with suppress(OSError):
+                (root / "src/a/.vscode").mkdir()
+            end_run(run)
+    finally:
+        done.set()
+        thread.join()
+    assert _tree(victim).keys() - {".vscode"} == before.keys()
+
+
+@pytest.mark.parametrize("path", ["../victim/x", "..", ".", "/etc/hostname"])
+def test_nothing_outside_is_set_aside(root: Path, path: str) -> None:
+    """A path that is not in the folder is refused, whoever asks."""
+    with pytest.raises(OSError):
+        quarantine.set_aside(str(root), str(root / path), None)
+
+
+# --- runs beside each other -------------------------------------------------------------------------------------------
+
+
+def test_an_agreed_run_beside_another(root: Path) -> None:
+    """What an agreed run has made is not set aside by the check of another one; what came before it is."""
+    first = _begin(root)
+    (root / ".idea").mkdir()
+    agreed = _begin(root, approved=True)
+    assert len(check_neighbours(agreed)) == 1
+    (root / "src/.git").mkdir()
+    assert end_run(agreed) == ()
+    (root / ".zed").mkdir()
+    assert len(end_run(first)) == 1
+    assert [(root / name).exists() for name in (".idea", "src/.git", ".zed")] == [False, True, False]
+
+
+def test_a_file_tool_beside_a_run(root: Path) -> None:
+    """What a file tool has changed with an agreement is not set aside."""
+    run = _begin(root)
+    workspace = Workspace(str(root), may_write_protected=True)
+    workspace.write(".vscode/settings.json", b"{}")
+    workspace.write("src/.envrc", b"")
+    assert end_run(run) == ()
+    assert (root / ".vscode/settings.json").exists()
+
+
+def test_a_link_that_one_check_has_set_aside(root: Path) -> None:
+    """A run that was planned while a planted link was there does not put it back."""
+    first = _begin(root)
+    (root / ".vscode").symlink_to("src")
+    second = _begin(root)
+    assert len(check_neighbours(second)) == 1
+    assert end_run(second) == ()
+    assert end_run(first) == ()
+    assert not (root / ".vscode").is_symlink()
+
+
+def test_untold_remarks(root: Path) -> None:
+    """What nobody could be told is told with the next run in the same folder, once, and not in another folder."""
+    run = _begin(root)
+    forget_run(run)
+    guard.keep_untold(run, ["news"])
+    elsewhere, here = attrs.evolve(run, roots=("/elsewhere",)), attrs.evolve(run)
+    assert (register_run(elsewhere), register_run(here), register_run(attrs.evolve(run))) == ((), ("news",), ())
+    guard._running.clear()
+
+
+def test_an_agreed_change_elsewhere(root: Path) -> None:
+    """An agreed change outside of all running commands concerns nobody."""
+    accept_change(str(root / ".git"))
+    assert guard._running == []
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_more_folders_than_are_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound it is said that not all is guarded; what may have been there before is left alone."""
+    for number in range(20):
+        (root / f"many/{number:02}/below").mkdir(parents=True)
+    (root / "many/19/below/.git").mkdir()
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
+    run = _begin(root)
+    assert run.before.incomplete == "it has more than 12 folders"
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 1_000)
+    (root / "src/.git").mkdir()
+    (root / "new/.git").mkdir(parents=True)
+    assert len(end_run(run)) == 2
+    assert (root / "many/19/below/.git").exists()
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
+    run = _begin(root)
+    assert ["not all of" in remark for remark in end_run(run)] == [True]
+
+
+def test_more_than_can_be_mounted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no mount keeps is compared after the run, by what git runs code from."""
+    monkeypatch.setattr(protected_scan, "MAX_MOUNTS", 1)
+    (root / "src/b/.git/hooks").mkdir(parents=True)
+    (root / "src/b/.vscode").mkdir()
+    run = _begin(root)
+    mounted = run.before.mounts()[0]
+    assert len(mounted) == 1
+    for folder in ("lib/.git", "src/b/.git"):
+        (root / folder / "index").write_text("changes all the time")
+    assert end_run(run) == ()
+    run = _begin(root)
+    (root / "src/b/.git/hooks/pre-commit").write_text("evil")
+    (root / "src/b/.vscode/tasks.json").write_text("evil")
+    assert len(end_run(run)) == 2
+
+
+def test_folders_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second walk through an unchanged tree reads no folder, and sees every change."""
+    monkeypatch.setattr(protected_scan, "_SETTLED_NS", -(10**12))
+    find_protected([str(root)])
+    read: list[str] = []
+    real = os.scandir
+
+    def scan(path: str) -> object:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    assert set(find_protected([str(root)]).items) == {str(root / "lib/.git")}
+    assert read == []
+    (root / "src/.git").mkdir()
+    assert set(find_protected([str(root)]).items) == {str(root / "lib/.git"), str(root / "src/.git")}
+    assert read == [str(root / "src")]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_folders(root: Path) -> None:
+    """A tree that is far too large delays a command for a moment only, and the result says what is not guarded."""
+    for number in range(100_000):
+        (root / f"{number // 1000}/{number}").mkdir(parents=True)
+    run = _begin(root)
+    assert run.before.incomplete is not None
+    (root / ".git").mkdir()
+    remarks = end_run(run)
+    assert "'.git' is protected" in remarks[0]
+    assert "not all of" in remarks[-1]
+
+
+def test_names_are_sorted_out() -> None:
+    """No name is on the list twice, in any spelling."""
+    assert len({name.casefold() for name in PROTECTED}) == len(PROTECTED)
