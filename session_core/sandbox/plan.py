@@ -173,7 +173,8 @@ def plan_sandbox(
     before = find_protected(
         writable,
         homes=all_homes,
-        left_out={path for path in (*covered, *folders) if is_beneath(path, writable)},  # a root may lie in a hidden one
+        # A root may lie in a hidden folder itself, and is seen nevertheless.
+        left_out={path for path in (*covered, *folders) if is_beneath(path, writable)},
         by_name=protected,
         missing=[path for path in places if not os.path.lexists(path)],
     )
