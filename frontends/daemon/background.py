@@ -46,7 +46,8 @@ class NotStarted(sc.SessionCoreError):
 async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> Listening:
     """Start the service of a home in its own process session, and wait until it accepts clients.
 
-    It has no terminal, works in `/`, creates private files, and has the environment of this process.
+    It has no terminal, works in `/`, and has the environment and the umask of this process: files that agents make in
+    a project get the modes that the person is used to. Its own lie in the home, which nobody else may enter.
 
     Raises:
         NotStarted: The service could not start; the message is its own.
@@ -66,7 +67,6 @@ async def start_in_background(home: Path, arguments: Sequence[str] = ()) -> List
                 check=False,
                 cwd="/",
                 start_new_session=True,
-                umask=0o077,
             )
         except OSError as error:
             raise NotStarted(f"the service could not be started: {error.strerror}") from error

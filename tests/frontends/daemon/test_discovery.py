@@ -31,6 +31,20 @@ def test_nothing_is_found_or_made_where_nothing_runs(home: Path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's umask")
+async def test_commands_make_files_as_the_person_does(home: Path) -> None:
+    """A service has the umask of the program that started it, as a run in its own process does."""
+    before = os.umask(0o027)
+    try:
+        await find_or_start(home)
+    finally:
+        os.umask(before)
+    holder = service_process(home)
+    assert holder is not None
+    status = await trio.Path(f"/proc/{holder.pid}/status").read_text()
+    assert "Umask:\t0027" in status
+
+
 def starts_in_log(home: Path) -> list[str]:
     return [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
 

@@ -46,7 +46,6 @@ def test_how_it_starts(service: Service) -> None:
     assert os.getpid() != parent
     assert Path("/") == (process / "cwd").resolve()
     assert {"/dev/null"} == {str((process / "fd" / each).resolve()) for each in "012"}
-    assert "Umask:\t0077" in (process / "status").read_text()
 
 
 def test_only_its_user_can_reach_it(service: Service) -> None:
