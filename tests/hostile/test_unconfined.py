@@ -208,7 +208,7 @@ async def test_a_refusal_says_what_to_do(ground: Ground, monkeypatch: pytest.Mon
     with sockets_unknown(ground, monkeypatch), pytest.raises(ToolFailed) as refused:
         await ShellTool().preview(sc.JsonObject({"command": "true"}), context_in(ground.repo))
     said = str(refused.value)
-    assert "it cannot be confined: the system does not list the open sockets; change what is named" in said
+    assert "it cannot be confined: the system does not list the open sockets; fix the path named above" in said
     assert "--sandbox full-access" in said
 
 
@@ -330,7 +330,7 @@ async def test_no_earlier_yes_covers_it(ground: Ground) -> None:
 
 @pytest.mark.parametrize("how", [{"yes": True}, {"approve": "never"}])
 async def test_full_access_is_chosen_openly(ground: Ground, how: dict[str, Any]) -> None:
-    """With --sandbox full-access commands run unconfined unasked where the mode lets them, and each says so."""
+    """With --sandbox full-access commands run unconfined where the mode lets them, which is said first and of each."""
     streams = streams_to()
     options = RunOptions(
         prompt="go",
@@ -342,4 +342,6 @@ async def test_full_access_is_chosen_openly(ground: Ground, how: dict[str, Any])
     async with open_service(ground, f"touch {ground.outside}/made") as (service, _):
         assert 0 == await converse(service, options, streams, NoSignals())
     assert (ground.outside / "made").exists()
-    assert "[no sandbox]" in "".join(written(streams))
+    said = "".join(written(streams))
+    assert "This session has no sandbox: its commands can do anything that you can do." in said
+    assert "[no sandbox]" in said

@@ -55,7 +55,7 @@ def read_attachments(paths: Sequence[str]) -> PromptAttachments:
         raise UsageError(f"--file: the texts have {texts:,} characters together; the limit is {MAX_TEXT_CHARS:,}")
     if image_bytes > MAX_IMAGES_BYTES:
         raise UsageError(
-            f"--file: the images have {format_size(image_bytes)} together; the limit is {format_size(MAX_IMAGES_BYTES)}"
+            f"--file: the images total {format_size(image_bytes)}; the limit is {format_size(MAX_IMAGES_BYTES)}"
         )
     return PromptAttachments(files=tuple(files), images=tuple(images))
 

@@ -243,6 +243,7 @@ async def converse(
                 await meet(talk.state)
             if known is not None and options.interaction.is_narrated:
                 await _announce_session(known, talk, options, streams)
+            await _announce_no_sandbox(talk, options)
             if options.interaction.approve == "rules":
                 await _restrict_to_rules(service, talk, options)
             if typed is None and not talk.at_rest and options.interaction.is_narrated:
@@ -352,6 +353,11 @@ async def _announce_session(
     if options.cwd is not None and options.cwd != known.summary.cwd:
         where = one_line(format_path(options.cwd), _PLACE_CHARS)
         await talk.remark(f"{known.short} now works in {where}.")
+
+
+async def _announce_no_sandbox(talk: Conversation, options: RunOptions) -> None:
+    if talk.state.settings.sandbox.mode == "full_access" and options.interaction.is_narrated:
+        await talk.remark("This session has no sandbox: its commands can do anything that you can do.")
 
 
 async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOptions) -> None:
