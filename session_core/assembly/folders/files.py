@@ -4,6 +4,7 @@ A project's files count only if a person has trusted them as they are. When they
 forbade stays forbidden, and what they added is gone.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
 from session_core.config.values import Config
 from session_core.mcp.config import McpConfig, ServerConfig, load_mcp_config
 from session_core.permissions.rules import PermissionRule
-from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, take_fingerprint
+from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace, WorkspaceRefused
 from session_core.sep.host.catalogue.search_paths import CONSENT_FILE, discover_in, has_extensions
 
@@ -84,9 +85,11 @@ def list_trust_remarks(place: AgentEnvironment, *, trusted: bool) -> Iterator[st
             return
     except (TooMuchToTrust, WorkspaceRefused, OSError, ValueError):
         pass
+    was_trusted = os.path.realpath(place.folder) in TrustStore(place.home).folders()
+    state = "has changed since you trusted it" if was_trusted else "is not trusted"
     yield (
-        "this folder is not trusted, so its AGENTS.md, skills, settings, MCP servers and extensions are not used "
-        "(to trust it: session-core trust)"
+        f"this folder {state}, so its AGENTS.md, skills, settings, MCP servers and extensions are not used "
+        f"({'to look at it and trust it again' if was_trusted else 'to trust it'}: session-core trust)"
     )
 
 
