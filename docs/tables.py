@@ -36,6 +36,11 @@ from session_core.session.activity import rules_as_markdown
 _MARKED: Final = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH: Final = 118
 _VERDICTS: Final = {"allow": "runs", "ask": "asks", "deny": "refused"}
+_MODES_TEST: Final = "[test_the_table](../tests/session_core/permissions/test_decision.py)"
+_ANSWERS_TESTS: Final = (
+    "[test_what_a_guest_may_answer](../tests/hostile/test_guest_answers.py), "
+    "[test_a_refused_answer_is_explained](../tests/session_core/permissions/test_answers.py)"
+)
 _KINDS: Final = {
     "anthropic": "Messages",
     "openai_chat": "Chat Completions",
@@ -75,8 +80,11 @@ def _first_sentence(tool: sc.Tool) -> str:
 def modes_table() -> str:
     """What becomes of a call in each mode, by what it does."""
     effects: tuple[sc.Effect, ...] = get_args(sc.Effect)
-    rows = [(f"`{mode}`", *(_verdict(mode, effect) for effect in effects)) for mode in get_args(sc.PermissionMode)]
-    return _table(("mode", *(f"`{effect}`" for effect in effects)), rows)
+    rows = [
+        (f"`{mode}`", *(_verdict(mode, effect) for effect in effects), _MODES_TEST)
+        for mode in get_args(sc.PermissionMode)
+    ]
+    return _table(("mode", *(f"`{effect}`" for effect in effects), "test"), rows)
 
 
 def _verdict(mode: sc.PermissionMode, effect: sc.Effect) -> str:
@@ -95,10 +103,14 @@ def deciders_list() -> str:
 def answers_table() -> str:
     """Which answers count, by what a call wants and by who answers."""
     rows = [
-        ("nothing" if right is None else RIGHT_WORDS[right], *(_coded(table[role]) for role in get_args(AnswerRole)))
+        (
+            "nothing" if right is None else RIGHT_WORDS[right],
+            *(_coded(table[role]) for role in get_args(AnswerRole)),
+            _ANSWERS_TESTS,
+        )
         for right, table in ANSWERS.items()
     ]
-    return _table(("beyond its sandbox, the call wants to", "you", "a client with a token for some sessions"), rows)
+    return _table(("beyond its sandbox, the call wants to", "you", "a client with a scoped token", "test"), rows)
 
 
 def _coded(words: Iterable[str]) -> str:

@@ -75,7 +75,7 @@ def _add_run(commands: Commands) -> None:
         "--continue",
         dest="go_on",
         action="store_true",
-        help="continue the last used session of this folder, or of one above it",
+        help="continue the most recently used session in this folder, or of one above it",
     )
     which.add_argument("--no-save", action="store_true", help="keep nothing on disk")
     run.add_argument("--cwd", metavar="DIR", help="the folder to work in (default: this one, or the session's)")
@@ -143,7 +143,7 @@ def _add_reading(commands: Commands) -> None:
     sessions.add_argument("--json", action="store_true", help="one JSON object per line")
     show = add_command(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
     show.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this folder)"
+        "session", metavar="ID", nargs="?", help="the session (default: the most recently used one in this folder)"
     )
     how_much = show.add_mutually_exclusive_group()
     how_much.add_argument("--last", metavar="N", type=count, help="only the newest N messages")
@@ -206,7 +206,7 @@ def _add_undo(commands: Commands) -> None:
         help_texts.UNDO,
     )
     undo.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this folder)"
+        "session", metavar="ID", nargs="?", help="the session (default: the most recently used one in this folder)"
     )
     undo.add_argument("--to", metavar="MESSAGE", help="the beginning of that message, or of its id")
     what = undo.add_mutually_exclusive_group()

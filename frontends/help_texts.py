@@ -105,7 +105,7 @@ It reads only, so it works while another session-core is running.
 """
 SHOW = """\
 examples:
-  session-core show                 the last used session of this folder
+  session-core show                 the most recently used one in this folder
   session-core show 7k2f            its recent messages
   session-core show 7k2f --last 4   its newest messages
   session-core show 7k2f --all      from the very beginning

@@ -58,7 +58,7 @@ exit codes:
 """
 _WATCH: Final = """\
 examples:
-  session-core watch                      the last used session of this folder
+  session-core watch                      the most recently used session in this folder
   session-core watch 7k2f                 one session, as it happens
   session-core watch 7k2f 9x3d            several; each line says which
   session-core watch --all                what all sessions are doing
@@ -73,7 +73,7 @@ exit codes:
 """
 _STOP: Final = """\
 examples:
-  session-core stop                       the last used session of this folder
+  session-core stop                       the most recently used session in this folder
   session-core stop 7k2f                  the turn that runs now
   session-core stop 7k2f --scope subtree  and those of sessions it has started
   session-core stop 7k2f --scope session  and their jobs and wake-ups
@@ -133,7 +133,7 @@ def add_serving(commands: Commands) -> None:
         commands, "watch", "follow sessions as they work", "Follow one or several sessions, live.", _WATCH
     )
     watch.add_argument(
-        "sessions", metavar="ID", nargs="*", help="the sessions (default: the last used one of this folder)"
+        "sessions", metavar="ID", nargs="*", help="the sessions (default: the most recently used one in this folder)"
     )
     watch.add_argument("--all", action="store_true", help="what all sessions are doing, one line per change")
     watch.add_argument("--until-idle", action="store_true", help="leave when nothing runs any more")
@@ -141,7 +141,7 @@ def add_serving(commands: Commands) -> None:
 
     stop = add_command(commands, "stop", "stop what a session is doing", "Stop what a session is doing.", _STOP)
     stop.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this folder)"
+        "session", metavar="ID", nargs="?", help="the session (default: the most recently used one in this folder)"
     )
     stop.add_argument(
         "--scope", choices=SCOPES, metavar="WHAT", default="turn", help="turn (default), subtree, session"

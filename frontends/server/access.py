@@ -5,7 +5,7 @@ from collections.abc import Callable
 import attrs
 
 import session_core as sc
-from frontends.server.guest_rights import GUEST_RIGHTS, OTHERWISE, REFUSALS
+from frontends.server.guest_rights import DEFAULT_REFUSAL, GUEST_RIGHTS, REFUSALS
 
 _c = sc.commands
 
@@ -80,7 +80,7 @@ def _access_denied(what: str, *, field: str | None = None) -> sc.AccessDenied:
 def _about_no_session(command: "sc.Command[object]") -> sc.AccessDenied:
     if hasattr(command, "session_id"):
         return _access_denied("ask this about all sessions: name one of its own", field="session_id")
-    return _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
+    return _access_denied(REFUSALS.get(type(command), DEFAULT_REFUSAL), field="type")
 
 
 def _looks_elsewhere(command: "sc.Command[object]") -> bool:
@@ -93,7 +93,7 @@ def _looks_elsewhere(command: "sc.Command[object]") -> bool:
 def _check_reach(command: "sc.Command[object]") -> None:
     """Refuse commands with which a client of some sessions could reach the others, the home, or what binds its own."""
     if GUEST_RIGHTS.get(type(command), "owner") == "owner":
-        raise _access_denied(REFUSALS.get(type(command), OTHERWISE), field="type")
+        raise _access_denied(REFUSALS.get(type(command), DEFAULT_REFUSAL), field="type")
     if isinstance(command, _c.OpenDialog) and command.extension is not None:
         raise _access_denied("ask in the name of an extension", field="extension")
 

@@ -17,7 +17,8 @@ GUEST: Final = "guest:"
 RESERVED_PREFIXES: Final = (HTTP_CLIENT, GUEST, "extension:")
 RESERVED_NAMES: Final = ("local", "retention")
 """The names under which the service itself acts."""
-_SEEN: Final = frozenset("LNPS")  # letters, digits, punctuation and symbols; all else has no look of its own
+_VISIBLE_CATEGORIES: Final = frozenset("LNPS")
+"""Letters, digits, punctuation and symbols; all else has no look of its own."""
 
 
 def choose_client_id(wanted: str, access: Access, credential: str) -> sc.ClientId:
@@ -40,11 +41,11 @@ def choose_client_id(wanted: str, access: Access, credential: str) -> sc.ClientI
     if alike in RESERVED_NAMES:
         raise sc.Conflict(f"the name {alike!r} belongs to the server", field="client_id")
     if wanted and not alike:
-        raise sc.InvalidInput("client_id must have a character that can be seen", field="client_id")
+        raise sc.InvalidInput("client_id must contain a visible character", field="client_id")
     return sc.ClientId(prefix + (name or sc.new_id("client")))
 
 
 def fold_name(name: str) -> str:
     """Return what people take a name for: without case, width, marks, blanks and what cannot be seen."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
-    return "".join(each for each in folded if unicodedata.category(each)[0] in _SEEN)
+    return "".join(each for each in folded if unicodedata.category(each)[0] in _VISIBLE_CATEGORIES)

@@ -107,4 +107,4 @@ REFUSALS: Final[Mapping[type[object], str]] = MappingProxyType(
     }
 )
 """What a guest may not do, in words for people."""
-OTHERWISE: Final = "act outside of its own sessions"
+DEFAULT_REFUSAL: Final = "act outside of its own sessions"

@@ -4,7 +4,7 @@ from frontends.parser import Commands, add_command
 
 _EXAMPLES = """\
 examples:
-  session-core                              open it: the last used session of this folder, or a new one
+  session-core                              open it: the most recently used session in this folder, or a new one
   session-core terminal --new               begin a new session
   session-core terminal --session k3fq      view this one (the beginning or end of its id, or its name)
   session-core terminal "fix the tests"     begin a new session with this message

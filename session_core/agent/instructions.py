@@ -15,7 +15,7 @@ import attrs
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.trust import MAX_TRUSTED_FILE_BYTES, Fingerprint
 from session_core.sandbox.workspace import Workspace
-from session_core.storage.ownership import WrittenByOthers, refuse_written_by_others
+from session_core.storage.ownership import WritableByOthers, refuse_writable_by_others
 
 FILE_NAME: Final = "AGENTS.md"
 MAX_INSTRUCTION_BYTES: Final = 32_000
@@ -64,8 +64,8 @@ def collect_instructions(
     # Users keep such files elsewhere and link to them.
     place, name = os.path.split(os.path.realpath(user_file))
     try:
-        refuse_written_by_others(user_file, beneath=place)
-    except (WrittenByOthers, OSError) as error:
+        refuse_writable_by_others(user_file, beneath=place)
+    except (WritableByOthers, OSError) as error:
         remarks.append(f"your own {FILE_NAME} is not used: {getattr(error, 'strerror', None) or error}")
     else:
         _add(found, remarks, _read(place, None, name=name), user_file, "user")

@@ -314,7 +314,7 @@ async def run_program(
     record_changes = host.watch_background_command()
     try:
         with program.scope:
-            async with prepare_launch(program.line, confinement) as launch:
+            async with prepare_launch(program.line, confinement, reports_if_stopped=True) as launch:
                 await run_in_group(
                     launch.argv,
                     cwd=launch.cwd,

@@ -16,7 +16,7 @@ import attrs
 from session_core.sandbox.file_values import FolderEntry, WorkspaceRefused
 from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace
-from session_core.storage.ownership import WrittenByOthers
+from session_core.storage.ownership import WritableByOthers
 from session_core.tools.skills import MAX_SKILL_BYTES, SKILL_FILE, Skill, SkillSource
 
 BUILT_IN_SKILLS: Final = str(Path(__file__).resolve().parents[1] / "skills")
@@ -193,7 +193,7 @@ def _load(skill: Skill) -> Skill | str:
         )
         return f"{label} is not used: {rule}"
     try:
-        skill.refuse_written_by_others(SKILL_FILE)
+        skill.refuse_writable_by_others(SKILL_FILE)
         content = Workspace(skill.root, read_only=True).read(skill.path(SKILL_FILE), max_bytes=MAX_SKILL_BYTES)
         if content.truncated:
             return f"{label} is not used: its {SKILL_FILE} has more than {MAX_SKILL_BYTES:,} bytes"
@@ -206,7 +206,7 @@ def _load(skill: Skill) -> Skill | str:
         return f"{label} is not used: its {SKILL_FILE} is not UTF-8 text"
     except _BadHead as error:
         return f"{label} is not used: {error}"
-    except WrittenByOthers as error:
+    except WritableByOthers as error:
         return f"{label} is not used: {error.message}"
     except (WorkspaceRefused, OSError) as error:
         return f"{label} is not used: {getattr(error, 'strerror', None) or error}"

@@ -23,8 +23,8 @@ from session_core.vocabulary.sessions import Thinking
 from session_core.vocabulary.strictness import (
     PERMISSION_MODES,
     SANDBOX_MODES,
-    is_stricter_mode,
-    is_stricter_sandbox,
+    is_as_strict_mode,
+    is_as_strict_sandbox,
 )
 
 MAX_STEPS: Final = 10_000
@@ -106,7 +106,7 @@ SETTINGS: Final = (
         default="ask_writes",
         about="which tool calls need approval",
         variable="SESSION_CORE_PERMISSIONS",
-        is_stricter=is_stricter_mode,
+        is_stricter=is_as_strict_mode,
     ),
     Setting(
         key="sandbox.mode",
@@ -114,7 +114,7 @@ SETTINGS: Final = (
         default="workspace_write",
         about="where tools may write",
         variable="SESSION_CORE_SANDBOX",
-        is_stricter=is_stricter_sandbox,
+        is_stricter=is_as_strict_sandbox,
     ),
     Setting(
         key="sandbox.network",

@@ -12,7 +12,7 @@ import attrs
 
 from session_core.config.problems import ConfigProblem
 from session_core.config.toml_key_lines import Lines, find_key_lines
-from session_core.storage.ownership import WrittenByOthers, refuse_fault
+from session_core.storage.ownership import WritableByOthers, refuse_fault
 
 CONFIG_FILE: Final = "config.toml"
 PROJECT_FOLDER: Final = ".session-core"
@@ -73,7 +73,7 @@ def _read(path: Path, folder: int | None) -> TomlFile | ConfigProblem | None:
             refuse_fault(path, status)
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_CONFIG_BYTES + 1)
-    except WrittenByOthers as refused:
+    except WritableByOthers as refused:
         return _build_problem(path, f"it is not used, because {refused.message}")
     except (OSError, ValueError) as error:
         return _build_read_problem(path, error)

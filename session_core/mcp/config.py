@@ -25,7 +25,7 @@ from session_core.mcp.variables import VARIABLE_NAME
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace
-from session_core.storage.ownership import WrittenByOthers, refuse_fault
+from session_core.storage.ownership import WritableByOthers, refuse_fault
 
 DEFAULT_TIMEOUT_MS: Final = 120_000
 """The default time limit of one call; some servers look things up on the web."""
@@ -253,7 +253,7 @@ def _read(file: Path) -> bytes | None:
         with file.open("rb") as opened:
             refuse_fault(file, os.fstat(opened.fileno()))
             return opened.read(MAX_CONFIG_BYTES + 1)
-    except WrittenByOthers as refused:
+    except WritableByOthers as refused:
         raise McpConfigFieldError("", f"is not used, because {refused.message}") from refused
     except OSError as error:
         raise McpConfigFieldError("", f"cannot be read: {error.strerror}") from error

@@ -1,6 +1,6 @@
 """Which answers to a question count, by what is asked for and by who answers: `possible_decisions`, and its table.
 
-A guest is a client with a token for some sessions. What it answers must never give it, or the session's model, more
+A guest is a client with a scoped token. What it answers must never give it, or the session's model, more
 than it could have without asking: not the home (no sandbox), not what runs later in the owner's name (protected files),
 and nothing that lasts longer than one call once that call reaches beyond the sandbox.
 """
@@ -41,8 +41,8 @@ def explain_refused_decision(
         return f"this would run without a sandbox, which can be allowed once only: answer allow_once, not {decision}"
     if possible == ("deny",):
         what = next(words for right, words in RIGHT_WORDS.items() if right in rights and right != "network")
-        return f"a client with a token for some sessions may not allow a call to {what}: the owner of the service can"
+        return f"a client with a scoped token may not allow a call to {what}: the owner of the service can"
     return (
-        f"a client with a token for some sessions may not answer {decision} here, as that reaches beyond this session "
+        f"a client with a scoped token may not answer {decision} here, as that reaches beyond this session "
         "or this call: the owner of the service can"
     )

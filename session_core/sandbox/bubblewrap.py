@@ -1,6 +1,7 @@
 """Run programs confined by bubblewrap: turn a plan into its command line, and check whether bubblewrap works here."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ _NAMESPACE_ERRORS: Final = (
 )
 """Its errors in containers, and where kernel settings or AppArmor forbid users to create namespaces."""
 
-_PASSING_ERRORS: Final = ("Resource temporarily unavailable", "Cannot allocate memory", "Too many open files")
+_TRANSIENT_ERRORS: Final = ("Resource temporarily unavailable", "Cannot allocate memory", "Too many open files")
 """Its errors where the machine is short of something now: whoever uses it up must not take the sandbox away."""
 
 # Shells use different option letters for the number of processes.
@@ -118,8 +119,8 @@ def _mount_options(plan: SandboxPlan) -> Iterator[str]:
     rules |= {path: ("--symlink", target, path) for target, path in plan.links}
     rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
     rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
-    # The check after another command may take one away at this very moment.
-    rules |= {path: ("--ro-bind-try", path, path) for path in plan.protected}
+    # One that has vanished fails the start: it is elsewhere now, where nothing would guard it.
+    rules |= {path: ("--ro-bind", path, path) for path in plan.protected}
     rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.hidden_folders}
     rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
     for path in sorted(rules, key=lambda path: path.split("/")):
@@ -131,8 +132,19 @@ def _mount_options(plan: SandboxPlan) -> Iterator[str]:
 
 
 def _limit_command(command: Sequence[str], limits: ResourceLimits) -> list[str]:
-    numbers = (limits.file_bytes // 512, limits.open_files, limits.processes, limits.data_bytes // 1024)
+    numbers = (
+        _lower_to_hard_limit(resource.RLIMIT_FSIZE, limits.file_bytes) // 512,
+        _lower_to_hard_limit(resource.RLIMIT_NOFILE, limits.open_files),
+        _lower_to_hard_limit(resource.RLIMIT_NPROC, limits.processes),
+        _lower_to_hard_limit(resource.RLIMIT_DATA, limits.data_bytes) // 1024,
+    )
     return ["/bin/sh", "-c", _LIMITING, "sh", *map(str, numbers), *command]
+
+
+def _lower_to_hard_limit(which: int, wanted: int) -> int:
+    """Return what can be set: nobody but the system's administrator can raise a hard limit."""
+    hard = resource.getrlimit(which)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 _found: dict[str, Bubblewrap | NoBubblewrap] = {}
@@ -200,7 +212,7 @@ async def _find_problem(candidate: Bubblewrap) -> str:
         if done.returncode == 42:
             return ""
         said = done.stderr.decode("utf-8", "replace")
-        passing = next((words for words in _PASSING_ERRORS if words in said), None)
+        passing = next((words for words in _TRANSIENT_ERRORS if words in said), None)
         if passing is not None:
             raise _TestInconclusive(passing)
         return _shorten_reason(said) or f"it ended with {done.returncode}"

@@ -2,7 +2,7 @@
 
 What exists is mounted read-only while a command runs. What is missing cannot be: a mount needs a place on the disk,
 which people and other programs would see. So what has appeared is set aside after the run, and links, on which nothing
-can be mounted, are put back. Runs in the same folders know of each other: what one of them may change, the check after
+can be mounted, are restored. Runs in the same folders know of each other: what one of them may change, the check after
 another one leaves alone.
 
 All of it blocks: call it in a worker thread.
@@ -11,14 +11,14 @@ All of it blocks: call it in a worker thread.
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
 
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.protected_items import ProtectedItem, is_unchanged, look_at
+from session_core.sandbox.protected_items import ProtectedItem, is_unchanged, look_at, stamp_content
 from session_core.sandbox.protected_paths import is_protected_name
 from session_core.sandbox.protected_scan import ProtectedState, find_protected
 from session_core.sandbox.protected_targets import trace_links
@@ -28,7 +28,7 @@ MAX_CHECK_S: Final = 10.0
 """How long one check may take; a disk that needs longer is not searched to its end, which is said."""
 MAX_REMARKS: Final = 20
 """More lines would bury the output of the command."""
-_MAX_UNTOLD: Final = 100
+_MAX_PENDING: Final = 100
 _KEEP: Final = "to keep such a change, run the command with change_protected, about which the user is asked"
 
 
@@ -40,25 +40,35 @@ class GuardedRun:
         roots: The folders it may change.
         before: What was protected there when it was planned.
         approved: A person has agreed that it changes protected things.
-        outputs: The folder of outputs; what is set aside goes there.
-        accepted: What others made meanwhile with a person's agreement: what is there, by path.
+        outputs: The session's folder of outputs, which says where what is set aside goes.
+        accepted: What others made meanwhile with a person's agreement: what is there, by path; None if it was removed.
+        mounted: What nothing inside can replace, as a mount is on it, and the identity of the folder around it.
+        stamps: The content of what may be renamed, if something else ran when it began.
     """
 
     roots: tuple[str, ...]
     before: ProtectedState
     approved: bool
     outputs: str | None = None
-    accepted: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    accepted: dict[str, tuple[int, int] | None] = attrs.field(factory=dict)
+    mounted: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    stamps: dict[str, str] = attrs.field(factory=dict)
 
-    def overlaps(self, roots: Iterable[str]) -> bool:
+    def overlaps(self, roots: Sequence[str]) -> bool:
         """Return whether it may change something that lies in these folders."""
-        return any(is_beneath(ours, (root,)) or is_beneath(root, (ours,)) for root in roots for ours in self.roots)
+        return _overlap(self.roots, roots)
+
+
+def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+    return any(is_beneath(one, (other,)) or is_beneath(other, (one,)) for one in some for other in others)
 
 
 _running: Final[list[GuardedRun]] = []
-_untold: Final[deque[tuple[GuardedRun, str]]] = deque(maxlen=_MAX_UNTOLD)
-_withdrawn: Final[deque[ProtectedItem]] = deque(maxlen=_MAX_UNTOLD)
-"""Links that were set aside: a run that was planned while they were there must not put them back."""
+_pending_remarks: Final[deque[tuple[tuple[str, ...], str]]] = deque(maxlen=_MAX_PENDING)
+"""With the folders that they concern."""
+_removed_links: Final[deque[ProtectedItem]] = deque(maxlen=_MAX_PENDING)
+"""Links that were set aside: a run that was planned while they were there must not restore them."""
+_agreed: Final = Counter[str]()
 _lock: Final = threading.Lock()
 
 
@@ -66,10 +76,29 @@ def register_run(run: GuardedRun) -> tuple[str, ...]:
     """Register a run that is about to begin, and return what is still to be said about earlier ones; does not block."""
     with _lock:
         _running.append(run)
-        untold = [each for each in _untold if each[0].overlaps(run.roots)]
-        for each in untold:
-            _untold.remove(each)
-    return tuple(remark for _, remark in untold)
+        pending = [each for each in _pending_remarks if _overlap(each[0], run.roots)]
+        for each in pending:
+            _pending_remarks.remove(each)
+    return tuple(remark for _, remark in pending)
+
+
+def count_agreed() -> int:
+    """Return how many changes a person has agreed to so far; does not block.
+
+    If it rises while a run is being planned, its plan may lack such a change, which then looks like the run's own.
+    """
+    with _lock:
+        return _agreed["changes"]
+
+
+def note_mounts(run: GuardedRun, mounted: Iterable[str]) -> None:
+    """Note what the check needs to know of the moment when a run begins."""
+    for path in mounted:
+        if (folder := _identify(os.path.dirname(path))) is not None:
+            run.mounted[path] = folder
+    if has_neighbours(run):
+        # Between the plan and the mounts, another run may rename folders, and the mount is then on something else.
+        run.stamps |= {item.path: stamp_content(item) for item in run.before.items.values()}
 
 
 def forget_run(run: GuardedRun) -> None:
@@ -91,30 +120,51 @@ def check_neighbours(run: GuardedRun) -> tuple[str, ...]:
 
 def end_run(run: GuardedRun) -> tuple[str, ...]:
     """Check what a run has done that has ended, and return remarks for the model and for people."""
+    doubtful: dict[str, None] = {}
     try:
         if run.approved:
+            with _lock:
+                _agreed["changes"] += 1
             for other in _list_others(run):
-                _accept_all(other, run.roots)
+                new = _accept_all(other, run.roots)
+                if not other.approved:
+                    doubtful |= dict.fromkeys(new)
     finally:
         forget_run(run)
-    return check_run(run)
+    remarks = check_run(run)
+    return (*remarks, _describe_doubtful(tuple(doubtful), run.roots)) if doubtful else remarks
 
 
-def keep_untold(run: GuardedRun, remarks: Iterable[str]) -> None:
+def _describe_doubtful(paths: Sequence[str], roots: Sequence[str]) -> str:
+    names = []
+    for path in paths[:MAX_REMARKS]:
+        root = next((root for root in roots if is_beneath(path, (root,))), "/")
+        names.append(repr(os.path.relpath(path, root)))
+    more = f" and {len(paths) - len(names)} more" if len(paths) > len(names) else ""
+    return (
+        f"protected paths appeared and were kept, although another command was running too and may have made them: "
+        f"{', '.join(names)}{more}"
+    )
+
+
+def keep_pending_remarks(run: GuardedRun, remarks: Iterable[str]) -> None:
     """Keep remarks whose command was stopped, for the next one in these folders."""
     with _lock:
-        _untold.extend((run, remark) for remark in remarks)
+        _pending_remarks.extend((run.roots, remark) for remark in remarks)
 
 
 def accept_change(path: str) -> None:
     """Note that something else than a command has changed a path, with a person's agreement."""
     with _lock:
+        _agreed["changes"] += 1
         runs = [run for run in _running if not run.approved and is_beneath(path, run.roots)]
     for run in runs:
         place = path
         while is_beneath(place, run.roots) and place not in run.roots:
             if (item := look_at(place)) is not None:
                 run.accepted[place] = item.identity
+            elif place == path:
+                run.accepted[place] = None
             place = os.path.dirname(place)
 
 
@@ -123,18 +173,24 @@ def _list_others(run: GuardedRun) -> list[GuardedRun]:
         return [each for each in _running if each is not run and each.overlaps(run.roots)]
 
 
-def _accept_all(run: GuardedRun, roots: Sequence[str]) -> None:
-    """Accept everything in these folders as it is."""
-    now = _look_again(run.before)
-    for path, item in now.items.items():
+def _accept_all(run: GuardedRun, roots: Sequence[str]) -> list[str]:
+    """Accept everything in these folders as it is, and return what is new in them."""
+    before, now = run.before, _look_again(run.before)
+    found = {path: item.identity for path, item in now.items.items()} | dict(now.bare)
+    for path in (*before.missing, *before.targets):
+        if (there := look_at(path)) is not None:
+            found[path] = there.identity
+    known = {*before.bare.values(), *(item.identity for item in before.items.values())}
+    new = []
+    for path, identity in found.items():
         if is_beneath(path, roots):
-            run.accepted[path] = item.identity
-    for path, identity in now.bare.items():
-        if is_beneath(path, roots):
+            if identity not in known and run.accepted.get(path) != identity:
+                new.append(path)
             run.accepted[path] = identity
-    for path in (*run.before.missing, *run.before.targets):
-        if is_beneath(path, roots) and (there := look_at(path)) is not None:
-            run.accepted[path] = there.identity
+    for path, item in before.items.items():
+        if item.kind == "link" and is_beneath(path, roots) and look_at(path) is None:
+            run.accepted[path] = None
+    return sorted(new)
 
 
 def _look_again(before: ProtectedState) -> ProtectedState:
@@ -150,7 +206,7 @@ def _look_again(before: ProtectedState) -> ProtectedState:
 
 
 def check_run(run: GuardedRun, *, beginning: GuardedRun | None = None) -> tuple[str, ...]:
-    """Compare, set aside what should not be there, put links back, and say so; `beginning` has done nothing yet."""
+    """Compare, set aside what should not be there, restore links, and say so; `beginning` has done nothing yet."""
     return _Check(run, beginning).run()
 
 
@@ -162,11 +218,11 @@ class _Check:
         self._before = run.before
         self._deadline = time.monotonic() + 2 * MAX_CHECK_S
         self._remarks: list[str] = []
-        self._unsaid = 0
+        self._omitted_remarks = 0
         self._handled: set[str] = set()
         agreed = [each for each in _list_others(run) if each.approved and each is not beginning]
         self._trusted = tuple(root for each in agreed for root in each.roots)
-        self._known = {item.identity: item for item in run.before.items.values() if item.can_move}
+        self._known = {item.identity: item for item in run.before.items.values()}
 
     def run(self) -> tuple[str, ...]:
         before = self._before
@@ -186,12 +242,12 @@ class _Check:
             if item.kind == "link":
                 self._check_link(item)
         if now.incomplete is not None and before.by_name:
-            self._say(
-                f"not all of {before.roots[0]!r} is guarded against planted programs, because {now.incomplete}: look "
-                "before you use git or an editor in its lower folders"
+            self._add_remark(
+                f"{before.roots[0]!r} was only partly checked for planted files ({now.incomplete}); inspect deep "
+                "subfolders before you run git or open an editor there"
             )
-        if self._unsaid:
-            self._remarks.append(f"{self._unsaid} more remarks of this kind are left out")
+        if self._omitted_remarks:
+            self._remarks.append(f"{self._omitted_remarks} more remarks of this kind are left out")
         return tuple(self._remarks)
 
     def _is_known_bare(self, folder: str, now: ProtectedState) -> bool:
@@ -201,7 +257,7 @@ class _Check:
         before = self._before
         if folder in before.bare or identity in before.bare.values() or self._is_accepted(folder, identity):
             return
-        if self._is_unknown_ground(folder):
+        if self._was_not_scanned(folder):
             return
         new = members - before.members.get(folder, frozenset()) or {"HEAD"}
         for name in sorted(new):
@@ -213,12 +269,30 @@ class _Check:
             return
         if before is None:
             moved = self._known.get(item.identity)
-            if moved is not None and moved.kind == item.kind and _has_gone(moved):
+            if (
+                moved is not None
+                and moved.is_moved_to(item)
+                and _has_gone(moved)
+                and self._has_same_content(moved, item)
+            ):
                 return  # a folder around it was renamed
-            if not self._is_unknown_ground(os.path.dirname(path)):
+            if not self._was_not_scanned(os.path.dirname(path)):
                 self._set_aside(path, "appeared")
         elif not is_unchanged(before, item):
-            self._set_aside(path, "was changed")
+            folder = self._run.mounted.get(path)
+            if folder is None or before.identity == item.identity or folder != _identify(os.path.dirname(path)):
+                self._set_aside(path, "was changed")
+                return
+            self._run.accepted[path] = item.identity  # which is said once
+            self._add_remark(
+                f"a protected path, {self._name(path)}, was replaced by another program while the command ran, which "
+                "could change it from then on; it was left in its place: inspect it"
+            )
+
+    def _has_same_content(self, before: ProtectedItem, now: ProtectedItem) -> bool:
+        stamp = self._run.stamps.get(before.path)
+        # What a link leads to may have been changed at another place.
+        return stamp is None or (now.kind != "link" and stamp == stamp_content(now))
 
     def _check_missing(self, place: str) -> None:
         links, real = trace_links(place)
@@ -232,18 +306,19 @@ class _Check:
         assert link.link is not None
         if look_at(link.path) is not None or is_beneath(link.path, self._trusted):
             return
-        if link.path in self._run.accepted or link in tuple(_withdrawn):
+        if link.path in self._run.accepted or link in tuple(_removed_links):
             return
+        happened = f"a protected path, {self._name(link.path)}, was removed while the command ran"
         try:
             if restore_link(self._top(link.path), link.path, link.link):
-                self._say(f"{self._name(link.path)} is protected and was removed, so this link was put back; {_KEEP}")
+                self._add_remark(f"{happened}; the link was restored; {_KEEP}")
         except OSError as error:
-            self._say(f"{self._name(link.path)} is protected; this link could not be put back: {error.strerror}")
+            self._add_remark(f"{happened}; the link could not be restored: {error.strerror}")
 
     def _is_accepted(self, path: str, identity: tuple[int, int]) -> bool:
         return self._run.accepted.get(path) == identity or is_beneath(path, self._trusted)
 
-    def _is_unknown_ground(self, folder: str) -> bool:
+    def _was_not_scanned(self, folder: str) -> bool:
         """Return whether nobody knows what was in a folder before: the walk did not get there."""
         unvisited = self._before.unvisited
         while unvisited and folder not in unvisited and len(folder) > 1:
@@ -254,21 +329,22 @@ class _Check:
         if path in self._handled:
             return
         self._handled.add(path)
+        happened = f"a protected path, {self._name(path)}, {what} while the command ran"
         if time.monotonic() > self._deadline:
-            self._say(f"{self._name(path)} is protected and {what}, and there was no time to set it aside: remove it")
+            self._add_remark(f"{happened}; there was no time to move it: remove it")
             return
         if (item := look_at(path)) is not None and item.kind == "link":
-            _withdrawn.append(item)
+            _removed_links.append(item)
         try:
             where = set_aside(self._top(path), path, self._run.outputs)
         except OSError as error:
-            self._say(
-                f"{self._name(path)} is protected and {what}, and could not be set aside ({error.strerror or error}): "
-                "look at it before you use git or an editor there"
+            self._add_remark(
+                f"{happened}; it could not be moved ({error.strerror or error}): inspect it before you run git or open "
+                "an editor there"
             )
             return
         if where is not None:
-            self._say(f"{self._name(path)} is protected and {what}, so it was set aside as {where!r}; {_KEEP}")
+            self._add_remark(f"{happened}; it was moved to {where!r}; {_KEEP}")
 
     def _top(self, path: str) -> str:
         return next((root for root in self._before.roots if is_beneath(path, (root,))), os.path.dirname(path))
@@ -276,11 +352,19 @@ class _Check:
     def _name(self, path: str) -> str:
         return repr(os.path.relpath(path, self._top(path)))
 
-    def _say(self, remark: str) -> None:
+    def _add_remark(self, remark: str) -> None:
         if len(self._remarks) < MAX_REMARKS:
             self._remarks.append(remark)
         else:
-            self._unsaid += 1
+            self._omitted_remarks += 1
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _has_gone(item: ProtectedItem) -> bool:

@@ -1,8 +1,8 @@
 """Which part of a home directory programs and file tools see: what builds need, and nothing else.
 
-A home directory holds keys, histories and documents under names that no list knows. So it is hidden as a whole, but for
-a short table of toolchains, caches and git's settings, what our environment names, and what the person adds. Keys among
-these stay hidden. Who works in the home directory itself sees it, but for its dot files outside of the table.
+A home directory holds keys, histories and documents under names that no list knows. So it is hidden as a whole, except
+for a short table of toolchains, caches and git's settings, what our environment names, and what the person adds. Keys
+among these stay hidden. Who works in the home directory itself sees it, except for its dot files outside of the table.
 """
 
 import os
@@ -59,7 +59,9 @@ _NAMING_VARIABLES: Final = (
     "PATH", "PYENV_ROOT", "REQUESTS_CA_BUNDLE", "RUSTUP_HOME", "SSL_CERT_DIR", "SSL_CERT_FILE", "VIRTUAL_ENV",
 )  # fmt: skip
 """The variables handed on to programs that name files and folders, several of them separated by colons."""
-_MARKS_OF_AN_INSTALLATION: Final = ("pyvenv.cfg", "conda-meta", "lib/node_modules")
+_MARKS_OF_AN_INSTALLATION: Final = ("pyvenv.cfg", "conda-meta")
+_NODE_PACKAGES: Final = "lib/node_modules"
+"""Npm installs into any folder, such as `~/.local`, so this does not make all of it an installation."""
 _SYSTEM: Final = ("/bin", "/dev", "/etc", "/lib", "/nix", "/proc", "/sbin", "/sys", "/usr")
 """Users that stand for a part of the system have their home directory there."""
 _MAX_HIDDEN_ENTRIES: Final = 100
@@ -74,11 +76,13 @@ class HomeView:
         hidden: What looks empty: the whole home directory, or some entries.
         visible: What is visible in there nevertheless.
         links: Links in there, as (target, path), which lead to visible places.
+        read_only: What is not hidden, because the environment names it, and must not be changed.
     """
 
     hidden: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    read_only: tuple[str, ...] = ()
 
 
 def view_home(
@@ -104,13 +108,13 @@ def view_home(
     if is_beneath(home, added.values()):
         return HomeView()
     inside = {path: real for path, real in added.items() if is_beneath(path, (home,))}
-    if is_inside_out(home, roots):
-        return HomeView(hidden=tuple(list_hidden_entries(home, tuple(inside))), visible=tuple(inside.values()))
+    if cannot_be_hidden_whole(home, roots):
+        return _view_inside_out(home, inside, tuple(map(_locate, named)) if show_toolchains else (), secrets)
     links = {path: real for path, real in inside.items() if path != real}
     visible = dict.fromkeys(real for real in inside.values() if is_beneath(real, (home,)))
     table = [os.path.join(home, name) for name in READABLE_AT_HOME] if show_toolchains else []
     for path in (*table, *(map(_locate, named) if show_toolchains else ())):
-        if path == home or not is_beneath(path, (home,)) or not os.path.lexists(path):
+        if not _is_candidate(path, home):
             continue
         real = os.path.realpath(path)
         if not _may_show(path, real, home, table, secrets):
@@ -124,6 +128,39 @@ def view_home(
     return HomeView(
         hidden=(home,), visible=tuple(visible), links=tuple((real, path) for path, real in sorted(links.items()))
     )
+
+
+def _view_inside_out(home: str, added: Mapping[str, str], named: Iterable[str], secrets: Sequence[str]) -> HomeView:
+    """Hide some entries; in folders hidden as a whole, what the table has there is visible."""
+    table = [os.path.join(home, name) for name in READABLE_AT_HOME]
+    real_places = {path: os.path.realpath(path) for path in named if _is_candidate(path, home)}
+    real_places = {path: real for path, real in real_places.items() if _may_show(path, real, home, table, secrets)}
+    hidden = tuple(list_hidden_entries(home, (*added, *real_places)))
+    read_only = tuple(path for path in list_hidden_entries(home, tuple(added)) if path in real_places)
+    for path in table:
+        if is_beneath(path, hidden) and os.path.lexists(path):
+            real = os.path.realpath(path)
+            if _may_show(path, real, home, table, secrets):
+                real_places[path] = real
+    return HomeView(
+        hidden=hidden,
+        visible=tuple(
+            dict.fromkeys((*added.values(), *(real for real in real_places.values() if is_beneath(real, hidden))))
+        ),
+        links=tuple(
+            (real, path) for path, real in sorted(real_places.items()) if real != path and is_beneath(path, hidden)
+        ),
+        read_only=read_only,
+    )
+
+
+def _is_candidate(path: str, home: str) -> bool:
+    """Return whether a name in the table or the environment is there, and is not too much to show."""
+    return is_beneath(path, (home,)) and not _lies_above_table(path, home) and os.path.lexists(path)
+
+
+def _lies_above_table(path: str, home: str) -> bool:
+    return is_beneath(home, (path,)) or os.path.relpath(path, home) in _ABOVE_TABLE
 
 
 def _locate(path: str) -> str:
@@ -143,7 +180,7 @@ def _may_show(path: str, real: str, home: str, table: Sequence[str], secrets: Se
     return real == path or not is_beneath(real, (home,)) or os.path.isfile(real) or is_beneath(real, table)
 
 
-def is_inside_out(home: str, roots: Iterable[str]) -> bool:
+def cannot_be_hidden_whole(home: str, roots: Iterable[str]) -> bool:
     """Return whether a home directory cannot be hidden as a whole: somebody works in it, or it holds the system."""
     return home == "/" or is_beneath(home, roots) or is_beneath(home, _SYSTEM)
 
@@ -205,14 +242,21 @@ def find_named_places(environment: Mapping[str, str]) -> tuple[str, ...]:
         for place in environment.get(name, "").split(os.pathsep):
             if os.path.isabs(place) and "\0" not in place:
                 path = os.path.normpath(place)
-                found[find_prefix(path) if name == "PATH" else path] = None
+                found |= dict.fromkeys(find_installation(path) if name == "PATH" else (path,))
     return tuple(found)
 
 
-def find_prefix(folder: str) -> str:
-    """Return the folder of an installation whose programs are in this one, such as a virtual environment."""
+def find_installation(folder: str, homes: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return what the programs in this folder need around it: the folder of a virtual environment, or npm's packages.
+
+    That is never a folder above places of the table in one of these home directories.
+    """
     prefix = os.path.dirname(folder)
-    return prefix if any(os.path.exists(os.path.join(prefix, name)) for name in _MARKS_OF_AN_INSTALLATION) else folder
+    marked = any(os.path.exists(os.path.join(prefix, name)) for name in _MARKS_OF_AN_INSTALLATION)
+    if marked and not any(_lies_above_table(os.path.realpath(prefix), home) for home in homes):
+        return (prefix,)
+    packages = os.path.join(prefix, _NODE_PACKAGES)
+    return (folder, packages) if os.path.isdir(packages) else (folder,)
 
 
 def find_repository(root: str, home: str) -> tuple[str, ...]:

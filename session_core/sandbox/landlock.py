@@ -1,4 +1,4 @@
-"""Landlock as a second wall: what a sandbox starts reaches no abstract socket and signals no process outside of it.
+"""Landlock as a second layer: what a sandbox starts reaches no abstract socket and signals no process outside of it.
 
 Namespaces and the system call filter forbid most of this already. Landlock also holds where a command shares the
 network and may use unix sockets. A restriction binds one thread and everything it starts, for good, so it is put on a

@@ -1,6 +1,6 @@
 """The sockets on which other programs listen, which no confined program may reach: find them, decide what hides them.
 
-This is the second wall. The first is the system call filter: a program that may not use unix sockets cannot open any,
+This is the second layer. The first is the system call filter: a program that may not use unix sockets cannot open any,
 wherever it is. The table of the kernel misses sockets with a relative path, renamed ones and those of other network
 namespaces, and it is read before the program starts.
 """

@@ -114,7 +114,7 @@ def plan_sandbox(
 
     Args:
         root: The folder of the session.
-        user_home: The user's home directory, which is hidden but for what builds need.
+        user_home: The user's home directory, which is hidden except for what builds need.
         environment: The environment whose harmless part the program inherits.
         writable_roots: Further folders that may be changed.
         readable_roots: Folders that may be read even if they lie in a hidden one.
@@ -132,7 +132,8 @@ def plan_sandbox(
         cwd: Where to start; `root` by default.
 
     Raises:
-        CannotConfine: A root is the whole disk or missing, or there are more sockets than can be hidden.
+        CannotConfine: A root is the whole disk or missing, there are more sockets than can be hidden, or so many new
+            folders that protected things among them are no longer found.
     """
     writable = () if read_only else tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *writable_roots)))
     read_roots = tuple(dict.fromkeys(_resolve_folder(path) for path in (root, *readable_roots) if os.path.isdir(path)))
@@ -163,6 +164,7 @@ def plan_sandbox(
     for path in sorted({*added, *(path for view in views for path in view.visible)}):
         if _depth(path, (*covered, *PRIVATE, *masks)) > _depth(path, (*roots, *visible), or_equal=True):
             visible[path] = None
+    visible |= dict.fromkeys(path for view in views for path in view.read_only if path not in roots)
     visible |= dict.fromkeys(path for path in _STAYS_VISIBLE if os.path.exists(path))
     if network and (names := os.path.realpath("/etc/resolv.conf")).startswith(covered) and os.path.exists(names):
         visible[names] = None
@@ -178,6 +180,12 @@ def plan_sandbox(
         by_name=protected,
         missing=[path for path in places if not os.path.lexists(path)],
     )
+    if before.cut_short:
+        raise CannotConfine(
+            "the session's folder could be searched for protected files to its end before, and now "
+            f"{before.incomplete}; remove some of its folders, or run the command with change_protected, about which "
+            "the user is asked"
+        )
     mounts, pinned = before.mounts()
     return SandboxPlan(
         cwd=_resolve_folder(cwd) if cwd is not None else _resolve_folder(root),
@@ -185,7 +193,12 @@ def plan_sandbox(
         pinned=pinned,
         protected=mounts,
         visible=tuple(visible),
-        links=tuple(link for view in views for link in view.links if not is_beneath(link[1], under)),
+        links=tuple(
+            link
+            for view in views
+            for link in view.links
+            if _depth(link[1], view.hidden) > _depth(link[1], under, or_equal=True)
+        ),
         hidden_folders=tuple(sorted({*covered, *folders})),
         hidden_files=tuple(sorted(set(masked) - set(folders))),
         network=network,
@@ -230,13 +243,22 @@ def _depth(path: str, folders: Iterable[str], *, or_equal: bool = False) -> int:
 
 
 def drop_vanished_files(plan: SandboxPlan) -> SandboxPlan:
-    """Drop what is gone by now, such as the socket of a program that has just ended.
+    """Drop what need not be hidden as it is gone by now, such as the socket of a program that has just ended.
 
-    A mount needs an existing mount point, and a vanished socket must not fail a command.
+    A mount needs an existing mount point, and a vanished socket must not fail a command. What is protected is never
+    dropped: it may have been renamed, and would be writable at its new place.
     """
-    return attrs.evolve(
-        plan,
-        protected=tuple(path for path in plan.protected if os.path.lexists(path)),
-        pinned=tuple(path for path in plan.pinned if os.path.lexists(path)),
-        hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)),
-    )
+    return attrs.evolve(plan, hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)))
+
+
+def is_outdated(plan: SandboxPlan) -> bool:
+    """Return whether something protected is no longer where it was, so that its mount would guard something else."""
+    items = plan.before.items
+    for path in (*plan.protected, *plan.pinned):
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return True
+        if path in items and items[path].identity != (found.st_dev, found.st_ino):
+            return True
+    return False

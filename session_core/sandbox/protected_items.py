@@ -10,6 +10,7 @@ from typing import Final, Literal
 import attrs
 
 from session_core.sandbox.protected_paths import is_git_name
+from session_core.sandbox.protected_targets import read_git_pointers
 
 CODE_MEMBERS: Final = ("config", "config.worktree", "hooks", "commondir", "worktrees", "modules")
 """The members of a bare repository from which git runs code, or which say where it finds them."""
@@ -29,6 +30,7 @@ class ProtectedItem:
         identity: Its device and number.
         link: The text of a link.
         stamp: Changes with its content; only for what no mount keeps unchanged.
+        leads_to: The identity of what a link or a `.git` file leads to, if that exists.
     """
 
     path: str
@@ -36,11 +38,18 @@ class ProtectedItem:
     identity: tuple[int, int]
     link: str | None = None
     stamp: str | None = attrs.field(default=None, eq=False)
+    leads_to: tuple[int, int] | None = attrs.field(default=None, eq=False)
 
     @property
     def can_move(self) -> bool:
-        """Whether it stays what it is when a folder around it is renamed; what names other paths does not."""
+        """Whether it stays what it is when a folder around it is renamed; what names other paths may not."""
         return self.kind == "folder" or (self.kind == "file" and not is_git_name(os.path.basename(self.path)))
+
+    def is_moved_to(self, now: "ProtectedItem") -> bool:
+        """Return whether this is the same at another place: what names other paths must still lead to the same."""
+        if self.kind != now.kind or self.identity != now.identity or self.link != now.link:
+            return False
+        return self.can_move or (self.leads_to is not None and self.leads_to == now.leads_to)
 
 
 def look_at(path: str) -> ProtectedItem | None:
@@ -61,7 +70,20 @@ def look_at(path: str) -> ProtectedItem | None:
     )
     # Whoever has another name of a file can change it behind the mount.
     stamp = _digest(path) if kind == "file" and found.st_nlink > 1 else None
-    return ProtectedItem(path, kind, (found.st_dev, found.st_ino), link, stamp)
+    return ProtectedItem(path, kind, (found.st_dev, found.st_ino), link, stamp, _follow(path, kind))
+
+
+def _follow(path: str, kind: ItemKind) -> tuple[int, int] | None:
+    target = path
+    if kind == "file" and is_git_name(os.path.basename(path)):
+        target = next(iter(read_git_pointers(path)), path)
+    elif kind != "link":
+        return None
+    try:
+        found = os.stat(target)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_unchanged(before: ProtectedItem, now: ProtectedItem) -> bool:

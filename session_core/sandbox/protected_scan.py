@@ -5,7 +5,6 @@ change time, which no program can set.
 """
 
 import os
-import re
 import stat
 import time
 from collections import OrderedDict
@@ -34,12 +33,15 @@ MAX_PLAN_S: Final = 2.0
 """How long a walk may delay a command. What it has seen is remembered, so the next one gets further."""
 MAX_MOUNTS: Final = 1_500
 """Bubblewrap accepts nine thousand arguments, a mount needs three, and sockets are hidden by mounts too."""
+_MORE_TIME_S: Final = 8.0
+"""Added for a folder whose end was reached before: it is no matter of a busy machine if this is not enough."""
 _MAX_TREES: Final = 8
 """So many folders are remembered, as many as people work in at a time."""
+_MAX_COMPLETE: Final = 64
+"""Of so many folders it is remembered what was found in them; it is less than what `_MAX_TREES` bounds."""
 _SETTLED_NS: Final = 2_000_000_000
 """A folder that changed more recently than this may change again within the resolution of its time stamp."""
 _HEAD_BYTES: Final = 64
-_HASH: Final = re.compile(rb"[0-9a-fA-F]{40}")
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +58,7 @@ class ProtectedState:
         unreadable: Folders that could not be read, and their state.
         incomplete: Why not everything was seen; None if it was.
         unvisited: Folders that were not seen, nor what lies in them.
+        cut_short: Whether a bound ended the walk in a folder whose end an earlier one had reached.
         chosen, left_out: As for `find_protected`.
         by_name: Whether names were looked for.
     """
@@ -69,6 +72,7 @@ class ProtectedState:
     unreadable: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
     incomplete: str | None = None
     unvisited: frozenset[str] = frozenset()
+    cut_short: bool = False
     chosen: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
     by_name: bool = True
@@ -125,7 +129,7 @@ def find_protected(
         deadline = time.monotonic() + seconds
         for top in tops:
             with suppress(FileNotFoundError, NotADirectoryError):
-                scan.walk(top, deadline)
+                scan.walk(top, deadline + _MORE_TIME_S if follow and top in _complete else deadline, remember=follow)
         if follow:
             scan.follow_all(homes, all_roots)
     for place in missing:
@@ -175,6 +179,8 @@ class _FolderLook:
 
 _trees: "OrderedDict[str, dict[str, _FolderLook]]" = OrderedDict()
 """What the latest walk from a root has seen, by folder."""
+_complete: "OrderedDict[str, frozenset[str]]" = OrderedDict()
+"""What the latest walk to plan a run found that reached the end, by root."""
 
 
 class _ProtectedScan:
@@ -199,6 +205,8 @@ class _ProtectedScan:
         self._unreadable: dict[str, tuple[int, int, int]] = {}
         self._incomplete: str | None = None
         self._unvisited: set[str] = set()
+        self._is_cut = False
+        self._cut_short = False
 
     def state(self) -> ProtectedState:
         state = ProtectedState(
@@ -211,6 +219,7 @@ class _ProtectedScan:
             unreadable=self._unreadable,
             incomplete=self._incomplete,
             unvisited=frozenset(self._unvisited),
+            cut_short=self._cut_short,
             chosen=self._chosen,
             left_out=self._left_out,
         )
@@ -221,8 +230,9 @@ class _ProtectedScan:
                     self._items[path] = attrs.evolve(item, stamp=stamp_content(item))
         return state
 
-    def walk(self, top: str, deadline: float) -> None:
-        """Look through a folder, the uppermost levels first: what people open lies there."""
+    def walk(self, top: str, deadline: float, *, remember: bool) -> None:
+        """Look through a folder, the uppermost levels first: what people open lies there; installed packages last."""
+        unvisited, self._is_cut = len(self._unvisited), False
         looks = _trees.setdefault(top, {})
         settled_ns = time.time_ns() - _SETTLED_NS
         # Relative to a descriptor, the system walks shorter paths.
@@ -231,6 +241,10 @@ class _ProtectedScan:
             count = self._walk_levels(top, opened, looks, settled_ns, deadline)
         finally:
             os.close(opened)
+        if len(self._unvisited) > unvisited:
+            self._add_known(top)
+        elif remember:
+            self._remember(top)
         if len(looks) > 2 * count + 1_000:  # most of them are gone
             looks.clear()
         with suppress(KeyError):
@@ -238,22 +252,45 @@ class _ProtectedScan:
             while len(_trees) > _MAX_TREES:
                 _trees.popitem(last=False)
 
+    def _remember(self, top: str) -> None:
+        _complete[top] = frozenset(path for path in self._items if is_beneath(path, (top,)))
+        with suppress(KeyError):
+            _complete.move_to_end(top)
+            while len(_complete) > _MAX_COMPLETE:
+                _complete.popitem(last=False)
+
+    def _add_known(self, top: str) -> None:
+        """Add what an earlier walk found, as a program could make so many folders that this one does not get there."""
+        known = _complete.get(top)
+        self._cut_short = self._cut_short or (known is not None and self._is_cut)
+        for path in known or ():
+            folder = os.path.dirname(path)
+            if path in self._items or path in self._chosen or is_beneath(path, self._left_out):
+                continue
+            if os.path.realpath(folder) == folder and (item := look_at(path)) is not None:
+                self._items[path] = item
+
     def _walk_levels(
         self, top: str, opened: int, looks: dict[str, _FolderLook], settled_ns: int, deadline: float
     ) -> int:
         """Return how many folders were seen."""
         get_status, left_out = os.stat, frozenset(path for path in self._left_out if is_beneath(path, (top,)))
         level = [(top, ".", False)]
+        packages: list[_Waiting] = []
         count = 0
-        while level:
+        while level or packages:
+            if not level:
+                level, packages = packages, []
             below: list[_Waiting] = []
             for number, (path, relative, package) in enumerate(level):
                 count += 1
                 if count > MAX_FOLDERS or (count % 256 == 0 and time.monotonic() > deadline):
                     many = f"it has more than {MAX_FOLDERS:,} folders"
                     self._incomplete = many if count > MAX_FOLDERS else "reading it takes too long"
-                    self._unvisited.update(each for each, _, _ in (*level[number:], *below))
+                    self._unvisited.update(each for each, _, _ in (*level[number:], *below, *packages))
+                    self._is_cut = True
                     below.clear()
+                    packages.clear()
                     break
                 try:
                     found = get_status(relative, dir_fd=opened, follow_symlinks=False)
@@ -284,7 +321,8 @@ class _ProtectedScan:
                     self._add_named(path, relative, look.protected, below, package=package)
                 if look.members:
                     self._add_members(path, look.members, (found.st_dev, found.st_ino))
-            level = below
+            level = [each for each in below if not each[2]]
+            packages += [each for each in below if each[2]]
         return count
 
     def _look_into(self, path: str, relative: str, opened: int, found: os.stat_result) -> _FolderLook | None:

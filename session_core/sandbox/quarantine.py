@@ -1,7 +1,7 @@
-"""Set things aside: rename them out of a folder that hostile programs may still be changing, and put links back.
+"""Set things aside: rename them out of a folder that hostile programs may still be changing, and restore links.
 
-Nothing is deleted and no link is followed. Each step starts from a descriptor of the folder and goes down by names, so
-nothing outside the folder is touched, whatever is swapped for whatever meanwhile.
+Nothing is deleted, also not with its session, and no link is followed. Each step starts from a descriptor of the folder
+and goes down by names, so nothing outside the folder is touched, whatever is swapped for whatever meanwhile.
 """
 
 import errno
@@ -14,23 +14,30 @@ from typing import Final
 
 from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 
-ASIDE_FOLDER: Final = "set_aside"
-"""In the folder of outputs."""
+_ASIDE_FOLDER: Final = "set-aside"
+"""Beside the folder of all outputs: what a session has moved outlives it."""
 _MAX_NAME: Final = 50
 """A letter may take four bytes, and a name has at most 255."""
+
+
+def aside_folder(outputs: str) -> str:
+    """Return where a session keeps what is set aside, by its folder of outputs: `outputs/ID` gives `set-aside/ID`."""
+    folder, session = os.path.split(outputs.rstrip("/"))
+    return os.path.join(os.path.dirname(folder), _ASIDE_FOLDER, session)
 
 
 def set_aside(root: str, path: str, outputs: str | None) -> str | None:
     """Rename what is at `path`, beneath `root`, and return where it is now; None if it is gone.
 
-    It goes into the folder of outputs, or where that is on another disk or missing, gets another name in its place.
+    It goes into the `aside_folder` of the session with these outputs, or where that is on another disk or missing, gets
+    another name in its place.
 
     Raises:
         OSError: It cannot be renamed.
     """
     try:
         with _open_parent(root, path) as (folder, name):
-            return _move(folder, name, path, outputs)
+            return _move(folder, name, path, aside_folder(outputs) if outputs is not None else None)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -67,25 +74,25 @@ def _open_parent(root: str, path: str) -> Generator[tuple[int, str]]:
         os.close(folder)
 
 
-def _move(folder: int, name: str, path: str, outputs: str | None) -> str:
+def _move(folder: int, name: str, path: str, aside: str | None) -> str:
     mark = secrets.token_hex(4)
-    if outputs is not None:
+    if aside is not None:
         new = f"{name.lstrip('.')[:_MAX_NAME] or 'unnamed'}-{mark}"
         try:
-            aside = _open_aside(outputs)
+            opened = _open_aside(aside)
         except OSError:
-            aside = None
-        if aside is not None:
+            opened = None
+        if opened is not None:
             try:
-                _rename(folder, name, new, aside)
-                _disarm(aside, new)
+                _rename(folder, name, new, opened)
+                _disarm(opened, new)
             except OSError as error:
                 if error.errno not in {errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM}:
                     raise
             else:
-                return os.path.join(outputs, ASIDE_FOLDER, new)
+                return os.path.join(aside, new)
             finally:
-                os.close(aside)
+                os.close(opened)
     new = f"{name[:_MAX_NAME]}.set-aside-{mark}"
     _rename(folder, name, new, folder)
     _disarm(folder, new)
@@ -102,15 +109,10 @@ def _disarm(folder: int, name: str) -> None:
             os.close(inside)
 
 
-def _open_aside(outputs: str) -> int:
-    os.makedirs(outputs, mode=0o700, exist_ok=True)
-    start = os.open(outputs, FOLDER_ONLY | os.O_CLOEXEC)
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(ASIDE_FOLDER, 0o700, dir_fd=start)
-        return os.open(ASIDE_FOLDER, FOLDER_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=start)
-    finally:
-        os.close(start)
+def _open_aside(aside: str) -> int:
+    for folder in (os.path.dirname(aside), aside):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.open(aside, FOLDER_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _rename(folder: int, name: str, new: str, to: int) -> None:

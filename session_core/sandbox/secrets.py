@@ -59,7 +59,7 @@ def resolve_existing(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_secrets(homes: Iterable[str], environment: Mapping[str, str], readable: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the existing places with secrets, but for those that the person has made readable by name."""
+    """Return the existing places with secrets, except for those that the person has made readable by name."""
     found = [path for home in homes for path in secret_paths(home)]
     if cargo := environment.get("CARGO_HOME"):
         found += resolve_existing(os.path.join(cargo, name) for name in ("credentials", "credentials.toml"))

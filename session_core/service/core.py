@@ -280,7 +280,7 @@ class ServiceCore:
         if self.config.checkpoints is not None:
             self.nursery.start_soon(self._forget_files, self.config.checkpoints, session_id)
         if self.outputs is not None:
-            self.nursery.start_soon(self._forget_outputs, self.outputs, session_id)
+            self.nursery.start_soon(self._delete_outputs, self.outputs, session_id)
 
     @staticmethod
     async def _forget_files(checkpoints: CheckpointStore, session_id: SessionId) -> None:
@@ -291,14 +291,14 @@ class ServiceCore:
             log.warning("%s", failure.message)
 
     @staticmethod
-    async def _forget_outputs(outputs: OutputFiles, session_id: SessionId) -> None:
+    async def _delete_outputs(outputs: OutputFiles, session_id: SessionId) -> None:
         try:
             with trio.CancelScope(shield=True):  # a deletion is not left half done when the service ends
-                await trio.to_thread.run_sync(outputs.forget, session_id)
+                await trio.to_thread.run_sync(outputs.delete_outputs, session_id)
         except OSError as error:
             log.warning("the outputs of session %s could not be deleted: %s", session_id, error.strerror or error)
 
-    async def forget_orphaned_outputs(self) -> None:
+    async def delete_orphaned_outputs(self) -> None:
         """Delete the outputs of sessions that were deleted while no service ran, or just before one was killed."""
         if self.outputs is None or isinstance(self.store, MemoryStore):  # that one knows only its own sessions
             return
@@ -309,10 +309,10 @@ class ServiceCore:
             return
         for session_id in found:
             if session_id not in self.recorder.session_list.sessions:
-                await self._forget_outputs(self.outputs, session_id)
+                await self._delete_outputs(self.outputs, session_id)
 
     def _find_outputs(self, session_id: SessionId) -> str | None:
-        return self.outputs.folder_of(self.tree.find_topmost(session_id)) if self.outputs is not None else None
+        return self.outputs.find_folder(self.tree.find_topmost(session_id)) if self.outputs is not None else None
 
     def _make_host(self, handle: TurnHandle, call_id: CallId) -> TurnHost:
         session = self.sessions[handle.state.session_id]

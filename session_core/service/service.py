@@ -243,7 +243,7 @@ class SessionService(SessionMethods):
             core.loaded_sessions.run,
         ):
             await nursery.start(part)
-        nursery.start_soon(core.forget_orphaned_outputs)
+        nursery.start_soon(core.delete_orphaned_outputs)
         nursery.start_soon(retention.run, self, core.config.retention, core.config.now)
         for task in core.config.background_tasks:
             nursery.start_soon(self._run_background_task, task)

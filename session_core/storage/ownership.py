@@ -37,7 +37,7 @@ class OwnershipFault:
         return f"{self.what}; {self.remedy}"
 
 
-class WrittenByOthers(StoreUnusable):
+class WritableByOthers(StoreUnusable):
     """A file is not obeyed because other users could have written it; the message names it and a remedy."""
 
 
@@ -94,19 +94,19 @@ def refuse_fault(path: Path | str, status: os.stat_result) -> None:
     """Refuse a file or directory that others could have written.
 
     Raises:
-        WrittenByOthers: They could.
+        WritableByOthers: They could.
     """
     if (fault := find_fault(path, status)) is not None:
-        raise WrittenByOthers(str(fault))
+        raise WritableByOthers(str(fault))
 
 
-def refuse_written_by_others(path: Path | str, *, beneath: Path | str) -> None:
+def refuse_writable_by_others(path: Path | str, *, beneath: Path | str) -> None:
     """Refuse a file that others could have written, or exchanged in a directory on the way to it.
 
     A file that is missing is not refused. Links are followed; where they lead is checked like a path of its own.
 
     Raises:
-        WrittenByOthers: They could.
+        WritableByOthers: They could.
         OSError: A directory on the way cannot be examined.
     """
     real, top = Path(os.path.realpath(path)), Path(os.path.realpath(beneath))

@@ -135,7 +135,7 @@ async def run(
 
     try:
         with job.scope:
-            async with prepare_launch(job.command, confinement) as launch:
+            async with prepare_launch(job.command, confinement, reports_if_stopped=True) as launch:
                 outcome = await run_in_group(
                     launch.argv,
                     cwd=launch.cwd,

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -17,13 +17,15 @@ from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.guard import (
     GuardedRun,
     check_neighbours,
+    count_agreed,
     end_run,
     forget_run,
     has_neighbours,
-    keep_untold,
+    keep_pending_remarks,
+    note_mounts,
     register_run,
 )
-from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
+from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, is_outdated, plan_sandbox
 from session_core.sandbox.protected_scan import ProtectedState
 from session_core.sandbox.seccomp import FilterFiles, filter_in_memory
 from session_core.sandbox.secrets import clean_environment, home_folders, own_places
@@ -39,10 +41,12 @@ UNCONFINED: Final = "sandbox: none, it can do anything you can do"
 UNCONFINED_DETAILS: Final = JsonObject({"unconfined": True})
 """Details of a result, by which frontends tell people that something ran without a sandbox."""
 _HOW_TO_GO_ON: Final = (
-    "change what is named, or have a person start a session without a sandbox on purpose (--sandbox full-access)"
+    "fix the path named above, or ask the user to start a session without a sandbox (--sandbox full-access)"
 )
 CHECK_S: Final = 30.0
 """How long the check after a command may take; longer means that the disk hangs."""
+_MAX_PLANS: Final = 3
+"""A program that renames folders all the time must not hold up a command forever."""
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
@@ -59,7 +63,7 @@ class ShellSetup:
         hidden: Paths that no command may see: the home of this service.
         filters: The system call filters, see `sandbox.seccomp`; by default in memory.
         environment: The environment whose harmless part commands inherit; ours by default.
-        user_home: The home directory that is hidden but for what builds need; the user's by default.
+        user_home: The home directory that is hidden except for what builds need; the user's by default.
         bubblewrap_places: Where to look for bubblewrap; the system's folders by default.
     """
 
@@ -129,7 +133,9 @@ class Confinement:
     `unconfined` says why there is no sandbox although the policy asks for one: the machine has none. Whatever else
     is in the way of a sandbox may come from the project, a guest or another user, and refuses the command instead.
 
-    `outputs` is the folder where things go that are set aside after it.
+    `outputs` is the session's folder of outputs, which says where things go that are set aside after it; `roots` are
+    the folders that the session may change. `plan_again` makes the plan anew if things have changed since, for which
+    `agreed` is the state of `count_agreed` before it was made.
     """
 
     folder: str
@@ -139,6 +145,9 @@ class Confinement:
     unconfined: str | None = None
     wider: ExtraRights = ExtraRights()
     outputs: str | None = None
+    roots: tuple[str, ...] = ()
+    plan_again: Callable[[], Awaitable[SandboxPlan]] | None = attrs.field(default=None, eq=False, repr=False)
+    agreed: int = attrs.field(default=0, eq=False)
 
     @property
     def rights(self) -> tuple[ExtraRight, ...]:
@@ -173,7 +182,11 @@ async def confine(
     ours = os.environ if setup.environment is None else setup.environment
     folder = await trio.to_thread.run_sync(_resolve_folder, context, workdir, abandon_on_cancel=True)
     confinement = Confinement(
-        folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider, outputs=context.outputs
+        folder=folder,
+        environment={**clean_environment(ours), **QUIET},
+        wider=wider,
+        outputs=context.outputs,
+        roots=await trio.to_thread.run_sync(_resolve_roots, context, abandon_on_cancel=True),
     )
     if context.sandbox.mode == "full_access":
         return confinement
@@ -200,12 +213,23 @@ async def confine(
             cwd=folder,
         )
 
-    try:
-        plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
-    except (WorkspaceRefused, OSError) as error:
-        raise ToolFailed(f"this command was not run, as it cannot be confined: {error}; {_HOW_TO_GO_ON}") from error
-    plan = attrs.evolve(plan, environment=tuple(sorted((dict(plan.environment) | QUIET).items())))
-    return attrs.evolve(confinement, environment=dict(plan.environment), plan=plan, bubblewrap=found)
+    async def plan_now() -> SandboxPlan:
+        try:
+            plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
+        except (WorkspaceRefused, OSError) as error:
+            raise ToolFailed(f"this command was not run, as it cannot be confined: {error}; {_HOW_TO_GO_ON}") from error
+        return attrs.evolve(plan, environment=tuple(sorted((dict(plan.environment) | QUIET).items())))
+
+    agreed = count_agreed()
+    plan = await plan_now()
+    return attrs.evolve(
+        confinement,
+        environment=dict(plan.environment),
+        plan=plan,
+        bubblewrap=found,
+        plan_again=plan_now,
+        agreed=agreed,
+    )
 
 
 async def _find_lasting(*places: str) -> Bubblewrap | NoBubblewrap:
@@ -223,8 +247,18 @@ async def _find_lasting(*places: str) -> Bubblewrap | NoBubblewrap:
 
 
 @asynccontextmanager
-async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerator[CommandLaunch]:
+async def prepare_launch(
+    command: str, confinement: Confinement, *, reports_if_stopped: bool = False
+) -> AsyncGenerator[CommandLaunch]:
     """Prepare a command for the block that runs it, and check afterwards what it has left behind (`guard`).
+
+    Args:
+        command: The command line.
+        confinement: How to confine it.
+        reports_if_stopped: The caller passes on the remarks of a stopped command too.
+
+    Raises:
+        ToolFailed: It cannot be confined as things are.
 
     Cancellation: the check is made too; the next command in the same folders reports what it found.
     """
@@ -232,27 +266,51 @@ async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerat
     launch = CommandLaunch(argv=argv, cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
     plan, bubblewrap = confinement.plan, confinement.bubblewrap
     if plan is None or bubblewrap is None:
-        run = GuardedRun(roots=("/",), before=ProtectedState(), approved=True, outputs=confinement.outputs)
+        run = GuardedRun(roots=confinement.roots, before=ProtectedState(), approved=True, outputs=confinement.outputs)
     else:
         approved = confinement.wider.protected
         run = GuardedRun(roots=plan.writable, before=plan.before, approved=approved, outputs=confinement.outputs)
-    ended = False
+    reported = False
     launch.remarks.extend(register_run(run))
     try:
-        if has_neighbours(run):
-            launch.remarks.extend(await _check(check_neighbours, run))
-        if plan is not None and bubblewrap is not None:
-            # Only now: what neighbours have planted is gone, and nothing can be mounted there.
-            plan = await trio.to_thread.run_sync(drop_vanished_files, plan)
+        if plan is None or bubblewrap is None:
+            if has_neighbours(run):
+                launch.remarks.extend(await _check(check_neighbours, run))
+        else:
+            plan = await _settle_plan(plan, confinement, run, launch.remarks)
             launch = attrs.evolve(launch, argv=tuple(sandbox_argv(argv, plan, bubblewrap)), bubblewrap=bubblewrap.path)
+        reported = reports_if_stopped
         yield launch
-        ended = True
+        reported = True
     finally:
         with trio.CancelScope(shield=True):
             launch.remarks.extend(await _check(end_run, run))
         forget_run(run)
-        if not ended and launch.remarks:
-            keep_untold(run, launch.remarks)
+        if not reported and launch.remarks:
+            keep_pending_remarks(run, launch.remarks)
+
+
+async def _settle_plan(plan: SandboxPlan, confinement: Confinement, run: GuardedRun, remarks: list[str]) -> SandboxPlan:
+    """Return a plan that holds now: what neighbours have planted is gone, and what is to be mounted is in its place.
+
+    Raises:
+        ToolFailed: Something renames what is protected again and again.
+    """
+    outdated = not run.approved and count_agreed() != confinement.agreed
+    for plans_left in reversed(range(_MAX_PLANS)):
+        if has_neighbours(run):
+            remarks.extend(await _check(check_neighbours, run))
+        if not outdated and not await trio.to_thread.run_sync(is_outdated, plan):
+            await trio.to_thread.run_sync(note_mounts, run, plan.protected)
+            return await trio.to_thread.run_sync(drop_vanished_files, plan)
+        if confinement.plan_again is None or not plans_left:
+            break
+        plan, outdated = await confinement.plan_again(), False
+        run.before = plan.before
+    raise ToolFailed(
+        "this command was not run, as protected files are being renamed at the moment; end what runs in the "
+        "background, and try again"
+    )
 
 
 async def _check(check: Callable[[GuardedRun], tuple[str, ...]], run: GuardedRun) -> tuple[str, ...]:
@@ -331,6 +389,12 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
 
 def _find_shell() -> str:
     return next((path for path in _SHELLS if Path(path).exists()), "/bin/sh")
+
+
+def _resolve_roots(context: ToolContext) -> tuple[str, ...]:
+    """Return the folders that the session may change; of a session in the whole disk, none."""
+    roots = map(os.path.realpath, (context.cwd, *context.sandbox.writable_roots))
+    return tuple(dict.fromkeys(root for root in roots if root != "/"))
 
 
 def _resolve_folder(context: ToolContext, workdir: str) -> str:

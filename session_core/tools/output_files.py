@@ -26,22 +26,22 @@ def no_outputs(_session_id: SessionId) -> None:
 
 
 class OutputFiles:
-    """The outputs of all sessions of a home; everything but `folder_of` blocks."""
+    """The outputs of all sessions of a home; everything but `find_folder` blocks."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
 
-    def folder_of(self, session_id: SessionId) -> str | None:
+    def find_folder(self, session_id: SessionId) -> str | None:
         """Return the folder of a session that has no parent, whether or not it exists; None if it can have none."""
         return str(self._folder / session_id) if _NAME.fullmatch(session_id) else None
 
-    def forget(self, session_id: SessionId) -> None:
+    def delete_outputs(self, session_id: SessionId) -> None:
         """Delete the outputs of a session.
 
         Raises:
             OSError: They cannot be deleted.
         """
-        folder = self.folder_of(session_id)
+        folder = self.find_folder(session_id)
         if folder is not None:
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)

@@ -16,7 +16,7 @@ from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.trust import MAX_TRUSTED_FILE_BYTES, Fingerprint
 from session_core.sandbox.workspace import Workspace
-from session_core.storage.ownership import WrittenByOthers, refuse_written_by_others
+from session_core.storage.ownership import WritableByOthers, refuse_writable_by_others
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
@@ -53,16 +53,16 @@ class Skill:
         """Return the path of a file of this skill in a workspace of `root`."""
         return os.path.normpath(os.path.join(self.folder, file))  # noqa: PTH118 - text; the workspace opens it
 
-    def refuse_written_by_others(self, file: str) -> None:
+    def refuse_writable_by_others(self, file: str) -> None:
         """Refuse a file of the user's own skill that other users could have written; a project's is trusted by content.
 
         Raises:
-            WrittenByOthers: They could.
+            WritableByOthers: They could.
             OSError: It cannot be examined.
         """
         if self.source == "user":
             root = Path(self.root)
-            refuse_written_by_others(root / self.path(file), beneath=root.parent)
+            refuse_writable_by_others(root / self.path(file), beneath=root.parent)
 
 
 class SkillTool:
@@ -133,7 +133,7 @@ def _read_answer(skill: Skill, file: str | None) -> str:
             return _truncate_text(_read_skill_file(workspace, skill, file))
         guide = strip_front_matter(_read_skill_file(workspace, skill, SKILL_FILE))
         beside = _list_skill_files(workspace, skill)
-    except (WorkspaceRefused, WrittenByOthers) as error:
+    except (WorkspaceRefused, WritableByOthers) as error:
         raise ToolFailed(str(error)) from None
     except OSError as error:
         what = SKILL_FILE if file is None else file
@@ -148,7 +148,7 @@ def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
     data = workspace.read(skill.path(file), max_bytes=most).data
     if skill.trust is not None and not skill.trust.covers(skill.path(file), data):
         raise ToolFailed(f"{file!r} of the skill {skill.name!r} has changed since this folder was trusted")
-    skill.refuse_written_by_others(file)
+    skill.refuse_writable_by_others(file)
     if b"\0" in data:
         raise ToolFailed(f"{file!r} of the skill {skill.name!r} is not a text file")
     return data.decode("utf-8", "replace")

@@ -20,19 +20,19 @@ _STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
 without asking, so neither `read_only` nor `ask_all` is stricter than the other."""
 
 
-def is_stricter_mode(old: PermissionMode, new: PermissionMode) -> bool:
+def is_as_strict_mode(old: PermissionMode, new: PermissionMode) -> bool:
     """Return whether a permission mode is at least as strict as another in everything."""
     return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
 
 
-def is_stricter_sandbox(old: SandboxMode, new: SandboxMode) -> bool:
+def is_as_strict_sandbox(old: SandboxMode, new: SandboxMode) -> bool:
     """Return whether a sandbox mode is at least as strict as another."""
     return SANDBOX_MODES.index(new) <= SANDBOX_MODES.index(old)
 
 
 def restrict_mode(own: PermissionMode, asked: PermissionMode) -> PermissionMode:
     """Return the stricter of two permission modes, and one's own if neither is."""
-    return asked if is_stricter_mode(own, asked) else own
+    return asked if is_as_strict_mode(own, asked) else own
 
 
 def restrict_sandbox(own: SandboxPolicy, asked: SandboxPolicy) -> SandboxPolicy:
@@ -45,5 +45,5 @@ def restrict_sandbox(own: SandboxPolicy, asked: SandboxPolicy) -> SandboxPolicy:
         elif isinstance(ours, tuple):
             narrowed[field.name] = tuple(each for each in ours if each in theirs)
         else:
-            narrowed[field.name] = theirs if is_stricter_sandbox(ours, theirs) else ours
+            narrowed[field.name] = theirs if is_as_strict_sandbox(ours, theirs) else ours
     return SandboxPolicy(**narrowed)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ async def test_what_a_guest_may_answer(rights: tuple[sc.ExtraRight, ...], decisi
             await guest.service.wait_for_turn(guest.session_id)
             assert (decision != "deny") == bool(guest.tool.rights)
             return
-        with pytest.raises(sc.AccessDenied, match=r"a token for some sessions|allowed once only") as refused:
+        with pytest.raises(sc.AccessDenied, match=r"a scoped token|allowed once only") as refused:
             await guest.answer(decision)
         assert "decision" == refused.value.field
         assert (guest.approval,) == (await guest.service.load_session(guest.session_id)).approvals

@@ -3,15 +3,24 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 import trio
 
+from session_core.sandbox import guard, protected_scan
+from session_core.sandbox.plan import SandboxPlan
 from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.workspace import Workspace
+from session_core.tools.base import ToolFailed
+from session_core.tools.command_confinement import CommandLaunch, Confinement, ShellSetup, confine, prepare_launch
+from session_core.tools.process import run_in_group
 from session_core.vocabulary.commands import RequestStop, RestoreToMessage
-from session_core.vocabulary.sessions import Decision
+from session_core.vocabulary.sessions import Decision, SandboxPolicy
 from tests._needs import needs_program, needs_sandbox
 from tests.hostile._model import Arena, shell
+from tests.session_core.tools._running import context
 
 pytestmark = [needs_sandbox, needs_program("git")]
 
@@ -67,7 +76,7 @@ async def test_git_runs_nothing(arena: Arena, name: str) -> None:
     if name == "bare at the top":
         shutil.rmtree(arena.root / ".git")
     attacked = await arena.attack(shell(GIT[name]))
-    assert "set aside" in attacked.text, attacked.text
+    assert "it was moved to" in attacked.text, attacked.text
     assert "change_protected" in attacked.text
     await _git(arena, *_folders(arena))
     assert not (arena.user_home / "PWNED").exists()
@@ -92,9 +101,9 @@ async def _agree(_: object) -> Decision:
 async def test_start_files_are_set_aside(arena: Arena, name: str) -> None:
     """Nothing with a protected name stays after a command that nobody was asked about."""
     attacked = await arena.attack(shell(FILES[name]))
-    assert "set aside" in attacked.text
+    assert "it was moved to" in attacked.text
     assert not [path for path in arena.changes() if name in path.split("/")]
-    assert list((arena.service_home / "outputs").rglob("*")), "it is kept"
+    assert list((arena.service_home / "set-aside").rglob("*")), "it is kept"
 
 
 async def test_many_start_files_at_once(arena: Arena) -> None:
@@ -131,6 +140,16 @@ async def test_file_tools_make_no_repository(arena: Arena) -> None:
     assert attacked.statuses == ["success"] * 3
     more = await arena.attack([("write", {"path": path, "content": "x"}) for path in parts[3:]], mode="auto_edit")
     assert more.statuses == ["denied"] * 3
+
+
+async def test_more_folders_than_can_be_searched(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gets rid of the guard by making so many folders that what is planted next would not be found."""
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 100)
+    attacked = await arena.attack(shell("mkdir -p many/{1..200}"), shell(GIT["nested"]), shell(GIT["nested"]))
+    assert attacked.statuses == ["success", "error", "error"]
+    assert "now it has more than 100 folders" in attacked.text
+    assert not (arena.root / "sub").exists()
+    assert not arena.asked
 
 
 # --- links ------------------------------------------------------------------------------------------------------------
@@ -173,7 +192,7 @@ async def test_a_background_job_plants(arena: Arena) -> None:
     await arena.attack(shell(command, background=True))
     await arena.until((arena.root / "made").exists)
     attacked = await arena.attack(shell("ls -A; touch go"))
-    assert "'.idea' is protected" in attacked.text
+    assert "a protected path, '.idea', appeared" in attacked.text
     await arena.until(lambda: (arena.root / "ended").exists() and not (arena.root / ".zed").exists())
     assert not (arena.root / ".idea").exists()
 
@@ -202,7 +221,85 @@ async def test_a_stopped_command_is_checked(arena: Arena) -> None:
     with trio.fail_after(60):
         await arena.service.wait_for_turn(session_id)
     assert not (arena.root / "src/.git").exists()
-    assert "'src/.git' is protected" in (await arena.attack(shell("true"))).text
+    assert "a protected path, 'src/.git', appeared" in (await arena.attack(shell("true"))).text
+
+
+# --- what changes while a command is planned --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with a repository in a folder of it."""
+    root = tmp_path.resolve() / "root"
+    (root / "sub/.git").mkdir(parents=True)
+    return root
+
+
+async def _confine(root: Path, **more: Any) -> Confinement:
+    return await confine(context(root, outputs=str(root.parent / "outputs/session"), **more), ShellSetup())
+
+
+def _mounted(launch: CommandLaunch) -> set[str]:
+    words = launch.argv
+    return {words[index + 1] for index, word in enumerate(words) if word == "--ro-bind"}
+
+
+async def test_what_was_renamed_meanwhile_is_mounted(root: Path) -> None:
+    """A repository that was renamed after the plan is mounted where it is now, and never left writable."""
+    confinement = await _confine(root)
+    (root / "sub").rename(root / "s2")
+    async with prepare_launch("true", confinement) as launch:
+        assert str(root / "s2/.git") in _mounted(launch)
+        assert guard._running[0].before.items.keys() == {str(root / "s2/.git")}
+
+
+async def test_a_renaming_just_before_the_mounts(root: Path) -> None:
+    """If a repository is gone from its place when it is to be mounted, the command does not start."""
+    command = "echo evil > s2/.git/config"
+    async with prepare_launch(command, await _confine(root)) as launch:
+        (root / "sub").rename(root / "s2")
+        with trio.fail_after(60):
+            outcome = await run_in_group(
+                launch.argv, cwd=launch.cwd, env=launch.env, on_output=lambda _: None, bubblewrap=launch.bubblewrap
+            )
+    assert outcome.exit_code != 0
+    assert list((root / "s2/.git").iterdir()) == []
+
+
+async def test_what_is_renamed_all_the_time(root: Path) -> None:
+    """If no plan holds, the command is refused."""
+    confinement = await _confine(root)
+    assert confinement.plan is not None
+    outdated = confinement.plan
+    (root / "sub").rename(root / "s2")
+
+    async def plan_again() -> SandboxPlan:
+        return outdated
+
+    with pytest.raises(ToolFailed, match="are being renamed"):
+        async with prepare_launch("true", attrs.evolve(confinement, plan_again=plan_again)):
+            pass
+    assert guard._running == []
+
+
+async def test_what_is_agreed_to_meanwhile(root: Path) -> None:
+    """What a person agrees to between the plan of another command and its start is not set aside after it."""
+    confinement = await _confine(root)
+    Workspace(str(root), may_write_protected=True).write(".envrc", b"agreed")
+    async with prepare_launch("true", confinement) as launch:
+        pass
+    assert (launch.remarks, (root / ".envrc").read_text()) == ([], "agreed")
+
+
+async def test_no_sandbox_elsewhere(root: Path) -> None:
+    """A command without a sandbox takes the guard from its own folders only."""
+    elsewhere = root.parent / "elsewhere"
+    elsewhere.mkdir()
+    free = await _confine(elsewhere, sandbox=SandboxPolicy(mode="full_access"))
+    async with prepare_launch("true", free):
+        async with prepare_launch("true", await _confine(root)) as launch:
+            (root / ".idea").mkdir()
+    assert ["'.idea', appeared" in remark for remark in launch.remarks] == [True]
 
 
 async def test_undo_knows_nothing_of_what_was_set_aside(arena: Arena) -> None:

@@ -109,10 +109,14 @@ async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> 
     findings.append(
         ok("sandbox", "Landlock keeps abstract sockets and signals inside as well")
         if sc.setup.has_landlock_scopes()
-        else ok("sandbox", "without Landlock's scopes, which Linux has from 6.12: namespaces and the filter hold alone")
+        else ok(
+            "sandbox",
+            "Landlock scopes are not available (Linux 6.12 or newer); only namespaces and the system call filter "
+            "confine commands",
+        )
     )
     findings.append(
-        ok("sandbox", "your home directory is hidden but for toolchains and caches; sandbox.readable adds to that")
+        ok("sandbox", "your home directory is hidden except for toolchains and caches; sandbox.readable adds to that")
     )
     return findings
 

@@ -169,7 +169,9 @@ async def _import(home: Path, source: BinaryIO, folder: Path | None, as_new: boo
     what = f"{format_count(report.messages, 'message')} and {format_count(report.events, 'event')} were imported."
     await streams.remark(what)
     if report.left_out:
-        await streams.remark("Left out, as the file may come from somebody else (yours? see --keep-settings):")
+        await streams.remark(
+            "Not imported, because the file may come from somebody else (if it is your own, use --keep-settings):"
+        )
         for line in report.left_out:
             await streams.remark(f"  {one_line(line, _LONGEST_REMARK)}")
     await streams.remark(streams.err.style.dim(format_resume_hint(short, home)))

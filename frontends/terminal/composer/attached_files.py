@@ -103,9 +103,7 @@ def join_attachments(attached: Sequence[Attachment], more: Iterable[Attachment])
     if len(both) > MAX_FILES:
         raise NotAttached(f"A message takes at most {MAX_FILES} attachments.")
     if images > MAX_IMAGES_BYTES:
-        raise NotAttached(
-            f"The images have {format_size(images)} together; a message takes {format_size(MAX_IMAGES_BYTES)}."
-        )
+        raise NotAttached(f"The images total {format_size(images)}; a message takes {format_size(MAX_IMAGES_BYTES)}.")
     if texts > MAX_TEXT_CHARS:
         raise NotAttached(f"The files have {texts:,} characters together; a message takes {MAX_TEXT_CHARS:,}.")
     return both

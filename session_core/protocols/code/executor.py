@@ -169,7 +169,9 @@ class PythonExecutor(CodeExecutor):
             named = "; ".join(f"{name} ({why})" for name, why in end.news)
             remarks.append(f"Not kept once this Python process ends: {named}.")
         if images.refused:
-            remarks.append(f"{images.refused} images are not shown: they are too many, too large, or none.")
+            remarks.append(
+                f"{images.refused} images are not shown: there are too many, or they are too large or not images."
+            )
         if end.how == "interrupted" and end.error is not None:
             end.error = (
                 f"{end.error}\nThe cell was interrupted after {self._cell_seconds:g} seconds, the longest it may "

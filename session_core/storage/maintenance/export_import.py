@@ -52,12 +52,12 @@ from session_core.storage.base import OpenedStore, SessionStore, StoreReader
 from session_core.storage.executor_state import all_leaf_digests
 from session_core.storage.maintenance.import_rules import (
     EVENTS,
-    MOST_OPEN,
+    MAX_OPEN,
     CannotSettle,
     WakeupIdRenamer,
-    detach,
     has_too_much_open,
     list_left_out,
+    remove_session_links,
     settle_session,
 )
 from session_core.storage.maintenance.leaf_lines import LEAF_LINE, InvalidLeaf, LeafExporter, LeafImporter
@@ -356,10 +356,10 @@ class _ImportReader:
         if self._renamed is not None:
             event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.rename_ids(event.event))
         if self._is_foreign:  # the clients that it names are not those of this home
-            event = attrs.evolve(event, event=detach(event.event), by=None)
+            event = attrs.evolve(event, event=remove_session_links(event.event), by=None)
         self._add(event)
         if has_too_much_open(self.state):
-            self._refuse(f"more than {MOST_OPEN:,} messages, requests, wake-ups or tool calls are open here")
+            self._refuse(f"more than {MAX_OPEN:,} messages, requests, wake-ups or tool calls are open here")
 
     def _add(self, event: SessionEvent) -> None:
         size = len(encode_event(event))  # encode now, so handing over is quick

@@ -1,6 +1,6 @@
 """What an import takes from the file, and what from the home that the session comes into.
 
-A file tells what was said and done. What the session may do, and when, is for this home to say, as for a new session:
+The file records the conversation; the importing home decides what the session may do, and when, as for a new session:
 whoever wrote the file would otherwise choose it. So the events of the file enter the journal, without their links to
 other sessions and the names of clients, and after them the import records events of its own that bring the session to
 rest and give it the settings of this home. All of them become durable together, so nothing in between can act.
@@ -144,7 +144,7 @@ EVENTS: Final[Mapping[type[ev.Event], EventUse]] = {
 }
 """What becomes of each event of a file."""
 
-MOST_OPEN: Final = 1_000
+MAX_OPEN: Final = 1_000
 """How much of one kind may be open in a session. Services allow a few dozen, so a file with more was made by hand."""
 
 
@@ -175,7 +175,7 @@ class WakeupIdRenamer:
 # --- what an import records itself ------------------------------------------------------------------------------------
 
 
-def detach(event: ev.Event) -> ev.Event:
+def remove_session_links(event: ev.Event) -> ev.Event:
     """Return an event of a file without its links to other sessions: those here with such ids are not meant."""
     return attrs.evolve(event, parent_id=None, forked_from=None) if isinstance(event, ev.SessionCreated) else event
 
@@ -183,16 +183,16 @@ def detach(event: ev.Event) -> ev.Event:
 def has_too_much_open(state: SessionState) -> bool:
     """Return whether more is open in a session than any service allows."""
     return any(
-        len(each) > MOST_OPEN for each in (state.queue, state.approvals, state.dialogs, state.wakeups, state.tools)
+        len(each) > MAX_OPEN for each in (state.queue, state.approvals, state.dialogs, state.wakeups, state.tools)
     )
 
 
-def restrict_settings(own: Settings, asked: Settings) -> Settings:
+def restrict_settings(home: Settings, file: Settings) -> Settings:
     """Return the settings of this home, with the stricter permission mode and sandbox of both."""
     return attrs.evolve(
-        own,
-        permission_mode=restrict_mode(own.permission_mode, asked.permission_mode),
-        sandbox=restrict_sandbox(own.sandbox, asked.sandbox),
+        home,
+        permission_mode=restrict_mode(home.permission_mode, file.permission_mode),
+        sandbox=restrict_sandbox(home.sandbox, file.sandbox),
     )
 
 
@@ -207,7 +207,7 @@ def settle_session(state: SessionState, own: Settings) -> Iterator[ev.Event]:
     granted = bool(state.grants)
     settings = restrict_settings(own, state.settings)
     ended_at = state.updated_at
-    for _ in range(10 * MOST_OPEN):
+    for _ in range(10 * MAX_OPEN):
         event = next_closing_event(state, "interrupted", now=ended_at) or _next_dropping_event(state)
         if event is None:
             break

@@ -86,7 +86,7 @@ class World:
     async def _run(self, script: str, plan: SandboxPlan | None, program: tuple[str, ...]) -> Ran:
         chosen = plan if plan is not None else self.plan()
         guarded = GuardedRun(
-            roots=chosen.writable, before=chosen.before, approved=False, outputs=str(self.base / "work/outputs")
+            roots=chosen.writable, before=chosen.before, approved=False, outputs=str(self.base / "work/outputs/session")
         )
         register_run(guarded)
         remarks = await trio.to_thread.run_sync(check_neighbours, guarded)

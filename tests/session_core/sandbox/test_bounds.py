@@ -1,6 +1,7 @@
 """What a confined program may use of the machine's memory, and where it may put it."""
 
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Iterator
@@ -76,11 +77,34 @@ async def test_memory_of_a_process(world: World) -> None:
     assert (await world.run(f"{_python()} -c 'x = bytearray(100 << 20)' && echo fine", plan)).text == "fine\n"
 
 
+async def test_lower_limits_of_the_machine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine allows less than we do, a command runs with what the machine allows."""
+    hard = {
+        resource.RLIMIT_FSIZE: 64 * _MEBIBYTE,
+        resource.RLIMIT_NOFILE: 128,
+        resource.RLIMIT_NPROC: 900,
+        resource.RLIMIT_DATA: 512 * _MEBIBYTE,
+    }
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1, hard[which]))
+    ran = await world.run("ulimit -f; ulimit -n; ulimit -u; ulimit -d")
+    assert ran.text.split() == [str(64 * 1024), "128", "900", str(512 * 1024)]
+
+
 def test_the_default_is_generous() -> None:
     """One process may have most of a machine's memory, and on a small machine enough for any build."""
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert default_data_bytes() == max(4 * 1024**3, installed * 3 // 4)
     assert ResourceLimits().data_bytes == default_data_bytes()
+
+
+async def test_default_limits(world: World) -> None:
+    """A command has 1,024 processes, 4,096 open files, files of 4 GB and a gigabyte in each private folder."""
+    plan = world.plan()
+    sizes = "; ".join(f"df -B1 --output=size {folder} | tail -n 1 | tr -d ' '" for folder in plan.private)
+    ran = await world.run(f"ulimit -u; ulimit -n; ulimit -f; {sizes}", plan)
+    kibibytes = 4 * 1024**2
+    assert ran.text.split() == ["1024", "4096", str(kibibytes), *[str(1024**3)] * 3]
+    assert plan.private == ("/tmp", "/var/tmp", "/dev/shm")
 
 
 _SMALLEST = ResourceLimits(data_bytes=4 * 1024**3)

@@ -192,6 +192,16 @@ def _python() -> str:
     return str(system if system.exists() else Path(sys.executable).resolve())
 
 
+COVERED = [folder for folder in ("/run", "/var/lib/docker", "/var/lib/containerd") if Path(folder).is_dir()]
+
+
+async def test_rest_of_the_disk(world: World) -> None:
+    """The system can be read; `/run` and the folders of container engines look empty."""
+    listed = "; ".join(f"ls -A {folder} && echo {folder}" for folder in COVERED)
+    ran = await world.run(f"head -c 1 /etc/passwd > /dev/null && ls /usr > /dev/null && echo read; {listed}")
+    assert ran.text.split() == ["read", *COVERED]
+
+
 async def test_network(world: World) -> None:
     """A listener of the host is out of reach by any name, unless the plan shares the network."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -215,7 +225,7 @@ async def test_unix_sockets(room_for_sockets: None, world: World, place: str) ->
         server.listen()
         outside = await trio.run_process([_python(), "-c", connect], capture_stdout=True)
         assert outside.stdout == b"got through\n"
-        for sockets in (False, True):  # the second wall holds alone as well
+        for sockets in (False, True):  # the second layer holds alone as well
             ran = await world.run(connect, world.plan(sockets=sockets), program=(_python(), "-c"))
             assert ran.code == 1
             assert "got through" not in ran.text

@@ -12,7 +12,7 @@ import pytest
 
 from session_core.sandbox import guard, protected_scan, quarantine
 from session_core.sandbox.guard import GuardedRun, accept_change, check_neighbours, end_run, forget_run, register_run
-from session_core.sandbox.plan import plan_sandbox
+from session_core.sandbox.plan import CannotConfine, plan_sandbox
 from session_core.sandbox.protected_paths import PROTECTED, is_protected_name
 from session_core.sandbox.protected_scan import find_protected
 from session_core.sandbox.trust import PROJECT_FILES
@@ -34,13 +34,13 @@ def _nothing_left() -> Iterator[None]:
     yield
     running = guard._running.copy()
     guard._running.clear()
-    guard._untold.clear()
+    guard._pending_remarks.clear()
     assert running == []
 
 
 def _begin(root: Path, *, approved: bool = False, **more: object) -> GuardedRun:
     before = plan_sandbox(str(root), user_home="/nobody", environment={}, protected=not approved).before
-    run = GuardedRun(roots=(str(root),), before=before, approved=approved, outputs=str(root.parent / "outputs"))
+    run = GuardedRun(roots=(str(root),), before=before, approved=approved, outputs=str(root.parent / "outputs/session"))
     register_run(run)
     return run
 
@@ -57,7 +57,7 @@ def _tree(root: Path) -> dict[str, str]:
 
 
 def _kept(root: Path) -> list[str]:
-    folder = root.parent / "outputs/set_aside"
+    folder = root.parent / "set-aside/session"
     return sorted(path.name.rpartition("-")[0] for path in folder.iterdir()) if folder.exists() else []
 
 
@@ -120,7 +120,7 @@ def test_whatever_it_is(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) 
     run = _begin(root)
     MAKERS[name](root / "src/.git")
     remarks = end_run(run)
-    assert [("src/.git" in remark, "set aside" in remark) for remark in remarks] == [(True, True)]
+    assert [("src/.git" in remark, "it was moved to" in remark) for remark in remarks] == [(True, True)]
     assert _tree(root) == before
     assert _kept(root) == ["git"]
 
@@ -272,7 +272,8 @@ def test_an_agreed_run_beside_another(root: Path) -> None:
     agreed = _begin(root, approved=True)
     assert len(check_neighbours(agreed)) == 1
     (root / "src/.git").mkdir()
-    assert end_run(agreed) == ()
+    (remark,) = end_run(agreed)
+    assert remark.endswith("although another command was running too and may have made them: 'src/.git'")
     (root / ".zed").mkdir()
     assert len(end_run(first)) == 1
     assert [(root / name).exists() for name in (".idea", "src/.git", ".zed")] == [False, True, False]
@@ -303,10 +304,90 @@ def test_untold_remarks(root: Path) -> None:
     """What nobody could be told is told with the next run in the same folder, once, and not in another folder."""
     run = _begin(root)
     forget_run(run)
-    guard.keep_untold(run, ["news"])
+    guard.keep_pending_remarks(run, ["news"])
     elsewhere, here = attrs.evolve(run, roots=("/elsewhere",)), attrs.evolve(run)
     assert (register_run(elsewhere), register_run(here), register_run(attrs.evolve(run))) == ((), ("news",), ())
     guard._running.clear()
+
+
+def test_untold_remarks_keep_no_state(root: Path) -> None:
+    """What waits to be told holds on to the folders only, not to all that was found in them."""
+    run = _begin(root)
+    forget_run(run)
+    guard.keep_pending_remarks(run, ["news"])
+    assert list(guard._pending_remarks) == [((str(root),), "news")]
+
+
+def test_an_agreed_removal_of_a_link(root: Path) -> None:
+    """A protected link that was removed with an agreement, by a command or by a file tool, is not put back."""
+    for name in (".vscode", ".idea"):
+        (root / name).symlink_to("src")
+    first, agreed = _begin(root), _begin(root, approved=True)
+    (root / ".vscode").unlink()
+    assert end_run(agreed) == ()
+    Workspace(str(root), may_write_protected=True).remove(".idea")
+    assert end_run(first) == ()
+    assert sorted(path.name for path in root.iterdir()) == ["lib", "src"]
+
+
+def test_a_neighbour_swaps_what_is_mounted(root: Path) -> None:
+    """A repository that was renamed before its mount was made, and changed then, is not taken for a mere renaming."""
+    neighbour, run = _begin(root), _begin(root)
+    guard.note_mounts(run, run.before.mounts()[0])
+    (root / "lib").rename(root / "renamed")
+    assert check_neighbours(run) == ()
+    (root / "renamed/.git/config").write_text("evil")
+    assert ["'renamed/.git', appeared" in remark for remark in end_run(run)] == [True]
+    forget_run(neighbour)
+    assert not (root / "renamed/.git").exists()
+
+
+def test_a_person_saves_a_file(root: Path) -> None:
+    """What is mounted read-only and was replaced nevertheless was replaced by a person: it stays, and is told once."""
+    (root / ".envrc").write_text("old")
+    run = _begin(root)
+    guard.note_mounts(run, run.before.mounts()[0])
+    (root / "saving").write_text("new")
+    (root / "saving").rename(root / ".envrc")
+    (remark,) = guard.check_run(run)
+    assert "'.envrc', was replaced by another program" in remark
+    assert end_run(run) == ()
+    assert (root / ".envrc").read_text() == "new"
+
+
+def test_a_folder_around_a_mount_is_made_again(root: Path) -> None:
+    """A program inside can replace what is mounted with a whole folder around it: then it is set aside."""
+    run = _begin(root)
+    guard.note_mounts(run, run.before.mounts()[0])
+    (root / "lib").rename(root / "renamed")
+    (root / "lib/.git").mkdir(parents=True)
+    assert len(end_run(run)) == 1
+    assert not (root / "lib/.git").exists()
+
+
+def test_a_moved_folder_keeps_its_pointers(root: Path) -> None:
+    """A submodule, and a link inside of a folder, that still lead to the same after a renaming stay as they are."""
+    (root / "lib/.git/modules/sub").mkdir(parents=True)
+    (root / "sub/cfg").mkdir(parents=True)
+    (root / "sub/.git").write_text("gitdir: ../lib/.git/modules/sub\n")
+    (root / "sub/.vscode").symlink_to("cfg")
+    run = _begin(root)
+    (root / "sub").rename(root / "moved")
+    before = _tree(root)
+    assert end_run(run) == ()
+    assert _tree(root) == before
+
+
+def test_a_moved_pointer_that_leads_elsewhere(root: Path) -> None:
+    """A pointer and a link whose renaming makes them lead to something else are set aside."""
+    for name in ("lib/.git/modules/sub", "sub", "deep/lib/.git/modules/sub", "cfg", "deep/cfg"):
+        (root / name).mkdir(parents=True)
+    (root / "sub/.git").write_text("gitdir: ../lib/.git/modules/sub\n")
+    (root / "sub/.vscode").symlink_to("../cfg")
+    run = _begin(root)
+    (root / "sub").rename(root / "deep/sub")
+    assert len(end_run(run)) == 2
+    assert list((root / "deep/sub").iterdir()) == []
 
 
 def test_an_agreed_change_elsewhere(root: Path) -> None:
@@ -333,7 +414,58 @@ def test_more_folders_than_are_looked_at(root: Path, monkeypatch: pytest.MonkeyP
     assert (root / "many/19/below/.git").exists()
     monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
     run = _begin(root)
-    assert ["not all of" in remark for remark in end_run(run)] == [True]
+    assert ["only partly checked" in remark for remark in end_run(run)] == [True]
+
+
+def test_more_folders_than_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who makes so many folders that a walk is cut short does not get rid of the guard: the next command is refused."""
+    (root / "many/0/below/.git").mkdir(parents=True)
+    assert end_run(_begin(root)) == ()
+    for number in range(20):
+        (root / f"many/more{number}").mkdir()
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
+    for _ in range(2):  # not just once
+        with pytest.raises(CannotConfine, match=r"now it has more than 12 folders; .* change_protected"):
+            _begin(root)
+    found = find_protected([str(root)])
+    assert f"{root}/many/0/below/.git" in found.mounts()[0]
+    assert end_run(_begin(root, approved=True)) == ()
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 1_000)
+    assert end_run(_begin(root)) == ()
+
+
+def test_what_was_found_before_and_is_now_elsewhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what an earlier walk found, a walk that is cut short leaves out what is gone or lies behind a new link."""
+    for name in ("gone", "linked", "closed"):
+        (root / f"many/{name}/.git").mkdir(parents=True)
+    find_protected([str(root)])
+    (root / "many/gone/.git").rmdir()
+    (root / "many/linked").rename(root.parent / "elsewhere")
+    (root / "many/linked").symlink_to(root.parent / "elsewhere")
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 2)
+    found = find_protected([str(root)], left_out=[f"{root}/many/closed"])
+    assert found.cut_short
+    assert set(found.items) == {f"{root}/lib/.git"}
+
+
+def test_a_busy_machine(root: Path) -> None:
+    """A folder whose end was reached before gets more time, so that a busy machine keeps no command from running."""
+    for number in range(300):
+        (root / f"many/{number}").mkdir(parents=True)
+    assert find_protected([str(root)], seconds=-1).incomplete == "reading it takes too long"
+    assert find_protected([str(root)]).incomplete is None
+    assert find_protected([str(root)], seconds=-1).incomplete is None
+
+
+def test_packages_are_visited_last(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many packages are installed, what lies deeper in the project is found."""
+    for number in range(20):
+        (root / f"node_modules/{number}").mkdir(parents=True)
+    (root / "src/a/b/c/.git").mkdir(parents=True)
+    monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
+    found = find_protected([str(root)])
+    assert set(found.items) == {f"{root}/lib/.git", f"{root}/src/a/b/c/.git"}
+    assert {Path(path).parent for path in found.unvisited} == {root / "node_modules"}
 
 
 def test_more_than_can_be_mounted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,8 +513,8 @@ def test_a_hundred_thousand_folders(root: Path) -> None:
     assert run.before.incomplete is not None
     (root / ".git").mkdir()
     remarks = end_run(run)
-    assert "'.git' is protected" in remarks[0]
-    assert "not all of" in remarks[-1]
+    assert "a protected path, '.git', appeared" in remarks[0]
+    assert "only partly checked" in remarks[-1]
 
 
 def test_names_are_sorted_out() -> None:

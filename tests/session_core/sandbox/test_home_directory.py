@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.home_directory import (
     READABLE_AT_HOME,
     HomeView,
+    find_installation,
     find_named_places,
     find_repository,
     view_home,
@@ -255,6 +257,64 @@ def test_a_folder_with_many_entries(home: Path) -> None:
     hidden = view_home(str(home), roots=[str(home)]).hidden
     assert f"{home}/.config" in hidden
     assert not [path for path in hidden if path.startswith(f"{home}/.config/")]
+
+
+def test_settings_in_a_folder_with_many_entries(home: Path) -> None:
+    """In a folder that is hidden as a whole, what the table has there stays visible, also if it is a link."""
+    for number in range(150):
+        (home / f".config/program{number}").mkdir()
+    (home / "dotfiles").mkdir()
+    (home / ".config/git/ignore").rename(home / "dotfiles/ignore")
+    (home / ".config/git/ignore").symlink_to("../../dotfiles/ignore")
+    (home / ".config/git/attributes").unlink()
+    (home / ".config/git/attributes").symlink_to("../../.ssh/id_ed25519")
+    plan = plan_sandbox(str(home), user_home=str(home), environment={})
+    assert [path for path in plan.visible if is_beneath(path, (str(home),))] == [f"{home}/.config/git/config"]
+    assert plan.links == ((f"{home}/dotfiles/ignore", f"{home}/.config/git/ignore"),)
+
+
+async def test_what_the_environment_names_in_a_session_at_home(world: World) -> None:
+    """A virtual environment is visible in a session in the home directory too, and the keys it names are not."""
+    home = world.user_home
+    _fill(home, (".venv/pyvenv.cfg", ".envs/x/pyvenv.cfg"), "tool")
+    _fill(home, (".envs/z", ".secret/token"), CANARY)
+    environment = {
+        "HOME": str(home),
+        "VIRTUAL_ENV": f"{home}/.envs/x",
+        "PATH": f"{home}/.venv/bin:{home}/.ssh:/usr/bin:/bin",
+        "GOPATH": f"{home}/.config",
+    }
+    plan = plan_sandbox(str(home), user_home=str(home), environment=environment)
+    names = (".venv/pyvenv.cfg", ".envs/x/pyvenv.cfg", ".envs/z", ".secret/token", *KEYS)
+    shown = await world.run(_read(names), plan)
+    assert shown.text == "tool .venv/pyvenv.cfg\ntool .envs/x/pyvenv.cfg\n"
+    ran = await world.run("cd ~; echo x > .venv/new; echo x > .envs/x/new; echo x > .envs/new", plan)
+    assert ran.text.count("Read-only file system") == 3
+
+
+def test_packages_of_npm_in_a_common_folder(home: Path) -> None:
+    """Where npm installs into ~/.local, its programs and packages are visible, and nothing else of that folder."""
+    _fill(home, (".local/lib/node_modules/tool/x.js", ".npm-global/lib/node_modules/tool/x.js"), "tool")
+    _fill(home, (".npm-global/bin/x",), "tool")
+    named = find_named_places({"PATH": f"{home}/.local/bin:{home}/.npm-global/bin:{home}/bin"})
+    view = view_home(str(home), roots=[f"{home}/project"], named=named)
+    assert f"{home}/.local" not in view.visible
+    assert f"{home}/.local/bin" in view.visible
+    assert f"{home}/.local/lib" in view.visible
+    assert [path for path in view.visible if ".npm-global" in path] == [
+        f"{home}/.npm-global/bin",
+        f"{home}/.npm-global/lib/node_modules",
+    ]
+
+
+def test_no_folder_above_the_table(home: Path) -> None:
+    """Whatever names a folder in which places of the table lie, such as ~/.local, it is not visible as a whole."""
+    (home / ".local/pyvenv.cfg").touch()
+    named = find_named_places({"PATH": f"{home}/.local/bin", "GOPATH": f"{home}/.config", "JAVA_HOME": f"{home}/.m2"})
+    view = view_home(str(home), roots=[f"{home}/project"], named=named)
+    assert not {f"{home}/.local", f"{home}/.config", f"{home}/.m2"} & set(view.visible)
+    assert find_installation(f"{home}/.local/bin") == (f"{home}/.local",)
+    assert find_installation(f"{home}/.local/bin", [str(home)]) == (f"{home}/.local/bin",)
 
 
 def test_files_of_a_project_in_the_home_directory(home: Path) -> None:

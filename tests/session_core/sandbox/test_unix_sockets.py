@@ -172,7 +172,7 @@ async def test_abstract_sockets_with_the_network(world: World) -> None:
 
 @needs_scopes
 async def test_abstract_sockets_with_every_right(world: World) -> None:
-    """Even with the network and unix sockets, the kernel's second wall keeps abstract sockets of the host away."""
+    """Even with the network and unix sockets, the kernel's second layer keeps abstract sockets of the host away."""
     name = f"\0session-core-landlock-{os.getpid()}"
     script = _CONNECT.format(kind="SOCK_STREAM", name=name)
     plan = world.plan(network=True, sockets=True)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from session_core.ids import SessionId
+from session_core.sandbox.quarantine import set_aside
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.retention_settings import Retention
 from session_core.storage.sqlite import SqliteStore
@@ -94,6 +95,21 @@ async def test_outputs_end_with_their_session(tmp_path: Path) -> None:
         assert (tmp_path / "mine/file").exists()
 
 
+async def test_what_was_set_aside_outlives_its_session(tmp_path: Path) -> None:
+    """What was moved out of a project is not deleted with the session whose command made it."""
+    (tmp_path / "project/.idea").mkdir(parents=True)
+    async with open_checked_service(scripted(outputs=str(tmp_path / "outputs"))) as service:
+        session_id = await new_session(service)
+        _write(_folder(service, session_id))
+        project = str(tmp_path / "project")
+        where = set_aside(project, f"{project}/.idea", str(_folder(service, session_id)))
+        await service.delete_session(session_id)
+        await until(lambda: not _folder(service, session_id).exists())
+    assert where is not None
+    assert Path(where).parent == tmp_path / "set-aside" / session_id
+    assert [Path(where).name] == _names(Path(where).parent)
+
+
 @asynccontextmanager
 async def _open(home: Path, **settings: Any) -> AsyncGenerator[SessionService]:
     config = scripted(store=SqliteStore(home), outputs=str(home / "outputs"), **settings)
@@ -133,6 +149,6 @@ def test_an_id_that_names_no_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "outputs").mkdir()
     (tmp_path / "x").mkdir()
     files = OutputFiles(str(tmp_path / "outputs"))
-    assert files.folder_of(SessionId(name)) is None
-    files.forget(SessionId(name))
+    assert files.find_folder(SessionId(name)) is None
+    files.delete_outputs(SessionId(name))
     assert _names(tmp_path) == ["outputs", "x"]

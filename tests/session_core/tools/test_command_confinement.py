@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _context(root: Path) -> ToolContext:
-    return context(root, outputs=str(root.parent / "outputs"), session_id=SessionId("session"))
+    return context(root, outputs=str(root.parent / "outputs/session"), session_id=SessionId("session"))
 
 
 async def _run(root: Path, command: str, **more: object) -> str:
@@ -68,10 +68,10 @@ async def test_a_killed_service_leaves_nothing(root: Path) -> None:
 async def test_a_result_says_what_was_set_aside(root: Path) -> None:
     """The result says what it was, where it is now, and what keeps it; the details stay as they are."""
     text = await _run(root, "mkdir .idea; echo done")
-    (kept,) = (root.parent / "outputs/set_aside").iterdir()
+    (kept,) = (root.parent / "set-aside/session").iterdir()
     assert text == (
-        f"done\n['.idea' is protected and appeared, so it was set aside as {str(kept)!r}; to keep such a change, run "
-        "the command with change_protected, about which the user is asked]\n[exit code 0]"
+        f"done\n[a protected path, '.idea', appeared while the command ran; it was moved to {str(kept)!r}; to keep "
+        "such a change, run the command with change_protected, about which the user is asked]\n[exit code 0]"
     )
     assert names(root) == []
 
@@ -93,7 +93,7 @@ async def test_a_program_with_separate_streams(root: Path) -> None:
         JsonObject({"command": "mkdir .idea; echo x"}), _context(root)
     )
     assert (outcome.output, outcome.exit_code) == ("x\n", 0)
-    assert "'.idea' is protected" in outcome.error_output
+    assert "a protected path, '.idea', appeared" in outcome.error_output
     assert names(root) == []
 
 
@@ -112,9 +112,9 @@ async def test_a_background_job(root: Path, stopped: bool) -> None:  # noqa: FBT
                 output = await jobs.stop(session_id, job.job_id)
             else:
                 output = await jobs.read(session_id, job.job_id, wait_ms=50_000)
-    assert "'.idea' is protected" in output.text
+    assert "a protected path, '.idea', appeared" in output.text
     assert names(root) == ["made"]
-    guard._untold.clear()
+    assert not guard._pending_remarks, "it is said once"
 
 
 async def test_a_check_that_fails_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +137,5 @@ async def test_a_link_in_the_project(root: Path) -> None:
     assert preview.always_ask is None
     text = await _run(root, "rm .vscode; touch cfg/x || echo closed")
     assert "closed" in text
-    assert "this link was put back" in text
+    assert "the link was restored" in text
     assert (root / ".vscode").readlink() == Path("cfg")

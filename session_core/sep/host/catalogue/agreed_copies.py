@@ -1,7 +1,7 @@
 """Private copies of what people have agreed to: extensions and pinned programs run from them, not from the originals.
 
-Whoever checks files and then has them opened again by name runs whatever somebody has put there in between. So the
-bytes that were hashed are written to a private folder, and run from there. A copy is called after the digest that a
+If files are checked and then reopened by name, somebody can swap them in between. So the bytes that were hashed are
+written to a private folder, and run from there. A copy is called after the digest that a
 person agreed to. An existing one is used again if it still holds the same, which is checked each time; otherwise it is
 put aside and made anew. A copy is made under a temporary name and renamed when it is whole.
 
@@ -26,6 +26,7 @@ from session_core.errors import InvalidInput
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, compute_digest, open_read_only
+from session_core.sep.protocol.manifest import ManifestInvalid, read_manifest
 from session_core.storage.home import prepare_home
 
 AGREED_FOLDER: Final = "agreed-extensions"
@@ -140,8 +141,9 @@ class AgreedCopies:
             agreed = self._agreed()
             present = [path for path in self._folder.iterdir() if path.name != _LOCK]
             present.sort(key=_last_use, reverse=True)
+            wanted = {*agreed, *(pin for path in present if path.name[-64:] in agreed for pin in _pins_of(path))}
             for number, path in enumerate(present):
-                if number >= MAX_COPIES or path.name[-64:] not in agreed:
+                if number >= MAX_COPIES or path.name[-64:] not in wanted:
                     _remove_unless_used(path)
 
 
@@ -250,6 +252,14 @@ def _remove_unless_used(path: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(descriptor)
+
+
+def _pins_of(copy: Path) -> tuple[str, ...]:
+    """Return the SHA-256 of the program that an extension names, if it pins one."""
+    with suppress(ManifestInvalid):
+        pin = read_manifest(copy).run.sha256
+        return (pin,) if pin is not None else ()
+    return ()
 
 
 def _last_use(path: Path) -> float:

@@ -129,7 +129,7 @@ class _DiscoveryScan:
             self._skip(folder, scope, "invalid", f"there are more than {_MAX_FOLDERS} folders next to it")
 
     def _scan_extension(self, folder: Path, scope: Scope) -> None:
-        if scope == "user" and (why := _why_not_ours(folder)) is not None:
+        if scope == "user" and (why := _explain_foreign_ownership(folder)) is not None:
             self._skip(folder, scope, "invalid", why)
             return
         try:
@@ -193,7 +193,7 @@ class _DiscoveryScan:
         )
 
 
-def _why_not_ours(folder: Path) -> str | None:
+def _explain_foreign_ownership(folder: Path) -> str | None:
     """Return why one of the user's own extensions is not used: others could have written a file of it."""
     try:
         fault = find_fault(folder.parent, folder.parent.stat()) or find_fault_in_folder(folder, without=NOT_COUNTED)

@@ -174,7 +174,7 @@ class CredentialFile:
         try:
             return _parse_logins(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
         except StoreUnusable as refused:  # it was not read at all
-            self.remark = f"you are logged in to no provider of extensions: {refused.message}"
+            self.remark = f"logins to extension providers are not used: {refused.message}"
             return {}
         except Exception:  # noqa: BLE001 - whatever is wrong; and what was read must not appear in any text
             self.remark = f"{str(self.file)!r} is damaged, so log in to the providers of extensions again"

@@ -22,7 +22,7 @@ from session_core.errors import SessionCoreError
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.home_directory import find_prefix
+from session_core.sandbox.home_directory import find_installation
 from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import home_folders, own_places
@@ -278,7 +278,9 @@ def _plan(checked: _PreparedProgram, *, network: bool, workspace: str | None, hi
     # The real file as well as its name: an interpreter in a virtual environment is a link.
     command = checked.argv[0]
     programs = (str(Path(command).parent), str(Path(os.path.realpath(command)).parent))
-    readable += [find_prefix(place) for place in programs if _is_hidden(place, homes)]
+    for place in programs:
+        if _is_hidden(place, homes):
+            readable += find_installation(place, map(os.path.realpath, homes))
     plan = plan_sandbox(
         str(checked.paths.copy),
         user_home=homes[0],

@@ -259,9 +259,9 @@ async def test_the_sandbox(
 
 
 @pytest.mark.parametrize(
-    ("there", "said"), [(True, "Landlock keeps abstract sockets"), (False, "without Landlock's scopes")]
+    ("there", "said"), [(True, "Landlock keeps abstract sockets"), (False, "Landlock scopes are not available")]
 )
-async def test_the_second_wall(*, there: bool, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_second_layer(*, there: bool, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What holds besides bubblewrap is told, what commands see of the home directory, and how to add to that."""
 
     async def find() -> sc.setup.Bubblewrap:

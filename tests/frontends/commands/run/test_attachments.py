@@ -68,7 +68,7 @@ def test_too_much_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(UsageError, match="the texts have 120 characters together"):
         read_attachments([str(text), str(text)])
-    with pytest.raises(UsageError, match="the images have 26 bytes together"):
+    with pytest.raises(UsageError, match="the images total 26 bytes"):
         read_attachments([str(image), str(image)])
     with pytest.raises(UsageError, match="at most 32 files"):
         read_attachments([str(text)] * 33)

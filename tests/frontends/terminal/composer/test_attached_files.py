@@ -122,7 +122,7 @@ def test_attachments_are_bounded() -> None:
     small, large = picture(), picture(PNG + bytes(4_000_000))
 
     assert (small, large) == join_attachments((small,), [small, large])
-    with pytest.raises(NotAttached, match=r"The images have 8.0 MB together; a message takes 5.5 MB."):
+    with pytest.raises(NotAttached, match=r"The images total 8.0 MB; a message takes 5.5 MB."):
         join_attachments((large,), [picture(PNG + bytes(4_000_001))])
     with pytest.raises(NotAttached, match="32 attachments"):
         join_attachments((), [picture(PNG + bytes(n)) for n in range(33)])

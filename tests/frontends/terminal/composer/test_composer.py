@@ -576,7 +576,7 @@ def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
             assert [("sent", f"@p.png {'y' * 1_000}", 0, ())] == hands.app.told
             assert [
                 "The paste has 1,000,001 characters; a message takes 1,000,000.",
-                "The images have 108 bytes together; a message takes 10 bytes. The files were not attached.",
+                "The images total 108 bytes; a message takes 10 bytes. The files were not attached.",
             ] == [each.message for each in hands.app._notifications]
 
     on_asyncio(play)

@@ -14,8 +14,8 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.vocabulary.strictness import (
     PERMISSION_MODES,
     SANDBOX_MODES,
-    is_stricter_mode,
-    is_stricter_sandbox,
+    is_as_strict_mode,
+    is_as_strict_sandbox,
     restrict_mode,
     restrict_sandbox,
 )
@@ -34,8 +34,8 @@ def test_a_mode_is_never_wider_than_ours(own: str, asked: str) -> None:
     """The result is one of both, at least as strict as our own, and as the file's if the two can be compared."""
     result = restrict_mode(own, asked)  # type: ignore[arg-type]
     assert result in {own, asked}
-    assert is_stricter_mode(own, result)  # type: ignore[arg-type]
-    if is_stricter_mode(asked, own):  # type: ignore[arg-type]
+    assert is_as_strict_mode(own, result)  # type: ignore[arg-type]
+    if is_as_strict_mode(asked, own):  # type: ignore[arg-type]
         assert own == result
 
 
@@ -52,7 +52,7 @@ def test_a_sandbox_is_never_wider_than_either(own: SandboxPolicy, asked: Sandbox
     """In each field the result allows only what both allow, and nothing if they agree on nothing."""
     result = restrict_sandbox(own, asked)
     for each in (own, asked):
-        assert is_stricter_sandbox(each.mode, result.mode)
+        assert is_as_strict_sandbox(each.mode, result.mode)
         assert result.network <= each.network
         assert set(result.writable_roots) <= set(each.writable_roots)
     assert own == restrict_sandbox(own, own)

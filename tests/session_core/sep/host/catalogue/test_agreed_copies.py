@@ -318,3 +318,24 @@ def test_a_pinned_program_is_copied_while_it_is_hashed(tmp_path: Path, store: St
     with pytest.raises(NotAgreed, match="is not the pinned program"):
         store.copies.copy_program(str(program), digest)
     assert (second.path / "tool").read_bytes() == b"good"
+
+
+def test_the_copy_of_a_pinned_program_stays_with_its_extension(tmp_path: Path, folder: Path, store: Store) -> None:
+    """A pinned program is copied once, and its copy goes when nobody agrees to an extension that pins it any more."""
+    program = tmp_path / "tool"
+    program.write_bytes(b"good")
+    pin = hashlib.sha256(b"good").hexdigest()
+    (folder / "extension.toml").write_text(f'{MANIFEST}sha256 = "{pin.upper()}"\n')
+    found = store.agree(folder)
+    copies = [store.copies.copy_extension(found), store.copies.copy_program(str(program), pin)]
+    for copy in copies:
+        copy.release()
+    store.copies.remove_unused()
+    assert store.names == sorted([f"echo-{found.digest}", f"program-{pin}"])
+    (store.folder / f"echo-{found.digest}/extension.toml").chmod(0o600)
+    (store.folder / f"echo-{found.digest}/extension.toml").write_text("not a manifest")
+    store.copies.remove_unused()
+    assert store.names == [f"echo-{found.digest}"]
+    store.agreed.clear()
+    store.copies.remove_unused()
+    assert store.names == []
