@@ -58,7 +58,8 @@ class ProtectedState:
         unreadable: Folders that could not be read, and their state.
         incomplete: Why not everything was seen; None if it was.
         unvisited: Folders that were not seen, nor what lies in them.
-        cut_short: Whether a bound ended the walk in a folder whose end an earlier one had reached.
+        cut_short: Whether a bound ended the walk before it came to installed packages, in a folder whose end an earlier
+            walk had reached.
         chosen, left_out: As for `find_protected`.
         by_name: Whether names were looked for.
     """
@@ -288,7 +289,7 @@ class _ProtectedScan:
                     many = f"it has more than {MAX_FOLDERS:,} folders"
                     self._incomplete = many if count > MAX_FOLDERS else "reading it takes too long"
                     self._unvisited.update(each for each, _, _ in (*level[number:], *below, *packages))
-                    self._is_cut = True
+                    self._is_cut = not package  # whoever installs very many packages can go on working
                     below.clear()
                     packages.clear()
                     break

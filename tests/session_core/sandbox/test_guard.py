@@ -458,13 +458,15 @@ def test_a_busy_machine(root: Path) -> None:
 
 
 def test_packages_are_visited_last(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many packages are installed, what lies deeper in the project is found."""
+    """However many packages are installed, what lies deeper in the project is found, and commands go on."""
+    assert find_protected([str(root)]).incomplete is None
     for number in range(20):
         (root / f"node_modules/{number}").mkdir(parents=True)
     (root / "src/a/b/c/.git").mkdir(parents=True)
     monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
     found = find_protected([str(root)])
     assert set(found.items) == {f"{root}/lib/.git", f"{root}/src/a/b/c/.git"}
+    assert not found.cut_short
     assert {Path(path).parent for path in found.unvisited} == {root / "node_modules"}
 
 
