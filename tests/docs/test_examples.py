@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests._mostly_slow import mostly_slow
 from tests.docs._documents import ROOT, Block, blocks
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -50,7 +51,7 @@ async def output_of(*arguments: str, cwd: Path) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", mostly_slow(EXAMPLES, quick=2), ids=lambda path: path.stem)
 async def test_examples_run(example: Path, tmp_path: Path) -> None:
     """Every example runs from any folder and prints what it is there to show."""
     assert re.fullmatch(EXPECTED[example.stem], await output_of(str(example), cwd=tmp_path))

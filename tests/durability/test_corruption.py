@@ -235,6 +235,7 @@ def test_a_flipped_bit_in_the_log(interrupted: Original, seed: int) -> None:
 
 
 @pytest.mark.parametrize("part", mostly_slow(range(4), quick=1))
+@pytest.mark.slow
 def test_a_file_that_was_cut_off(original: Original, part: int) -> None:
     """A file that was cut off anywhere is noticed, and what is left of each session is a beginning of it."""
     for length in _cuts(original, every=512)[part::4]:

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tests._mostly_slow import mostly_slow
 from tests._needs import needs
 from tests.durability import _vfs
 from tests.durability._faulty_disk import FaultKind, FaultyDisk, Survives, available
@@ -107,7 +108,7 @@ def test_a_deleted_journal_can_come_back() -> None:
     assert {0, 1} == {len(set(acknowledged) - set(found)) for acknowledged, found in outcomes}
 
 
-@pytest.mark.parametrize("journal", ["WAL", "DELETE", "TRUNCATE"])
+@pytest.mark.parametrize("journal", mostly_slow(["WAL", "DELETE", "TRUNCATE"], quick=1))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sticky", [False, True])
 def test_every_fault_is_reported_and_harms_nothing(kind: FaultKind, journal: str, sticky: bool) -> None:  # noqa: FBT001

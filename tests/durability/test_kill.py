@@ -29,7 +29,7 @@ from tests.durability._kept import (
 from tests.durability._killing import START_UP_S, Moment, kill_at, promises_in
 from tests.durability._victim import PACE_S
 
-ORDINARY, THOROUGH = 3, 500
+ORDINARY, THOROUGH = 2, 500
 HALF_A_SECOND = 0.5
 PATIENCE_S = 180
 """Opening and checking takes a second at most: who is not done by then hangs."""

@@ -114,6 +114,7 @@ async def test_an_unknown_model(home: Path) -> None:
     assert not await trio.Path(home).exists()
 
 
+@pytest.mark.slow
 async def test_a_failed_turn() -> None:
     """A turn that fails is exit code 1 with the reason on stderr."""
     ended = await program("run", "fail for good")
@@ -123,6 +124,7 @@ async def test_a_failed_turn() -> None:
     assert "fail for good, and it does" in ended.err
 
 
+@pytest.mark.slow
 async def test_consent_needs_a_terminal() -> None:
     """Without a terminal a tool that needs a yes is denied and the way out is named; --yes allows it."""
     denied = await program("run", "--permissions", "ask_all", "list the files")
@@ -145,7 +147,10 @@ async def test_ctrl_c_keeps_the_partial_answer() -> None:
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("arguments", [("run", "count to 1000"), ("run", "--json", "count to 1000"), ("demo",)])
+@pytest.mark.parametrize(
+    "arguments",
+    mostly_slow([(("run", "count to 1000"),), (("run", "--json", "count to 1000"),), (("demo",),)], quick=1),
+)
 async def test_a_reader_that_leaves(arguments: tuple[str, ...]) -> None:
     """When the reader of stdout leaves, the program ends soon and without complaint."""
     with trio.fail_after(120):

@@ -60,6 +60,7 @@ async def test_colours_on_a_terminal() -> None:
     assert "\n1 2 3 Done.\n" in screen
 
 
+@pytest.mark.slow
 async def test_no_color_is_respected() -> None:
     """With NO_COLOR a terminal gets no escape code at all."""
     code, screen = await on_terminal("run", "count to 3", NO_COLOR="1")
@@ -135,6 +136,7 @@ async def test_trusting_asks_on_a_terminal(home: Path, tmp_path: Path, typed: by
     assert (sc.setup.find_trusted_fingerprint(home, folder) is not None) == (code == 0)
 
 
+@pytest.mark.slow
 async def test_the_panel_of_the_tour() -> None:
     """The tour's panel is drawn over itself, and line wrapping is on again at the end."""
     code, screen = await on_terminal("demo", "--fast")

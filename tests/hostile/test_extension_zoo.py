@@ -20,7 +20,7 @@ def animals(how: str) -> list[Animal]:
     return [Animal(name=when.replace(":", "-"), when=when, how=how) for when in moments]
 
 
-@pytest.mark.parametrize("how", mostly_slow(ALL, quick=6))
+@pytest.mark.parametrize("how", mostly_slow(ALL, quick=4))
 async def test_every_moment(how: str) -> None:
     """Whatever an extension does when it is asked something, turns come to their end and others feel nothing of it."""
     async with open_zoo(*animals(how)) as zoo:

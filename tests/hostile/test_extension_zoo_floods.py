@@ -75,6 +75,7 @@ async def test_flood_of_bytes() -> None:
         assert len(zoo.extension("loud").log.lines()) <= limits.EXTENSION_LOG_LINES
 
 
+@pytest.mark.slow
 async def test_flood_of_words() -> None:
     """Others are served while an extension sends one notification after the other, and hears the same as before."""
     async with open_zoo(Animal(name="loud"), healthy_env=LISTENS) as zoo:

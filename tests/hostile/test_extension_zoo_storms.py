@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 import trio
 
 from session_core import limits
@@ -49,6 +50,7 @@ async def test_storms_of_requests() -> None:
 
 
 @needs_sandbox
+@pytest.mark.slow
 async def test_storm_of_programs() -> None:
     """Sixty programs at once are answered one and all, and others are served meanwhile."""
     async with open_zoo(Animal(name="eager")) as zoo:

@@ -79,6 +79,7 @@ async def test_chunks_without_a_call(arena: Arena) -> None:
     assert not arena.changes()
 
 
+@pytest.mark.slow
 async def test_many_calls(arena: Arena) -> None:
     """Hundreds of calls in one answer are answered one by one, and more than a thousand are refused as a whole."""
     attacked = await arena.attack([("read", {"path": "notes.txt"})] * 300, mode="read_only")

@@ -235,7 +235,7 @@ async def result_of(case: Callable[[World], Command[Any]] | None) -> str:
         return await what_can_be_seen(world)
 
 
-@pytest.mark.parametrize("name", mostly_slow(CASES, quick=20))
+@pytest.mark.parametrize("name", mostly_slow(CASES, quick=10))
 async def test_a_cancelled_command_is_done_or_not_done(name: str, autojump_clock: MockClock) -> None:
     """Cancelled at each step, a command has had all of its effect or none, and the service goes on."""
     case = CASES[name]

@@ -119,6 +119,7 @@ async def test_a_stop_by_ctrl_c(service: Service, here: Path) -> None:
     assert "stopped" == made.activity.name
 
 
+@pytest.mark.slow
 async def test_leaving_says_that_the_turn_goes_on(service: Service, here: Path) -> None:
     """Who is asked to end leaves the turn to the service, and says so, with how to stop it."""
     ended = await interrupted_at(" 2 3", "run", "--cwd", str(here), "count to 1000 slowly", number=signal.SIGTERM)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import session_core as sc
 from session_core.testing.scripted import Pause, text
 from tests.frontends.terminal._asyncio import on_asyncio
@@ -33,6 +35,7 @@ def test_ctrl_c_ends_an_edit(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_command_within_an_edit(tmp_path: Path) -> None:
     """A command typed while something is edited does not make the waiting draft replace it."""
 

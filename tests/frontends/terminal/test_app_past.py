@@ -105,6 +105,7 @@ def test_searching(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Going back, writing a file, compacting and searching say that they go on while they take long."""
     monkeypatch.setattr(history_actions, "LONG_S", 0.01)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import session_core as sc
 from frontends.terminal.destination import MessageTarget
 from session_core.testing.scripted import ScriptedTool, text, tool_call
@@ -62,6 +64,7 @@ def test_whoever_writes_is_not_disturbed(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_whoever_has_just_typed_is_not_disturbed(tmp_path: Path) -> None:
     """A new question gets the focus when nobody has typed for a moment and nothing is written, and not before."""
 

@@ -9,6 +9,7 @@ from textual.widgets._toast import Toast
 import session_core as sc
 from frontends.terminal.panels.status_line import StatusLine
 from session_core.vocabulary.messages import Role
+from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._staged import NOW_MS, Stage, conversation, open_stage, session, summary
 
@@ -115,7 +116,7 @@ def test_how_long_a_limit_lasts_can_be_read(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
-@pytest.mark.parametrize("theme", ["session-dark", "session-light", "ansi-dark", "ansi-light"])
+@pytest.mark.parametrize("theme", mostly_slow(["session-dark", "session-light", "ansi-dark", "ansi-light"], quick=1))
 def test_without_colours_the_terminal_keeps_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theme: str
 ) -> None:

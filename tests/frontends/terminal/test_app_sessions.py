@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from session_core.testing.scripted import text
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import Terminal, open_terminal
@@ -73,6 +75,7 @@ def test_renaming_and_deleting(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_deleted_session_that_is_viewed(tmp_path: Path) -> None:
     """A session that somebody else deletes while it is on the screen is said to be gone."""
 
@@ -104,6 +107,7 @@ def test_what_is_written_waits_in_its_session(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_was_written_for_a_deleted_session_is_not_kept_for_it(tmp_path: Path) -> None:
     """A draft goes with its session; one for the session on the screen that is deleted may begin another one."""
 

@@ -40,6 +40,7 @@ async def test_no_original_is_lost(tmp_path: Path, what: str) -> None:
         assert () == report.skipped
 
 
+@pytest.mark.slow
 async def test_an_undo_cut_short_is_completed(tmp_path: Path) -> None:
     """Wherever an undo is killed, half of it can be taken back, or the same undo completes it without force."""
     ends = set()

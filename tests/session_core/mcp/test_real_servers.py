@@ -142,6 +142,7 @@ async def test_resources_and_prompts_are_there() -> None:
             await servers.get_prompt("workshop", "nothing")
 
 
+@pytest.mark.slow
 async def test_what_servers_ask_for_is_refused() -> None:
     """Sampling, roots and questions to the user are refused politely, and the call goes on."""
     async with open_mcp_servers([workshop()], pace=QUICK) as servers:

@@ -98,6 +98,7 @@ def test_an_unknown_template(tmp_path: Path) -> None:
     assert "template" == refused.value.field
 
 
+@pytest.mark.slow
 async def test_all_of_them_in_a_service(tmp_path: Path) -> None:
     """In a real service the tool counts, the command keeps and tells, the gate says no, the model answers."""
     home = Home(tmp_path)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from session_core.vocabulary.frozen import JsonObject, Rope, Vector, freeze_json, thaw_json
 from session_core.wire.catalogue import wire_classes
+from tests._mostly_slow import mostly_slow
 from tests.strategies import plain_json, texts, values_of
 
 IMMUTABLE = (str, int, float, bool, bytes, type(None))
@@ -34,7 +35,7 @@ def assert_frozen(item: Any) -> None:
         assert isinstance(item, (*IMMUTABLE, Rope))
 
 
-@pytest.mark.parametrize("cls", wire_classes(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", mostly_slow(wire_classes(), quick=70), ids=lambda cls: cls.__name__)
 def test_every_value_is_frozen_all_the_way_down(cls: type) -> None:
     """Any value of the vocabulary can be hashed, and no field of it or of anything in it can be set."""
 

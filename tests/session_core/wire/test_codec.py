@@ -18,6 +18,7 @@ from session_core.vocabulary.messages import Part, TextPart, UserPart
 from session_core.vocabulary.replies import Acknowledged, ErrorReply
 from session_core.wire import codec, strict_json
 from session_core.wire.catalogue import TAG, wire_tag
+from tests._mostly_slow import mostly_slow
 from tests.strategies import damaged, values_of
 
 CLASSES = codec.wire_classes()
@@ -49,7 +50,7 @@ def check_outcome(document: bytes, expected: Any) -> None:
     return check_round_trip(refusal, ErrorReply)
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", mostly_slow(CLASSES, quick=70), ids=lambda cls: cls.__name__)
 def test_every_class_survives_the_wire(cls: type) -> None:
     """Any value of any vocabulary class is read back as an equal value, and would be written the same again."""
 

@@ -41,6 +41,7 @@ def gate(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_logging_in_and_out(home: Path, capfd: Said) -> None:
     """A login is kept without a session being left, a wrong or missing provider is refused with those there are."""
     assert 2 == session_core("ext", "login", "gate")

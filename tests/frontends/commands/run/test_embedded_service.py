@@ -29,6 +29,7 @@ async def agent_of(home: Path, **changes: object) -> PreparedAgent:
         return agent
 
 
+@pytest.mark.slow
 async def test_without_a_key(home: Path) -> None:
     """Without any key the demo answers, and people are told once what to set; --quiet and --json leave that out."""
     configure(home, NO_SERVER)

@@ -213,6 +213,7 @@ async def test_the_whole_program(home: Path, tmp_path: Path) -> None:
     assert (0, True) == (piped.code, piped.out.startswith('You said "/pid"')), "what comes from elsewhere is no command"
 
 
+@pytest.mark.slow
 async def test_a_model_of_an_extension(home: Path, tmp_path: Path) -> None:
     """A model that an extension brings can be chosen by its name, and one that nobody brings is refused."""
     place = Home(tmp_path)
@@ -256,6 +257,7 @@ async def test_a_configured_model_of_an_extension(home: Path, tmp_path: Path) ->
     assert "no running extension provides it (see: session-core ext list)" in off.err
 
 
+@pytest.mark.slow
 async def test_a_question_on_a_real_terminal(home: Path, tmp_path: Path) -> None:
     """On a terminal an extension's question appears, and what is typed reaches it."""
     place = Home(tmp_path)

@@ -297,6 +297,7 @@ def test_a_prompt_is_waited_for(silent: tuple[TextIO, Callable[[], None]]) -> No
     assert ["waiting for the prompt on stdin"] == told
 
 
+@pytest.mark.slow
 async def test_a_pipe_and_the_real_program() -> None:
     """A pipe alone is the prompt, beside a prompt it is attached, and both are answered like any other."""
     alone = await program("run", "--quiet", "--no-save", stdin=b"count to 3")

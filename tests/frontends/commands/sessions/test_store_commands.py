@@ -208,6 +208,7 @@ def test_a_table_of_figures() -> None:
 # --- out and in -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_session_through_a_pipe(home: Path, tmp_path: Path) -> None:
     """What the real program exports to stdout, it imports from stdin into another home, and there it goes on."""
     await program("run", "--quiet", "--cwd", str(tmp_path), "count to 3")

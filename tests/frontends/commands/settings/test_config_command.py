@@ -51,6 +51,7 @@ async def test_show_masks_keys(home: Path) -> None:
         assert KEY not in ended.out + ended.err
 
 
+@pytest.mark.slow
 async def test_show_as_json(home: Path) -> None:
     """With --json each line is one setting."""
     write(home, "permissions = [{tool = 'bash', decision = 'ask'}]\n")
@@ -90,6 +91,7 @@ async def test_check(home: Path, tmp_path: Path) -> None:
     assert "● not read: .session-core/config.toml; this folder is not trusted" in ended.err
 
 
+@pytest.mark.slow
 async def test_check_as_json(home: Path) -> None:
     """With --json each problem is one line, and the exit code is the same."""
     path = write(home, "thinkin = 'high'\n")

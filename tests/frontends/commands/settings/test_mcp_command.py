@@ -54,6 +54,7 @@ async def test_good_and_bad_servers(home: Path) -> None:
     assert "Traceback" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_no_json(home: Path) -> None:
     """A broken mcp.json is exit code 1, with the file and the line where it breaks."""
     write_text(home, '{"mcpServers": {\n  "a": {"command": "x",}\n}}')
@@ -113,6 +114,7 @@ def test_the_line_of_a_field(field: str, line: int | None) -> None:
     assert line == find_line(text, field)
 
 
+@pytest.mark.slow
 async def test_no_servers(home: Path) -> None:
     """Without servers people are told where to list them, and nothing is written."""
     ended = await program("mcp")

@@ -82,6 +82,7 @@ async def test_as_json(home: Path) -> None:
     assert KEY not in ended.out
 
 
+@pytest.mark.slow
 async def test_a_chosen_model_without_a_key(home: Path) -> None:
     """A model that was chosen and cannot be used is told together with the list."""
     write(home, "model = 'opus'\n")

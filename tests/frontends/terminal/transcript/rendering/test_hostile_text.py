@@ -21,6 +21,7 @@ from frontends.terminal.transcript.blocks import (
     UserMessageBlock,
 )
 from session_core.vocabulary.messages import ToolProgress
+from tests._mostly_slow import mostly_slow
 from tests.frontends._hostile import _PAYLOADS
 from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, draw, foreign, live
 
@@ -76,7 +77,7 @@ def test_whatever_is_drawn_is_harmless_and_fits(text: str, width: int, expanded:
 
 @pytest.mark.parametrize(
     "several",
-    [_PAYLOADS[at : at + 12] for at in range(0, len(_PAYLOADS), 12)],
+    mostly_slow(((_PAYLOADS[at : at + 12],) for at in range(0, len(_PAYLOADS), 12)), quick=4),
     ids=lambda several: repr(several[0])[:20],
 )
 def test_known_tricks_are_only_text(several: tuple[str, ...]) -> None:
