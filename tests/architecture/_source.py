@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import attrs
@@ -26,6 +26,25 @@ class Import:
     target: str
 
 
+@attrs.frozen
+class NameMade:
+    """A name that a file defines: of a class, a function, an argument, a variable or an attribute."""
+
+    line: int
+    name: str
+    is_class: bool
+
+
+@attrs.frozen
+class SourceFacts:
+    """What the checks of this folder ask about a file. Its tree is fifty times as large, so it is not kept."""
+
+    imports: tuple[Import, ...]
+    names_made: tuple[NameMade, ...]
+    tests: tuple[Function, ...]
+    """Without their bodies, but for the docstring."""
+
+
 def python_files(*folders: str, root: Path = ROOT) -> list[Path]:
     """Every Python file beneath the folders, in a fixed order; a folder that is not there has none."""
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
@@ -34,6 +53,25 @@ def python_files(*folders: str, root: Path = ROOT) -> list[Path]:
 @lru_cache(maxsize=8)  # all of them are millions of objects, which slow down every later garbage collection
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def read_facts(path: Path, root: Path = ROOT) -> SourceFacts:
+    """Read a file once for all checks: parsing is what costs."""
+    return _read_facts(path, root)
+
+
+@cache
+def _read_facts(path: Path, root: Path) -> SourceFacts:
+    tree = parse(path)
+    tests = tuple(functions_under_test(tree))
+    facts = SourceFacts(
+        imports=tuple(imports(tree, package_name(path, root))),
+        names_made=tuple(names_made(tree)),
+        tests=tests,
+    )
+    for test in tests:
+        del test.body[1:]
+    return facts
 
 
 def module_name(path: Path, root: Path = ROOT) -> str:
@@ -69,6 +107,24 @@ def imports(tree: ast.AST, package: str) -> Iterator[Import]:
                 pass
 
 
+def names_made(tree: ast.AST) -> Iterator[NameMade]:
+    """Every name that a module defines, inside functions too."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name):
+                yield NameMade(node.lineno, name, is_class=True)
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.arg(arg=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store())
+            ):
+                yield NameMade(node.lineno, name, is_class=False)
+            case _:
+                pass
+
+
 def resolve(module: str, level: int, package: str) -> str:
     """The full name of `from <level dots><module> import ...` written inside a package."""
     if level == 0:
@@ -80,9 +136,11 @@ def resolve(module: str, level: int, package: str) -> str:
 
 def functions_under_test(tree: ast.AST) -> Iterator[Function]:
     """Every function pytest would take for a test, methods of classes included."""
-    for node in ast.walk(tree):
+    for node in getattr(tree, "body", ()):
         if isinstance(node, Function) and node.name.startswith("test"):
             yield node
+        elif not isinstance(node, Function):
+            yield from functions_under_test(node)
 
 
 def place(path: Path, line: int, root: Path = ROOT) -> str:

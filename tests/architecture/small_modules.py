@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.architecture._source import ROOT, imports, module_name, package_name, parse, python_files
+from tests.architecture._source import ROOT, module_name, package_name, python_files, read_facts
 
 FEW_LINES = 60
 
@@ -18,7 +18,7 @@ def find_small_modules(root: Path) -> list[tuple[int, str, str]]:
     files = {module_name(path, root): path for path in python_files("session_core", "frontends", root=root)}
     importers: dict[str, set[str]] = defaultdict(set)
     for name, path in files.items():
-        for found in imports(parse(path), package_name(path, root)):
+        for found in read_facts(path, root).imports:
             reached = found.target if found.target in files else found.module
             if reached != name:
                 importers[reached].add(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture._source import functions_under_test, parse, place, python_files
+from tests.architecture._source import place, python_files, read_facts
 
 # The end of one sentence and the start of the next; "e.g. X" and "i.e. X" end nothing.
 _NEXT_SENTENCE = re.compile(r"(?<!\be\.g)(?<!\bi\.e)[.!?][\"'`)]*\s+[\"'`(]*[A-Z]")
@@ -27,7 +27,7 @@ def fault_of(docstring: str | None) -> str | None:
 
 
 def faults(path: Path) -> Iterator[str]:
-    for function in functions_under_test(parse(path)):
+    for function in read_facts(path).tests:
         if fault := fault_of(ast.get_docstring(function)):
             yield f"{place(path, function.lineno)}: {function.name} {fault}"
 

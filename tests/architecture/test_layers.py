@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.architecture._source import ROOT, Import, imports, module_name, package_name, parse, place, python_files
+from tests.architecture._source import ROOT, Import, module_name, parse, place, python_files, read_facts
 
 DOOR = "__init__"
 TESTING = "testing"
@@ -152,12 +152,12 @@ def faults(root: Path) -> Iterator[str]:
         if part not in PARTS:
             yield f"{place(path, 1, root)}: {unknown_part(part)}"
             continue
-        for found in imports(parse(path), package_name(path, root)):
+        for found in read_facts(path, root).imports:
             if fault := fault_inside(part, found):
                 yield f"{place(path, found.line, root)}: imports {found.target}: {fault}"
     public = public_names(root / "session_core" / "__init__.pyi")
     for path in python_files("frontends", root=root):
-        for found in imports(parse(path), package_name(path, root)):
+        for found in read_facts(path, root).imports:
             if fault := fault_in_frontend(found, public):
                 yield f"{place(path, found.line, root)}: imports {found.target}: {fault}"
 
@@ -187,7 +187,9 @@ def faults_inside_parts(root: Path) -> Iterator[str]:
         mine = sub_package(module_name(path, root), root)
         if mine.startswith("sep.sdk") and path.stem.startswith(SDK_TESTS):
             continue
-        for found in imports(parse(path), package_name(path, root)):
+        for found in read_facts(path, root).imports:
+            if not found.module.startswith("session_core"):
+                continue
             other = sub_package(found.target if found.target.startswith("session_core") else found.module, root)
             same_part = other.split(".")[0] == mine.split(".")[0] and found.module.startswith("session_core.")
             if same_part and other != mine and other not in INSIDE.get(mine, frozenset()):

@@ -1,10 +1,9 @@
 """Names: one meaning each, in words that say something."""
 
-import ast
 from collections import defaultdict
 from pathlib import Path
 
-from tests.architecture._source import ROOT, parse, python_files
+from tests.architecture._source import ROOT, python_files, read_facts
 
 EMPTY_WORDS = {"of", "at", "left", "shown", "told", "kept", "coming"}
 TWICE = {"ToolError": "extension authors raise one, the model's code another; both are names that others write"}
@@ -14,23 +13,15 @@ CONTRACT = {  # fields of values that travel or are stored: their names are part
 }
 
 
-def names_made(path: Path) -> tuple[list[str], list[str]]:
-    """Return the class names that a module defines, and the places where it makes a name of an empty word."""
-    class_names, empty = [], []
-    for node in ast.walk(parse(path)):
-        match node:
-            case ast.ClassDef(name=name):
-                class_names.append(name)
-                made = name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
-                made = name
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                made = name
-            case _:
-                continue
-        if made.strip("_").lower() in EMPTY_WORDS:
-            empty.append(f"{path}:{node.lineno}: {made}")
-    return class_names, empty
+def empty_names(path: Path, root: Path = ROOT) -> list[str]:
+    """Return the places where a module makes a name of an empty word."""
+    made = read_facts(path, root).names_made
+    return [f"{path}:{each.line}: {each.name}" for each in made if each.name.strip("_").lower() in EMPTY_WORDS]
+
+
+def class_names(path: Path, root: Path = ROOT) -> list[str]:
+    """Return the names of the classes that a module defines."""
+    return [each.name for each in read_facts(path, root).names_made if each.is_class]
 
 
 def test_names_have_one_meaning() -> None:
@@ -38,11 +29,10 @@ def test_names_have_one_meaning() -> None:
     places = defaultdict(list)
     empty: list[str] = []
     for path in python_files("session_core", "frontends"):
-        found = names_made(path)
-        for name in found[0]:
+        for name in class_names(path):
             places[name].append(str(path))
         if not any(str(path.relative_to(ROOT)).startswith(each) for each in CONTRACT):
-            empty += found[1]
+            empty += empty_names(path)
     assert {} == {name: where for name, where in places.items() if len(where) > 1 and name not in TWICE}
     assert all(len(places[name]) > 1 for name in TWICE), "an exception that is not needed any more"
     assert [] == empty
@@ -54,4 +44,5 @@ def test_such_names_are_found(tmp_path: Path) -> None:
     one.write_text("class A: ...\ndef told(): ...\n", encoding="utf-8")
     two.write_text("class A: ...\nself._kept = 1\n", encoding="utf-8")
 
-    assert ((["A"], [f"{one}:2: told"]), (["A"], [f"{two}:2: _kept"])) == (names_made(one), names_made(two))
+    assert [["A"], ["A"]] == [class_names(each, tmp_path) for each in (one, two)]
+    assert [[f"{one}:2: told"], [f"{two}:2: _kept"]] == [empty_names(each, tmp_path) for each in (one, two)]

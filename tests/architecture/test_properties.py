@@ -5,13 +5,13 @@ runs the same way again when hypothesis shrinks or replays a failure.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from tests.architecture._source import functions_under_test, parse, place, python_files
+from tests.architecture._source import Function, functions_under_test, place, python_files, read_facts
 
 
 def called_name(node: ast.expr) -> str | None:
@@ -22,9 +22,9 @@ def called_name(node: ast.expr) -> str | None:
             return None
 
 
-def unreplayable(tree: ast.AST) -> Iterator[ast.AsyncFunctionDef]:
+def unreplayable(tests: Iterable[Function]) -> Iterator[ast.AsyncFunctionDef]:
     """Every async test whose `@given` draws no random_module."""
-    for function in functions_under_test(tree):
+    for function in tests:
         if not isinstance(function, ast.AsyncFunctionDef):
             continue
         for decorator in function.decorator_list:
@@ -34,7 +34,7 @@ def unreplayable(tree: ast.AST) -> Iterator[ast.AsyncFunctionDef]:
 
 
 def faults(path: Path) -> Iterator[str]:
-    for function in unreplayable(parse(path)):
+    for function in unreplayable(read_facts(path).tests):
         yield f"{place(path, function.lineno)}: {function.name} must draw st.random_module(), or it cannot be replayed"
 
 
@@ -60,4 +60,4 @@ def test_async_properties_can_be_replayed() -> None:
 )
 def test_what_counts_as_replayable(source: str, found: list[str]) -> None:
     """An async property test without random_module is found however it is written, and nothing else is."""
-    assert found == [function.name for function in unreplayable(ast.parse(dedent(source)))]
+    assert found == [function.name for function in unreplayable(functions_under_test(ast.parse(dedent(source))))]

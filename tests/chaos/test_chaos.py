@@ -150,6 +150,7 @@ async def _chaos(folder: Path, seed: int, *, seconds: float, watchers_count: int
     assert [] == lacking(victim, proxy, writers, watchers), "the world was bad enough to prove something"
 
 
+@pytest.mark.slow
 async def test_every_client_is_right_in_the_end(tmp_path: Path) -> None:
     """Through bad lines, killed clients and a killed server, every client's folded state ends as the server's."""
     await _chaos(tmp_path, int(os.environ.get("CHAOS_SEED", "1")), seconds=6, watchers_count=10, longest_life_s=3.0)

@@ -79,7 +79,9 @@ def lost(call: int, seed: int, journal: str, synchronous: str, *, lies: bool = F
     return not set(acknowledged) <= set(found)
 
 
-@pytest.mark.parametrize(("journal", "synchronous"), [("WAL", "FULL"), ("DELETE", "EXTRA"), ("TRUNCATE", "FULL")])
+@pytest.mark.parametrize(
+    ("journal", "synchronous"), mostly_slow([("WAL", "FULL"), ("DELETE", "EXTRA"), ("TRUNCATE", "FULL")], quick=1)
+)
 def test_what_was_acknowledged_survives(journal: str, synchronous: str) -> None:
     """Whenever the power goes, every acknowledged row is there, and at most the one that was being written besides."""
     for call in range(1, calls_of(journal, synchronous) + 2):

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 import trio
 
 from session_core.providers.base import TextChunk
@@ -96,6 +97,7 @@ async def test_while_its_own_model_streams(tmp_path: Path) -> None:
     assert outcome.final_text.startswith("THAT IS ALL THERE IS.")
 
 
+@pytest.mark.slow
 async def test_while_a_hook_asks_somebody(tmp_path: Path) -> None:
     """A dialog that is open when its extension is reloaded still counts when it is answered."""
     home = home_with(tmp_path, ["permission-gate"])

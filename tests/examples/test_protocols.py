@@ -115,6 +115,7 @@ def test_it_is_found_by_its_entry_point(review: ModuleType) -> None:
     assert isinstance(registry.get("review"), review.ReviewProtocol)
 
 
+@pytest.mark.slow
 async def test_it_runs_as_it_stands() -> None:
     """The example prints what it is there to show, and has under 100 lines."""
     script = PLACE / "review.py"

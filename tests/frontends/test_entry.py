@@ -52,6 +52,7 @@ async def test_json_lines() -> None:
     assert NOTICE in ended.err
 
 
+@pytest.mark.slow
 async def test_the_prompt_from_stdin() -> None:
     """`-` takes the prompt from stdin, and what it holds cannot steer the terminal."""
     ended = await program("run", "--quiet", "-", stdin=b"say \x1b[31mred\x1b]0;title\x07 \xe2\x80\xae")
@@ -103,6 +104,7 @@ async def test_wrong_usage(arguments: tuple[str, ...], sentence: str) -> None:
     assert ended.err.startswith(f"session-core: {sentence}")
 
 
+@pytest.mark.slow
 async def test_an_unknown_model(home: Path) -> None:
     """A model that does not exist, or has no key, is refused with what to do, and nothing is kept of the attempt."""
     assert Ended(
@@ -147,6 +149,7 @@ async def test_ctrl_c_keeps_the_partial_answer() -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     mostly_slow([(("run", "count to 1000"),), (("run", "--json", "count to 1000"),), (("demo",),)], quick=1),

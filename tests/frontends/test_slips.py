@@ -217,6 +217,7 @@ async def test_leaving_in_the_middle_of_a_line() -> None:
     assert ended.err.endswith("Numbers, one by one.\n✗ interrupted: this program was asked to end\n")
 
 
+@pytest.mark.slow
 async def test_going_on_after_a_request_to_end(home: Path) -> None:
     """Where sessions are kept, a program that is asked to end says how to go on, and the partial answer is there."""
     ended = await interrupted_at("3 ", "run", "count to 1000 slowly", number=signal.SIGTERM)

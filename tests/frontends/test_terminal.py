@@ -13,6 +13,7 @@ import pytest
 import trio
 
 import session_core as sc
+from tests._mostly_slow import mostly_slow
 from tests.frontends._kept import keep_sessions, kept_sessions
 from tests.frontends._program import PROGRAM, ROOT, environment
 
@@ -50,6 +51,7 @@ async def on_terminal(
     return code, screen.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 async def test_colours_on_a_terminal() -> None:
     """On a terminal thoughts are dimmed, marks are coloured, and the answer itself carries no codes."""
     code, screen = await on_terminal("run", "count to 3")
@@ -80,7 +82,7 @@ async def test_a_question_on_a_terminal() -> None:
     assert "list_files found" in screen
 
 
-@pytest.mark.parametrize(("typed", "left"), [(b"y\n", "blue"), (b"make it green\n", "red")])
+@pytest.mark.parametrize(("typed", "left"), mostly_slow([(b"make it green\n", "red"), (b"y\n", "blue")], quick=1))
 async def test_a_change_is_shown_before_it_is_made(tmp_path: Path, typed: bytes, left: str) -> None:
     """A change of a file is asked for with its diff, harmless to the terminal, and only a yes makes it."""
     poem = tmp_path / "poem.txt"
@@ -110,7 +112,7 @@ async def test_a_list_on_a_terminal(home: Path) -> None:
     assert all(len(re.sub(r"\x1b\[[0-9]+m", "", line)) <= 100 for line in screen.splitlines())
 
 
-@pytest.mark.parametrize(("typed", "code", "left"), [(b"y\n", 0, []), (b"\n", 1, ["count to 1"])])
+@pytest.mark.parametrize(("typed", "code", "left"), mostly_slow([(b"y\n", 0, []), (b"\n", 1, ["count to 1"])], quick=1))
 async def test_deleting_asks_on_a_terminal(home: Path, typed: bytes, code: int, left: list[str]) -> None:
     """Only a clear yes deletes; a bare Enter leaves everything and says so."""
     (one,) = await keep_sessions(home, "count to 1")

@@ -65,6 +65,7 @@ TOO_MUCH: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 async def test_flood_of_bytes() -> None:
     """Others are served while an extension writes a lot of what is no message, and it goes on itself afterwards."""
     async with open_zoo(Animal(name="loud")) as zoo:

@@ -60,6 +60,7 @@ async def test_storm_of_programs() -> None:
         assert 0 < runs["ok"], runs
 
 
+@pytest.mark.slow
 async def test_storm_of_dialogs() -> None:
     """A thousand questions at once open a bounded number of dialogs, and none is left in the end."""
     async with open_zoo(Animal(name="asks")) as zoo:
@@ -83,6 +84,7 @@ async def _answer_everything(zoo: Zoo) -> None:
         await trio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_storm_on_the_bus() -> None:
     """Extensions that answer each word on the bus with another one keep nobody else from working."""
     echoes = [Animal(name=f"echo{n}", how="echoes", env=ECHOES) for n in range(3)]

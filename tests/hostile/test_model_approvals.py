@@ -156,6 +156,7 @@ async def test_a_yes_does_not_open_protected_files(arena: Arena) -> None:
     assert arena.changes() == {"a.txt", "b.txt"}
 
 
+@pytest.mark.slow
 async def test_asking_a_thousand_times(arena: Arena) -> None:
     """A model that asks again and again is denied as often, and a stop ends it at once."""
     arena.person = _always("deny")  # type: ignore[assignment]

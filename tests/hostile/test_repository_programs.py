@@ -89,6 +89,7 @@ MOST = (RUN, ("config", "check"))
 ALL = (*MOST, ("config", "show"), ("models",), ("sessions",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "commands"),
     [

@@ -222,6 +222,7 @@ async def test_messages_for_the_next_turn_are_not_withheld() -> None:
         assert [] == of_type(service, session_id, ev.TurnStarted)
 
 
+@pytest.mark.slow
 async def test_stop_of_a_long_chain_of_children() -> None:
     """A stop reaches the last of 1,500 generations, and its outcome names it."""
     async with open_checked_service(scripted(Hang())) as service:

@@ -263,6 +263,7 @@ async def test_stop_overtakes_a_full_mailbox() -> None:
         assert "stopped" == (await service.wait_for_turn(session_id)).outcome.status
 
 
+@pytest.mark.slow
 async def test_stop_among_a_thousand_streaming_sessions() -> None:
     """With a thousand others streaming and a full mailbox, a stop ends its session before that says another word."""
     many = 1_000

@@ -49,6 +49,7 @@ def starts_in_log(home: Path) -> list[str]:
     return [line for line in log_file(home).read_text().splitlines() if " starts, process " in line]
 
 
+@pytest.mark.slow
 async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path) -> None:
     """Twenty who look at once get one service, and so do twenty more after its death, though its socket is left."""
     found: list[Path] = []

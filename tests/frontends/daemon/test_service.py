@@ -285,6 +285,7 @@ async def test_a_terminated_service_ends_cleanly(tmp_path: Path) -> None:
     assert "asked to end by SIGTERM" in (home / "logs" / "service.log").read_text()
 
 
+@pytest.mark.slow
 def test_watching_several_until_nothing_runs(service: Service, capfd: Said) -> None:
     """`watch` shows each session's lines under its id, and leaves with 0 when none of them runs any more."""
     number = 3
@@ -304,6 +305,7 @@ def test_watching_several_until_nothing_runs(service: Service, capfd: Said) -> N
         assert lines[-1].startswith("✓ completed in ")
 
 
+@pytest.mark.slow
 def test_watching_all_as_json(service: Service, capfd: Said) -> None:
     """`watch --all --json` gives a snapshot and then events, one per line, that fold to what the service has."""
     number = 2
@@ -339,6 +341,7 @@ async def test_leaving_a_watch_leaves_the_work(service: Service) -> None:
     assert "stopped" == stopped.result
 
 
+@pytest.mark.slow
 async def test_a_watch_ends_with_its_service(own_home: Path) -> None:
     """When the service is shut down, those who watch are told, and leave with 1."""
     await start_in_background(own_home, ["--idle", "60"])

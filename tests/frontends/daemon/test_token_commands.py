@@ -185,6 +185,7 @@ def test_a_home_may_be_named_before_the_task(tmp_path: Path, home: Path, shell: 
     assert "" == shell("token", "list")
 
 
+@pytest.mark.slow
 def test_the_list_is_private_bounded_and_decides(home: Path) -> None:
     """The list holds no secret, is ours alone, takes so many and no more; a token that is not in it is no good."""
     secret = scoped_token(home, Access(role="observer"), expires_at=sc.now_ms() + 60_000)

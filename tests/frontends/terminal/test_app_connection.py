@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import session_core as sc
 from session_core.testing.scripted import ScriptedProvider, text
 from tests.frontends.client._real import real_server
@@ -37,6 +39,7 @@ def test_a_killed_service_that_is_back(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_service_that_is_shut_down(tmp_path: Path) -> None:
     """When somebody ends the service, the terminal says so and starts none by itself; the next message does."""
 

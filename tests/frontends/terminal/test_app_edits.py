@@ -19,6 +19,7 @@ async def edit_last(terminal: Terminal) -> None:
     await terminal.until(lambda: terminal.app.composer.editing is not None, "the edit")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_an_edit(tmp_path: Path) -> None:
     """Ctrl+C leaves what was to be said differently as it was, and what is said next is a message of its own."""
 
@@ -87,6 +88,7 @@ def test_an_edit_stays_in_its_session(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_an_edit_keeps_pictures_and_files(tmp_path: Path) -> None:
     """What went along with a message goes along again when it is said differently, from the list as by a key."""
     (tmp_path / "a.txt").write_text("content")
@@ -113,6 +115,7 @@ def test_an_edit_keeps_pictures_and_files(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_shell_line_is_not_edited(tmp_path: Path) -> None:
     """What became of a shell line cannot be edited, and who tries is told so."""
     ran = "I have run this command myself:\n\n$ ls\n\na.txt"

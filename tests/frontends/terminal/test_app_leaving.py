@@ -7,6 +7,7 @@ import pytest
 import session_core as sc
 from frontends.terminal.composer.attached_files import Attachment
 from session_core.testing.scripted import text
+from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import Terminal, open_terminal
 from tests.frontends.terminal._staged import open_stage, session, summary
@@ -32,7 +33,7 @@ def test_ctrl_c_copies_what_is_selected(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
-@pytest.mark.parametrize("way", ["ctrl+d", "/quit", "/exit"])
+@pytest.mark.parametrize("way", mostly_slow(["ctrl+d", "/quit", "/exit"], quick=1))
 def test_leaving_that_ends_work_is_asked_twice(tmp_path: Path, way: str) -> None:
     """With the service in this process, leaving while something runs says what it ends, and wants to be said twice."""
 

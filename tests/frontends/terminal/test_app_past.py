@@ -35,6 +35,7 @@ def test_edit_and_resend_makes_a_branch(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_leaving_an_edit(tmp_path: Path) -> None:
     """Esc leaves what was to be said differently as it was, and does not stop anything."""
 

@@ -41,6 +41,7 @@ def test_yes_runs_the_tool_and_no_does_not(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_whoever_writes_is_not_disturbed(tmp_path: Path) -> None:
     """A question that comes while somebody writes leaves the keys to the composer; F8 goes there, Esc comes back."""
 
@@ -91,6 +92,7 @@ def test_whoever_has_just_typed_is_not_disturbed(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_the_first_answer_wins(tmp_path: Path) -> None:
     """What is answered in one terminal is asked no longer in the other."""
 

@@ -89,6 +89,7 @@ def test_a_deleted_session_that_is_viewed(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_is_written_waits_in_its_session(tmp_path: Path) -> None:
     """A draft stays with the session it was written for, while others are viewed."""
 

@@ -10,6 +10,7 @@ import session_core as sc
 from frontends.terminal import base, destination, feeds
 from frontends.terminal.screens.picker import Confirmation
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
+from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import Terminal, attach_terminal, open_terminal
 from tests.frontends.terminal._listening import listen
@@ -39,7 +40,7 @@ def said_in(terminal: Terminal, session_id: sc.SessionId) -> list[str]:
     return [each.text for each in terminal.server.snapshot(session_id).transcript if each.role == "user"]
 
 
-@pytest.mark.parametrize("words", ["for the second", "@big.txt for the second"])
+@pytest.mark.parametrize("words", mostly_slow(["@big.txt for the second", "for the second"], quick=1))
 def test_a_message_goes_where_it_was_typed(tmp_path: Path, words: str) -> None:
     """A message goes to the session that was viewed when it was sent, also if a file had to be read for it first."""
     (tmp_path / "big.txt").write_text("x" * 200_000)
@@ -71,6 +72,7 @@ def test_a_shell_line_runs_where_it_was_typed(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "name"), [("d", "remove_queue_item"), ("s", "take_queue")])
 def test_keys_in_a_panel_mean_what_is_seen(tmp_path: Path, keys: str, name: str) -> None:
     """What is done with a message that waits is done in its session, also if another is viewed right after the key."""
@@ -242,6 +244,7 @@ def test_a_forced_redo_stays_with_its_session(tmp_path: Path, monkeypatch: pytes
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_words_of_an_undo_stay_with_their_session(tmp_path: Path) -> None:
     """What an undo takes out of a conversation waits there, with its files, when another session is viewed by then."""
     (tmp_path / "a.txt").write_text("content")
@@ -279,6 +282,7 @@ def test_words_of_an_undo_stay_with_their_session(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_sending_now_loses_nothing(tmp_path: Path) -> None:
     """A message taken out of the queue to be read at once comes back if it cannot be sent."""
 
@@ -317,6 +321,7 @@ def test_a_new_session_does_not_inherit_permissions(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_is_typed_ahead_waits_for_the_list(tmp_path: Path) -> None:
     """A message typed before the list of sessions is there goes to the last used session of this directory."""
 
@@ -334,6 +339,7 @@ def test_what_is_typed_ahead_waits_for_the_list(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_new_means_new_also_before_the_list(tmp_path: Path) -> None:
     """Who asks for a new session before the list of sessions is there gets one."""
 

@@ -193,6 +193,7 @@ async def test_what_is_told_for_a_while(service: Service, screen: Screen) -> Non
 # --- closing it -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_closing_it_and_coming_back(service: Service, screen: Screen, other: Screen) -> None:
     """Ctrl+C twice closes the terminal and says what goes on and how to come back; then the work is there, live."""
     await screen.open(service.home, "terminal", LONG, size=(100, 30))

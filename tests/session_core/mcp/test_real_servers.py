@@ -26,6 +26,7 @@ from tests.session_core.mcp._harness import (
 from tests.session_core.mcp._servers import PNG
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unhurried")
 async def test_the_time_server_works_dies_and_works_again() -> None:
     """A call succeeds, bad arguments are explained, a kill -9 is survived: the server is back for the next call."""

@@ -199,6 +199,7 @@ async def _by_official_client(base_url: str, count: int) -> list[Any]:
             return found
 
 
+@pytest.mark.slow
 async def test_the_official_client_reads_the_same() -> None:
     """The provider's own client finds the same text, thinking, calls, usage and end in every recorded stream."""
     names = [name for name in COMPLETE if name != "max_tokens"]

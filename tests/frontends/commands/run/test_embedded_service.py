@@ -116,6 +116,7 @@ async def test_a_slip_in_a_rule_is_told(home: Path) -> None:
     assert remark.endswith("did you mean bash?")
 
 
+@pytest.mark.slow
 async def test_a_limit_ends_the_turn() -> None:
     """A turn that reaches its limit says so and is exit code 4."""
     ended = await program("run", "--max-steps", "1", "list the files")
@@ -139,6 +140,7 @@ async def test_a_folder_that_is_not_trusted(tmp_path: Path) -> None:
     assert "not trusted" not in after.err
 
 
+@pytest.mark.slow
 async def test_a_session_whose_model_is_gone(home: Path) -> None:
     """A session of a model that nobody knows any more is not answered by another one unasked."""
     (session_id,) = await keep_sessions(home, "count to 1")

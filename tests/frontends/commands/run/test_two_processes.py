@@ -53,6 +53,7 @@ async def recorded(home: Path, activity: str) -> None:
                 return
 
 
+@pytest.mark.slow
 async def test_beside_a_running_process_and_after_its_death(home: Path, tmp_path: Path) -> None:
     """Reading works beside the process that runs a session, writing names it; after kill -9 the session can go on."""
     async with running("--cwd", str(tmp_path), PROMPT) as holder:

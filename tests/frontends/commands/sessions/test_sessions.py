@@ -15,6 +15,7 @@ from tests.frontends._program import LATELY, Ended, program
 Said = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_in_another_process(tmp_path: Path) -> None:
     """What `run` began is kept, `--continue` goes on with it, and list, search and conversation show both turns."""
     here = str(tmp_path)

@@ -41,6 +41,7 @@ async def test_show(home: Path) -> None:
     assert ["ask_writes", "default"] == rows["permission_mode"]
 
 
+@pytest.mark.slow
 async def test_show_masks_keys(home: Path) -> None:
     """No form of `config show` prints a key, from wherever it comes."""
     write(home, f"[providers.openai]\nkey = '{KEY}'\nheaders = {{ x-key = '{KEY}' }}\n")
@@ -77,6 +78,7 @@ async def test_a_wrong_file_is_told_in_lines(home: Path) -> None:
         ] == ended.err.splitlines()
 
 
+@pytest.mark.slow
 async def test_check(home: Path, tmp_path: Path) -> None:
     """`config check` says all that is wrong with exit code 1; what is not trusted is said not to be read."""
     path = write(home, "thinkin = 'high'\n")
@@ -175,6 +177,7 @@ def test_files_that_are_not_read(home: Path, tmp_path: Path) -> None:
     assert ((), (), ["permission_mode"]) == (after.problems, after.remarks, [each.key for each in after.warnings])
 
 
+@pytest.mark.slow
 async def test_a_key_that_others_may_read(home: Path) -> None:
     """The command that makes a file with a key in it private is told, ready to be typed."""
     path = write(home, f"[providers.anthropic]\nkey = '{KEY}'\n", 0o644)
@@ -200,6 +203,7 @@ async def test_path(home: Path, tmp_path: Path) -> None:
     } == json.loads(as_json.out)
 
 
+@pytest.mark.slow
 async def test_an_untrusted_project_is_told(tmp_path: Path) -> None:
     """`config show` in a folder nobody trusted says that its file is not used."""
     project = write(tmp_path / "project" / ".session-core", "permission_mode = 'read_only'\n")

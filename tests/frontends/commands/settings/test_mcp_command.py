@@ -65,6 +65,7 @@ async def test_a_file_that_is_no_json(home: Path) -> None:
     assert 1 == ended.err.count("mcp.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text", "number"),
     [

@@ -28,6 +28,7 @@ def write(home: Path, text: str) -> None:
     (home / "config.toml").write_text(text + NO_SERVER, encoding="utf-8")
 
 
+@pytest.mark.slow
 async def test_without_a_key() -> None:
     """Without any key no model is listed, and people are told what to set and that the demo works."""
     ended = await program("models", env=QUIET)
@@ -51,6 +52,7 @@ async def test_with_a_key() -> None:
     assert KEY not in ended.out + ended.err
 
 
+@pytest.mark.slow
 async def test_all_of_them() -> None:
     """With --all those without a key are there too, and each says which variable to set."""
     ended = await program("models", "--all", env={**QUIET, "OPENAI_API_KEY": KEY, "COLUMNS": "120"})
@@ -61,6 +63,7 @@ async def test_all_of_them() -> None:
     assert any(line.startswith("●  openai/gpt-6.1-sol") for line in ended.out.splitlines())
 
 
+@pytest.mark.slow
 async def test_as_json(home: Path) -> None:
     """With --json each model is one object, prices in dollars per million tokens."""
     write(home, "model = 'mine'\n[[models]]\nname = 'ollama/qwen3'\naliases = ['mine']\ncontext_tokens = 40_000\n")

@@ -37,6 +37,7 @@ def test_what_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         availability.check_installed()
 
 
+@pytest.mark.slow
 async def test_nothing_of_it_is_imported_unless_wanted() -> None:
     """The service of a home is imported without the SDK."""
     code = "import frontends.daemon.foreground, frontends.server.telemetry.availability, sys; "

@@ -1,5 +1,6 @@
 """Where blocks stand."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.segment import Segment
@@ -63,6 +64,7 @@ def test_what_comes_before_does_not_move_what_is_there() -> None:
     assert layout.lines()[added:] == before
 
 
+@pytest.mark.slow
 def test_too_much_above_is_forgotten() -> None:
     """While somebody looks at the end, what is far above it is not kept, and can be laid out again."""
     layout = Layout(Drawing())

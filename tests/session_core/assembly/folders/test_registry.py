@@ -186,6 +186,7 @@ async def test_a_turn_after_a_restart_obeys_its_folder(tmp_path: Path) -> None:
         assert [["denied"], ["denied"]] == [await world.statuses(each) for each in (woken, session)]
 
 
+@pytest.mark.slow
 async def test_many_folders_leave_few_open(tmp_path: Path) -> None:
     """Two hundred folders are served at once, each as it wants, and a bounded number of them stays open."""
     wanted = {str(tmp_path / f"f{number}"): 200 if number % 10 else number + 1 for number in range(200)}
