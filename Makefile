@@ -37,6 +37,11 @@ PROGRAMS = if command -v bwrap >/dev/null && command -v rg >/dev/null && command
           echo "apt could not install them: tests that need them will be skipped."; \
     else echo "Please install the packages $(PACKAGES): tests that need them are skipped."; fi
 
+# Without this, all workers of the first test run would compile the same modules at the same time. Tests are compiled by
+# pytest, which puts more into their asserts than Python does.
+COMPILE = $(BIN)/python -m compileall -q -j 0 $(wildcard $(PRODUCT)); \
+    $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || :
+
 .DEFAULT_GOAL := help
 .PHONY: run test quick-tests test-all test-places bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
 
@@ -113,6 +118,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing session-core and its checks into $(VENV) ..."
 	@$(INSTALL) '.[dev]'
 	@$(PROGRAMS)
+	@$(COMPILE)
 	@touch $(VENV)/.runtime $@
 
 $(BIN)/python:
