@@ -322,7 +322,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 def _home(chosen: argparse.Namespace) -> Path:
     from frontends.commands.sessions.home import resolve_home
 
-    return resolve_home(chosen.home)
+    home = resolve_home(chosen.home)
+    sc.setup.refuse_exposed_home(home)
+    return home
 
 
 def _workspace(chosen: argparse.Namespace) -> Path:

@@ -94,6 +94,9 @@ from session_core.storage.home import (
 from session_core.storage.home import (
     private_open as private_open,
 )
+from session_core.storage.home import (
+    refuse_exposed_home as refuse_exposed_home,
+)
 from session_core.storage.home_lock import HomeLock as HomeLock
 from session_core.storage.home_lock import LockHolder as LockHolder
 from session_core.storage.home_lock import lock_holder as lock_holder

@@ -116,6 +116,27 @@ class SessionClient(sc.SessionMethods):
         asked = sc.wire.Execute(command=command, idempotency_key=idempotency_key)
         return reply_to(command, await self._ask("execute", sc.wire.to_json(asked)))
 
+    async def execute_now(self, command: sc.Command[R]) -> R:
+        """Run a command over the current connection: it waits for no other one, and is never sent again.
+
+        For what must not happen later, when nobody expects it any more.
+
+        Raises:
+            Disconnected: There is no connection, so nothing was sent; or it was lost before the reply, so the command
+                may or may not have run.
+            SessionCoreError: The service refuses.
+
+        Cancellation: the server is told; a command that has started takes effect anyway.
+        """
+        link = self.link
+        if link is None:
+            raise self._disconnected()
+        try:
+            reply = await link.request("execute", sc.wire.to_json(sc.wire.Execute(command=command)))
+        except LinkLost:
+            raise self._disconnected() from None
+        return reply_to(command, result_of("execute", reply))
+
     def follow(self, session_id: sc.SessionId | None = None, *, after: sc.Cursor | None = None) -> RemoteFeed:
         """Follow one session, or the list of all: a snapshot first, then events, a new snapshot after a lag.
 

@@ -9,9 +9,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import ClassVar, Final
 
+import anyio
 import anyio.to_thread
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -45,6 +48,8 @@ _REVIVE_AFTER: Final = 2
 """Failed connection attempts after which the service is started again if it is gone."""
 QUIET_S: Final = 1.0
 """Seconds without typing before a new question gets the focus."""
+LOOK_EVERY_S: Final = 1.0
+"""Seconds between two looks for a service that somebody else may have started: people notice no less."""
 _GOING: Final = ("sidebar", "focus_transcript", "focus_queue", "focus_request", "focus_widgets")
 """Actions whose keys take priority over all others: what is typed right after them must reach the new focus."""
 
@@ -54,6 +59,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
 
     Attributes:
         quiet_s: Seconds without typing before a new question gets the focus.
+        look_every_s: Seconds between two looks for a service while there is none.
     """
 
     TITLE = "session-core"
@@ -105,6 +111,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
         self._typed_ahead: list[Event] | None = []
         self._question_is_new = False
         self.quiet_s = QUIET_S
+        self.look_every_s = LOOK_EVERY_S
         for theme in THEMES:
             self.register_theme(theme)
 
@@ -169,24 +176,38 @@ class TerminalApp(TerminalHandlers, HistoryActions):
     # --- the service --------------------------------------------------------------------------------------------------
 
     async def _stay_connected(self) -> None:
-        """Find or start the service, and stay connected until asked to end."""
+        """Find or start the service, and stay connected until asked to end.
+
+        A service that somebody has ended is not started again without being asked to; but as soon as one runs again,
+        it is used.
+        """
         try:
             address = await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
-            self.failure = None
-            self.schedule_draw("connection")
-            await self.terminal_state.run(address)
+            while True:
+                self._show_failure(None)
+                self._show_failure(await self.terminal_state.run(address))
+                address = await self._wait_for_service()
         except sc.SessionCoreError as error:
-            self.failure = error.message
+            self._show_failure(error.message)
         except Exception as error:  # noqa: BLE001 - shown to the user, who may try again
-            self.failure = f"{type(error).__name__}: {error}"
+            self._show_failure(f"{type(error).__name__}: {error}")
+
+    async def _wait_for_service(self) -> Path:
+        """Wait until somebody has started a service, and return its socket."""
+        find = partial(anyio.to_thread.run_sync, self.place.find, abandon_on_cancel=True)
+        while (address := await find()) is None:  # noqa: ASYNC110 - whoever starts one tells nobody here
+            await anyio.sleep(self.look_every_s)
+        return address
+
+    def _show_failure(self, failure: str | None) -> None:
+        self.failure = failure
         self.schedule_draw("connection", "session")
 
     def action_reconnect(self) -> None:
-        """Try to connect again after a failure."""
+        """Find or start the service now after a failure."""
         if self.failure is not None:
-            self.failure = None
-            self.schedule_draw("connection")
-            self.run_worker(self._stay_connected(), group="service", exit_on_error=False)
+            self._show_failure(None)
+            self.run_worker(self._stay_connected(), group="service", exclusive=True, exit_on_error=False)
 
     async def _revive(self) -> None:
         """Start the service again if it is gone; the client reconnects on its own."""

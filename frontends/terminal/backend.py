@@ -37,8 +37,16 @@ class ServiceLocation(Protocol):
         """
         ...
 
+    def find(self) -> Path | None:
+        """Return the socket of a service that somebody else has started; None if there is none. Blocks.
+
+        Raises:
+            SessionCoreError: There is one, but it cannot be used; the message says why.
+        """
+        ...
+
     def close(self) -> None:
-        """Leave the service for good; blocks, and ends an `open` that is still waiting."""
+        """Leave the service for good; blocks, and ends an `open` or `find` that is still waiting."""
         ...
 
 
@@ -94,6 +102,12 @@ class BackgroundService:
 
         return self._loop.run(partial(find_or_start, self.home, arguments=self.arguments))
 
+    def find(self) -> Path | None:
+        """Find the service, and start none."""
+        from frontends.daemon.discovery import find_service
+
+        return self._loop.run(partial(find_service, self.home))
+
     def close(self) -> None:
         """Leave the service running, and stop looking for it."""
         self._loop.end()
@@ -119,6 +133,10 @@ class EmbeddedService:
                 self._running = _ServiceThread(self.home)
             running = self._running
         return running.wait_ready()
+
+    def find(self) -> Path | None:
+        """Find nothing: nobody else starts a service in this process."""
+        return None
 
     def close(self) -> None:
         """End the service and wait until it has ended."""

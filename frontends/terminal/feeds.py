@@ -135,11 +135,11 @@ class TerminalState:
             raise sc.Disconnected(NOT_YET)
         return self.client
 
-    async def run(self, address: Path) -> None:
-        """Stay connected to the service at this socket until cancelled.
+    async def run(self, address: Path) -> str:
+        """Stay connected to the service at this socket; return why it has ended for good.
 
         Raises:
-            SessionCoreError: The service refuses the connection, or has ended for good.
+            SessionCoreError: The service refuses the connection.
         """
         reason = ""
         await anyio.to_thread.run_sync(_import_client)
@@ -163,7 +163,7 @@ class TerminalState:
             finally:  # also reached after a fault in a feed; nothing can be started then
                 self.client, self._tasks = None, None
                 self._client_ready = anyio.Event()
-        raise sc.Disconnected(reason)
+        return reason
 
     def view(self, session_id: sc.SessionId | None) -> None:
         """View another session, or none."""

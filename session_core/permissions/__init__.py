@@ -6,6 +6,7 @@
 - `rules`, `globs`: permission rules of the configuration, and their patterns; `LiveRules` can change
 - `command_lines`, `shell_words`, `wrapper_programs`, `command_options`, `opaque_programs`: the commands that a command
   line runs, parsed like a shell, including those started by other programs, and what may run commands unseen
+- `line_rights`: the rights beyond the sandbox that a person's shell line wants
 - `standing_grants`: calls that are always allowed, stored in the home
 - `path_filter`: files that rules hide from tools that visit many files
 

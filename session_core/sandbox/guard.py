@@ -29,7 +29,10 @@ MAX_CHECK_S: Final = 10.0
 MAX_REMARKS: Final = 20
 """More lines would bury the output of the command."""
 _MAX_PENDING: Final = 100
-_KEEP: Final = "to keep such a change, run the command with change_protected, about which the user is asked"
+_KEEP: Final = (
+    "to keep such a change, run the command with change_protected (in a line that a person types: !+protected), "
+    "about which the user is asked"
+)
 
 
 @attrs.define(kw_only=True, eq=False)

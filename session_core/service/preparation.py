@@ -21,6 +21,7 @@ from session_core.agent.hooks import (
 )
 from session_core.errors import Forbidden
 from session_core.ids import SessionId
+from session_core.permissions.line_rights import read_person_line
 from session_core.service.validation import checked_path
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.argument_checks import checked_value
@@ -71,7 +72,7 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
         case c.TakeBackUndo():
             _refuse(await ask_before_tree_change(hooks, given.session_id, "TakeBackUndo", ""))
         case c.RunShellLine(session_id=session_id, line=line):
-            _refuse(await ask_before_user_command(hooks, session_id, line))
+            _refuse(await ask_before_user_command(hooks, session_id, read_person_line(line).command))
         case _:
             pass
     if isinstance(given, _SAYS) and given.text:

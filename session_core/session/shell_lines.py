@@ -49,6 +49,6 @@ def find_open_shell_line(state: SessionState) -> LiveTool | None:
 
 
 def get_typed_line(tool: LiveTool) -> str:
-    """Return what was typed."""
+    """Return the command that was typed, without the rights that were asked for before it."""
     line = tool.arguments.get("command")
     return line if isinstance(line, str) else ""

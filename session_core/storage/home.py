@@ -82,16 +82,34 @@ def prepare_home(home: Path) -> Path:
         place = _follow_own_link(home.absolute())
         _make_directories(place)
         status = place.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            raise StoreUnusable(f"the home {str(place)!r} is not a folder; move it away, {_ELSEWHERE}")
-        _check_owner("the home", place, status)
-        if (fault := find_exposed_parent(home.absolute()) or find_exposed_parent(place.resolve())) is not None:
-            raise StoreUnusable(f"the home cannot be used: {fault}, {_ELSEWHERE}")
+        _check_place(home, place, status)
         if status.st_mode & 0o077:
             _make_private(place, status)
     except (OSError, ValueError, RuntimeError) as error:
         raise store_unusable_error(f"the home {str(home)!r} cannot be used", error) from error
     return place
+
+
+def refuse_exposed_home(home: Path) -> None:
+    """Refuse a home that `prepare_home` would refuse because of other users; change nothing. A missing one is fine.
+
+    For whatever only reads: what others could have written is not to be believed either.
+
+    Raises:
+        StoreUnusable: As `prepare_home`.
+    """
+    try:
+        place = _follow_own_link(home.absolute())
+        status = place.lstat()
+        _check_place(home, place, status)
+        if status.st_mode & 0o077:
+            _refuse_common_folder(place, status)
+        if others_may_write(status) and os.listdir(place):  # noqa: PTH208
+            raise StoreUnusable(str(_describe_open_home(place, status)))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, RuntimeError) as error:
+        raise store_unusable_error(f"the home {str(home)!r} cannot be used", error) from error
 
 
 def private_open(path: Path, flags: int, *, obeyed: bool = False) -> int:
@@ -219,7 +237,16 @@ def _check_owner(what: str, path: Path, status: os.stat_result) -> None:
         )
 
 
-def _make_private(place: Path, status: os.stat_result) -> None:
+def _check_place(home: Path, place: Path, status: os.stat_result) -> None:
+    """Refuse a home that is no directory, is not ours, or could be exchanged by others."""
+    if not stat.S_ISDIR(status.st_mode):
+        raise StoreUnusable(f"the home {str(place)!r} is not a folder; move it away, {_ELSEWHERE}")
+    _check_owner("the home", place, status)
+    if (fault := find_exposed_parent(home.absolute()) or find_exposed_parent(place.resolve())) is not None:
+        raise StoreUnusable(f"the home cannot be used: {fault}, {_ELSEWHERE}")
+
+
+def _refuse_common_folder(place: Path, status: os.stat_result) -> None:
     user = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - unlike Path.home, it never fails
     # Closing /tmp, / or the user's own directory to others would break many other things.
     if status.st_mode & stat.S_ISVTX or place.resolve() in {user, *user.parents}:
@@ -227,6 +254,10 @@ def _make_private(place: Path, status: os.stat_result) -> None:
             f"the home {str(place)!r} contains more than sessions and is open to other users; choose a folder for"
             f" sessions alone, such as {str(place / 'session-core')!r}, with {HOME_VARIABLE}"
         )
+
+
+def _make_private(place: Path, status: os.stat_result) -> None:
+    _refuse_common_folder(place, status)
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check_owner("the home", place, os.fstat(descriptor))

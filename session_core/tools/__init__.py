@@ -8,6 +8,7 @@
 - path completion: `paths_beneath` (lists the candidates), `fuzzy` (ranks them by the letters typed)
 - programs: `shell` runs a command in the sandbox, `background_jobs` and `job_tools` run commands in the background,
   `process` runs a program and leaves no process behind when it is stopped, `sandbox_processes` isolates it;
+  `sandbox_hints`: what the sandbox may have kept from a command that failed;
   `output_files`: where each session's outputs are that are too long for a result
 - the web: `web_fetch`, with `web_address`, `html_tokens` and `html_text`
 - `plan`, `task` (child sessions), `skills`

@@ -3,7 +3,7 @@
 import os
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,9 @@ from session_core.tools.command_confinement import (
     prepare_launch,
 )
 from session_core.tools.process import ProcessOutcome, run_in_group
+from session_core.tools.sandbox_hints import find_hints
 from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.sessions import ExtraRight
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 MAX_COMMAND_CHARS: Final = 30_000
@@ -40,6 +42,13 @@ RESULT_CHARS: Final = 30_000
 """The tail of the output is the most useful part; the rest is in a file."""
 MAX_OUTPUT_FILE_CHARS: Final = 10_000_000
 """Output beyond this is discarded."""
+
+RIGHT_ARGUMENTS: Final[Mapping[ExtraRight, str]] = {
+    "network": "network",
+    "sockets": "sockets",
+    "protected": "change_protected",
+}
+"""The argument that asks for each right beyond the sandbox."""
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"execute"})
 
@@ -151,7 +160,8 @@ class ShellTool:
                 bubblewrap=launch.bubblewrap,
             )
         where = await _save_output(recorder, context) if outcome.truncated else None
-        output = _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS, launch.remarks)
+        remarks = (*launch.remarks, *_find_hints(outcome, confinement, context))
+        output = _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS, remarks)
         return attrs.evolve(output, details=JsonObject({**(output.details or {}), **_details(confinement)}))
 
     async def run_with_separate_streams(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
@@ -177,6 +187,7 @@ class ShellTool:
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
                 bubblewrap=launch.bubblewrap,
             )
+        launch.remarks.extend(_find_hints(outcome, confinement, context))
         return attrs.evolve(outcome, error_output=outcome.error_output + launch.format_remarks())
 
     def _arguments(self, arguments: JsonObject) -> tuple[str, int | None, bool]:
@@ -230,6 +241,11 @@ def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRight
         protected=flag_argument(arguments, "change_protected") and context.sandbox.mode != "read_only",
         sockets=flag_argument(arguments, "sockets") and not context.sandbox.sockets,
     )
+
+
+def _find_hints(outcome: ProcessOutcome, confinement: Confinement, context: ToolContext) -> tuple[str, ...]:
+    sockets = context.sandbox.sockets or confinement.wider.sockets
+    return find_hints(outcome, confinement, sockets=sockets)
 
 
 def _format_preview(

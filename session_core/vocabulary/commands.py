@@ -190,7 +190,9 @@ class RunShellLine(Command[replies.ShellLineReply]):
 
     It runs like a command of the shell tool: in the sandbox, saved for an undo, shown while it runs, ended by a stop.
     Typing it counts as the approval that a permission mode would ask for. Deny rules still apply, a read-only session
-    refuses it, and commands that always need an approval still ask for one.
+    refuses it, and commands that always need an approval still ask for one. A line that begins with `+network`,
+    `+protected` or `+sockets`, or several as `+network,protected`, asks for that beyond the sandbox; commands of git
+    such as `git commit` and `git fetch`, which cannot work without, ask by themselves.
     """
 
     session_id: SessionId

@@ -242,6 +242,48 @@ def test_help_for_every_command(command: str, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "run hi",
+            "sessions",
+            "show x",
+            "rename x y",
+            "fork x",
+            "undo",
+            "export x",
+            "store verify",
+            "status",
+            "watch",
+        ),
+        *(
+            "stop x",
+            "shutdown",
+            "token list",
+            "config show",
+            "config check",
+            "models",
+            "mcp",
+            "trust --show",
+            "ext list",
+        ),
+    ],
+)
+def test_an_open_home_is_refused_by_every_command(command: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What others could have written is believed by no command, also by none that only reads; all name the remedy."""
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").touch()
+    home.chmod(0o777)
+
+    assert 1 == entry.main(command.split())
+
+    said = capsys.readouterr()
+    assert ("", True) == (said.out, f"other users may write the home {str(home)!r} (mode 777)" in said.err)
+    assert f"chmod -R go-w {home}" in said.err
+    assert 0o777 == home.stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["sessions", "--limit", "0"], "argument --limit: '0' is not a whole number of at least 1"),

@@ -26,7 +26,7 @@ from session_core.sep.host.catalogue.consent import Consents
 from session_core.sep.host.catalogue.discovery import discover
 from session_core.sep.host.models.credentials import CredentialFile
 from session_core.storage import ownership
-from session_core.storage.home import prepare_home
+from session_core.storage.home import prepare_home, refuse_exposed_home
 from session_core.tools.skills import SkillTool
 from tests._mostly_slow import mostly_slow
 from tests._needs import needs_root
@@ -279,8 +279,11 @@ def test_an_open_home_with_content_is_refused(home: Path, mode: int) -> None:
     (home / "config.toml").write_text("", encoding="utf-8")
     home.chmod(mode)
     for _ in range(2):
-        with pytest.raises(StoreUnusable, match=rf"mode {mode:03o}.*find .* ! -user .*chmod -R go-w {home}"):
+        with pytest.raises(StoreUnusable, match=rf"mode {mode:03o}.*find .* ! -user .*chmod -R go-w {home}") as one:
             prepare_home(home)
+        with pytest.raises(StoreUnusable) as other:
+            refuse_exposed_home(home)
+        assert str(one.value) == str(other.value)
         assert mode == home.stat().st_mode & 0o777
     trio.run(trio.run_process, ["chmod", "-R", "go-w", str(home)])  # what people are told to type
     assert home == prepare_home(home)
@@ -291,6 +294,9 @@ def test_an_open_home_with_content_is_refused(home: Path, mode: int) -> None:
 def test_an_open_home_without_content_is_closed(home: Path, mode: int) -> None:
     """An empty directory, as for a volume of a container, is made private."""
     home.chmod(mode)
+    refuse_exposed_home(home)
+    refuse_exposed_home(home / "missing")
+    assert mode == home.stat().st_mode & 0o777
     assert home == prepare_home(home)
     assert 0o700 == home.stat().st_mode & 0o777
 

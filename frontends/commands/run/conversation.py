@@ -134,10 +134,10 @@ class Conversation:
         if self.outcome is None:
             return EXIT_OK if self.is_done else EXIT_FAILED
         match self.outcome.status:
-            case "completed" if self._line_failed:
-                return EXIT_FAILED
+            case "completed" if self._has_unrefused_denial:
+                return EXIT_DENIED
             case "completed":
-                return EXIT_DENIED if self._has_unrefused_denial else EXIT_OK
+                return EXIT_FAILED if self._line_failed else EXIT_OK
             case "limit_reached":
                 return EXIT_LIMIT
             case "failed" if self.interaction.structured and (self.outcome.error or "").startswith(_WRONG_SHAPE):
@@ -359,7 +359,7 @@ class Conversation:
         """End the output with a line about the outcome."""
         self._view.finish()
         if not self.interaction.quiet or outcome.status != "completed":
-            self._view.line(work_lines.outcome_line(self._streams.err.style, outcome, answer))
+            self._view.line(work_lines.outcome_line(self._streams.err.style, outcome, answer, self.line_result))
         await self._flush()
 
     async def show(self, text: str, target: Target) -> None:

@@ -238,9 +238,17 @@ def cut_short_line(style: Style, reason: str) -> str:
     return style.yellow(f"{style.symbol('■')} cut short: {said}")
 
 
-def outcome_line(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None) -> str:
-    """Summarise a turn in one line."""
-    head = _headline(style, outcome, answer, duration(outcome.duration_ms))
+def outcome_line(
+    style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None, line: sc.ToolResultPart | None = None
+) -> str:
+    """Summarise a turn in one line; `line` is the result of the shell line that it ran instead of a model."""
+    took = duration(outcome.duration_ms)
+    if outcome.status == "completed" and line is not None and line.status == "denied":
+        head = f"{style.yellow(style.symbol('■'))} not run"
+    elif outcome.status == "completed" and line is not None and (line.status != "success" or exit_code(line)):
+        head = f"{style.red(style.symbol('✗'))} failed after {took}"
+    else:
+        head = _headline(style, outcome, answer, took)
     return head + style.dim(_figures(outcome, f" {style.symbol('·')} "))
 
 

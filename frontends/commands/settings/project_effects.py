@@ -8,8 +8,11 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePosixPath
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+import attrs
 
 import session_core as sc
 from frontends.shared.sanitise import one_line
@@ -27,10 +30,31 @@ SETTINGS = ".session-core/config.toml"
 EXTENSIONS = (".session-core/extensions", ".smooth/extensions")
 
 
+@attrs.frozen
+class UselessSetting:
+    """Why a setting of a project has no effect even if the project is trusted; `label` says so in a word."""
+
+    label: str
+    why: str
+
+
+def find_useless_settings(home: Path, folder: Path, found: sc.setup.Fingerprint) -> dict[str, UselessSetting]:
+    """Return the settings of a project that would have no effect, by their keys."""
+    try:
+        ignored = sc.setup.load_config(home, folder, {}, trust=found).ignored
+    except sc.setup.ConfigInvalid as invalid:
+        own = str(sc.setup.find_project_file(home, folder))
+        return {each.key: UselessSetting("wrong", each.what) for each in invalid.problems if each.place == own}
+    return {each.key: UselessSetting("ignored", each.what.removeprefix("this is ignored: ")) for each in ignored}
+
+
 def describe_project_file(
-    workspace: sc.setup.Workspace, path: str, found: sc.setup.Fingerprint | None = None
+    workspace: sc.setup.Workspace,
+    path: str,
+    found: sc.setup.Fingerprint | None = None,
+    useless: Mapping[str, UselessSetting] | None = None,
 ) -> list[str]:
-    """Return what a file would do, one line each, or why it cannot be read.
+    """Return what a file would do, one line each, or why it cannot be read; `useless` is about settings.
 
     What is described is what the fingerprint stands for: a person must not read one thing and trust another.
     """
@@ -48,7 +72,8 @@ def describe_project_file(
         return [f"more than {_MAX_BYTES:,} bytes; read it yourself"]
     if found is not None and not found.covers(path, content.data):
         return ["is being changed just now: do not trust it, and look again later"]
-    lines = [one_line(line, _LINE_CHARS) for line in _reader_of(path)(text)]
+    reader = partial(_settings, useless=useless or {}) if path == SETTINGS else _reader_of(path)
+    lines = [one_line(line, _LINE_CHARS) for line in reader(text)]
     if path == SERVERS:
         lines += [one_line(line, _LINE_CHARS) for line in _own_programs(workspace, text)]
     remaining = len(lines) - MOST_LINES
@@ -72,8 +97,6 @@ def _reader_of(path: str) -> Callable[[str], Iterator[str]]:
     name = PurePosixPath(path).name
     if path == SERVERS:
         return _servers
-    if path == SETTINGS:
-        return _settings
     if name == "AGENTS.md":
         return _instructions
     return _skill if name == "SKILL.md" else _other
@@ -156,7 +179,7 @@ def _is_own_file(workspace: sc.setup.Workspace, path: str) -> bool:
 # --- settings and rules -----------------------------------------------------------------------------------------------
 
 
-def _settings(text: str) -> Iterator[str]:
+def _settings(text: str, *, useless: Mapping[str, UselessSetting]) -> Iterator[str]:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -166,9 +189,14 @@ def _settings(text: str) -> Iterator[str]:
     if not document and not rules:
         yield "no settings"
     for key, value in _flat(document, ""):
-        yield f"setting: {key} = {json.dumps(value, default=str, ensure_ascii=False)}"
-    for rule in rules if isinstance(rules, list) else [rules]:
-        yield f"rule: {_rule(rule)}"
+        described = f"{key} = {json.dumps(value, default=str, ensure_ascii=False)}"
+        yield _mark("setting", described, next((useless[each] for each in _outwards(key) if each in useless), None))
+    for number, rule in enumerate(rules if isinstance(rules, list) else [rules], start=1):
+        yield _mark("rule", _rule(rule), useless.get(f"permissions[{number}]"))
+
+
+def _mark(kind: str, described: str, useless: UselessSetting | None) -> str:
+    return f"{kind}: {described}" if useless is None else f"{useless.label} {kind}: {described} ({useless.why})"
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -178,6 +206,12 @@ def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, name)
         else:
             yield name, value
+
+
+def _outwards(key: str) -> Iterator[str]:
+    """Yield a key and the tables that it is in."""
+    words = key.split(".")
+    yield from (".".join(words[:count]) for count in range(len(words), 0, -1))
 
 
 def _rule(rule: object) -> str:

@@ -2,13 +2,18 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
 
 import session_core as sc
 from frontends.arguments import UsageError
-from frontends.commands.settings.project_effects import describe_project_file
+from frontends.commands.settings.project_effects import (
+    UselessSetting,
+    describe_project_file,
+    find_useless_settings,
+)
 from frontends.shared.figures import format_path
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
@@ -31,7 +36,7 @@ def trust(home: Path, folder: Path, *, yes: bool) -> int:
         print(f"{style.green(style.symbol('✓'))} {where} is trusted already, with the files as they are now.")
         return 0
     _remark(store)
-    if not yes and not trio.run(_ask_trust, folder, found, StandardStreams.standard()):
+    if not yes and not trio.run(_ask_trust, home, folder, found, StandardStreams.standard()):
         print("nothing was changed", file=sys.stderr)
         return 1
     if _fingerprint(folder) != found:
@@ -47,7 +52,8 @@ def show(home: Path, folder: Path) -> int:
     trusted = store.is_trusted(str(folder), found)
     style = stream_style(sys.stdout)
     _remark(store)
-    for line in file_lines(style, found, sc.setup.Workspace(str(folder))):
+    useless = find_useless_settings(home, folder, found)
+    for line in file_lines(style, found, sc.setup.Workspace(str(folder)), useless):
         print(line)
     if found.is_empty:
         print(f"{_format_folder(folder)} has no files that need trust.")
@@ -91,12 +97,13 @@ def remove(home: Path, folder: Path) -> int:
     return 0
 
 
-async def _ask_trust(folder: Path, found: sc.setup.Fingerprint, streams: StandardStreams) -> bool:
+async def _ask_trust(home: Path, folder: Path, found: sc.setup.Fingerprint, streams: StandardStreams) -> bool:
     """Ask on the terminal; anything but a clear yes is a no."""
     if streams.keyboard is None:
         raise UsageError("trust asks first, and there is no terminal to ask on; review with --show, then use --yes")
     style = streams.err.style
-    for line in file_lines(style, found, sc.setup.Workspace(str(folder))):
+    useless = find_useless_settings(home, folder, found)
+    for line in file_lines(style, found, sc.setup.Workspace(str(folder)), useless):
         await streams.remark(line)
     await streams.remark(style.dim(_DO_THIS))
     many = format_count(len(found.files), "file")
@@ -105,13 +112,18 @@ async def _ask_trust(folder: Path, found: sc.setup.Fingerprint, streams: Standar
     return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
 
 
-def file_lines(style: Style, found: sc.setup.Fingerprint, workspace: sc.setup.Workspace | None = None) -> list[str]:
+def file_lines(
+    style: Style,
+    found: sc.setup.Fingerprint,
+    workspace: sc.setup.Workspace | None = None,
+    useless: Mapping[str, UselessSetting] | None = None,
+) -> list[str]:
     """Return the files that count, each with what it would do if the folder can be read."""
     lines: list[str] = []
     for path, _ in found.files[:_MOST_FILES]:
         lines.append(f"  {style.cyan(one_line(path, _PATH_CHARS))}")
         if workspace is not None:
-            lines += [f"      {line}" for line in describe_project_file(workspace, path, found)]
+            lines += [f"      {line}" for line in describe_project_file(workspace, path, found, useless)]
     remaining = len(found.files) - _MOST_FILES
     return [*lines, *([style.dim(f"  and {format_count(remaining, 'more file')}")] if remaining > 0 else [])]
 

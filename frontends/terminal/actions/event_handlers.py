@@ -62,7 +62,8 @@ class TerminalHandlers(LeavingActions):
 
     @on(Composer.ShellLineSubmitted)
     def run_shell_line(self, event: Composer.ShellLineSubmitted) -> None:
-        """Run the shell line typed after `!`."""
+        """Run the shell line typed after `!`; a service that has to be started again first does not run it later."""
+        self.action_reconnect()
         self._show_newest(event.submission.target)
         self.run_in_background(
             self.service_actions.run_line(event.line, event.submission.target), unsent=event.submission

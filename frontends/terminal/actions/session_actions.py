@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from frontends.terminal.questions.panel import RequestPanel
 
 _NAME_CHARS: Final = 60
+_LINE_NOT_RUN: Final = (
+    "this line was not run: there is no connection to the service at the moment; once there is, Enter runs it"
+)
 
 
 class ServiceActions(ServiceQueries):
@@ -36,6 +39,8 @@ class ServiceActions(ServiceQueries):
     def placeholder(self) -> str:
         """Return the text of the empty composer."""
         state, session_list = self.state, self._app.terminal_state.session_list
+        if self._app.failure is not None:
+            return "there is no service; Enter tries again"
         if session_list is not None and session_list.read_only is not None:
             return f"the service is read-only: {session_list.read_only}"
         if self._app.composer.editing is not None:
@@ -166,9 +171,19 @@ class ServiceActions(ServiceQueries):
                 raise
 
     async def run_line(self, line: str, target: MessageTarget) -> None:
-        """Run a shell line, as far as the permissions allow."""
+        """Run a shell line now, as far as the permissions allow, or not at all: later it would come as a surprise.
+
+        Raises:
+            Disconnected: There is no connection to the service.
+        """
+        client = self._app.terminal_state.client
+        link = None if client is None else client.link
+        if client is None or link is None:
+            raise sc.Disconnected(_LINE_NOT_RUN)
         session_id = await self.ensure_session(target, line)
-        await self.client.run_shell_line(session_id, line)
+        if client.link is not link:
+            raise sc.Disconnected(_LINE_NOT_RUN)
+        await client.execute_now(sc.commands.RunShellLine(session_id=session_id, line=line))
 
     async def run_command(self, name: str, arguments: str, target: MessageTarget) -> None:
         """Run a command of an extension."""

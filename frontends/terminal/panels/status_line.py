@@ -170,9 +170,9 @@ def other_items(
             )
         if busy > 0:
             items.append(StatusItem(text=f"{busy} other{'s' if busy > 1 else ''} at work", rank=5))
-        watching = sum(1 for each in session_list.clients.values() if each.name)
-        if watching > 1:
-            items.append(StatusItem(text=f"{watching} watching", rank=8))
+        clients = sum(1 for each in session_list.clients.values() if each.name)
+        if clients > 1:  # of the service: which of them looks at this session, nobody is told
+            items.append(StatusItem(text=f"{clients} clients connected", rank=8))
     if lag is not None:
         items.append(StatusItem(text=_describe_lag(lag), rank=1, colour="warning"))
     if not following:

@@ -2,11 +2,14 @@
 
 import logging
 
+import attrs
+
 from session_core.agent.model_call import clean_error
 from session_core.agent.tool_runner import ToolRunner
 from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailable
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, TurnId, new_id
+from session_core.permissions.line_rights import read_person_line
 from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.messages import is_overtaken
 from session_core.service.session_queues import begin_work
@@ -14,7 +17,7 @@ from session_core.service.validation import wants_turn
 from session_core.session.session import Session, Work
 from session_core.session.shell_lines import SHELL, build_shell_line_message
 from session_core.tools.base import Tool, current_turn_id
-from session_core.tools.shell import MAX_COMMAND_CHARS
+from session_core.tools.shell import MAX_COMMAND_CHARS, RIGHT_ARGUMENTS
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
@@ -24,8 +27,18 @@ from session_core.vocabulary.messages import ToolCallPart
 log = logging.getLogger(__name__)
 
 
+@attrs.frozen
+class _StartedLine:
+    """A line as it was typed, and the call of the shell that runs it."""
+
+    tool: Tool
+    call: ToolCallPart
+    typed: str
+
+
 def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.ShellLineReply:
     _check(command.line)
+    wanted = read_person_line(command.line)
     session = core.require_idle_session(command.session_id, "run a command")
     tool = core.agent.tools.get(SHELL)
     if tool is None:
@@ -35,14 +48,15 @@ def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.Sh
         msg = "a stop was requested after this command was sent, so nothing was started"
         raise Conflict(msg, field="session_id")
     work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
-    call = ToolCallPart(
-        call_id=CallId(new_id("call")), name=SHELL, arguments=JsonObject({"command": command.line.strip()})
-    )
+    rights = {argument: True for right, argument in RIGHT_ARGUMENTS.items() if right in wanted.rights}
+    arguments = {"command": wanted.command, **rights}
+    call = ToolCallPart(call_id=CallId(new_id("call")), name=SHELL, arguments=JsonObject(arguments))
     if session.state.archived:
         session.record(ev.SessionRestored(), caller.client_id)
     session.record(ev.TurnStarted(turn_id=work.turn_id), caller.client_id)
     session.work = work
-    core.nursery.start_soon(_run, core, session, work, tool, call, name=f"shell line {work.turn_id}")
+    line = _StartedLine(tool, call, command.line.strip())
+    core.nursery.start_soon(_run, core, session, work, line, name=f"shell line {work.turn_id}")
     return r.ShellLineReply(turn_id=work.turn_id, call_id=call.call_id, cursor=session.cursor)
 
 
@@ -55,15 +69,15 @@ def _check(line: str) -> None:
         raise InvalidInput("line contains characters that no command may contain", field="line")
 
 
-async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call: ToolCallPart) -> None:
+async def _run(core: ServiceCore, session: Session, work: Work, line: _StartedLine) -> None:
     current_turn_id.set(work.turn_id)
     begin_work()
     error: str | None = None
     try:
         with work.scope:
-            runner = ToolRunner(core.make_turn_handle(session, work), {SHELL: tool}, core.agent.tool_config)
-            await runner.run_for_person(call)
-            _close(session, work, call)
+            runner = ToolRunner(core.make_turn_handle(session, work), {SHELL: line.tool}, core.agent.tool_config)
+            await runner.run_for_person(line.call)
+            _close(session, work, line)
     except StorageFailed:
         log.warning("a command was interrupted: nothing can be saved any more")
     except FOREIGN_FAULTS as bug:
@@ -79,11 +93,10 @@ async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call
         core.after_work(session, work)
 
 
-def _close(session: Session, work: Work, call: ToolCallPart) -> None:
+def _close(session: Session, work: Work, line: _StartedLine) -> None:
     """Add the command to the conversation and end the work, in one step."""
-    live = next(each for each in session.state.tools if each.call_id == call.call_id)
-    line = str(call.arguments["command"])
-    session.record(build_shell_line_message(session.state, live, line, work.turn_id, session.now()))
+    live = next(each for each in session.state.tools if each.call_id == line.call.call_id)
+    session.record(build_shell_line_message(session.state, live, line.typed, work.turn_id, session.now()))
     session.close_work("stopped" if work.stop_requested else "completed")
 
 

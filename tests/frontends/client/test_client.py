@@ -250,6 +250,25 @@ def test_giving_up(backend: str, server: ScriptedServer) -> None:
     run(backend, body)
 
 
+def test_a_command_for_now(backend: str, server: ScriptedServer) -> None:
+    """A command for now is not sent again after a lost connection, and without one it is not sent at all."""
+
+    async def body() -> None:
+        rename = sc.commands.RenameSession(session_id=SESSION, name="a")
+        async with server.running(), server.client() as client:
+            reply = await client.execute_now(rename)
+            assert sc.replies.Acknowledged(cursor=server.cursor) == reply
+            server.connections[-1].budget = 0  # the reply is lost
+            with pytest.raises(sc.Disconnected, match="the connection to the server is lost"):
+                await client.execute_now(rename)
+            with pytest.raises(sc.Disconnected, match="the connection to the server is lost"):
+                await client.execute_now(rename)
+            await client.load_session(SESSION)
+            assert ["hello", "execute", "execute", "hello", "execute"] == server.asked
+
+    run(backend, body)
+
+
 def test_a_last_goodbye(backend: str, server: ScriptedServer) -> None:
     """A server that does not want the client any more ends it, with its reason, for feeds and requests alike."""
 

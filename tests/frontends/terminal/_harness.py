@@ -1,5 +1,6 @@
 """The whole terminal without a terminal: the real app, its real client, a real service behind its real socket."""
 
+import socket
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -31,6 +32,12 @@ class ServedPlace:
         self.opened += 1
         assert self.let_in.wait(PATIENCE_S)
         return socket_path_of_home(self.home)
+
+    def find(self) -> Path | None:
+        """Return its socket if something listens there."""
+        place = socket_path_of_home(self.home)
+        with socket.socket(socket.AF_UNIX) as probe:
+            return place if probe.connect_ex(str(place)) == 0 else None
 
     def close(self) -> None:
         """Leave it."""
@@ -122,6 +129,7 @@ async def attach_terminal(
     if not slow:
         place.let_in.set()
     app = TerminalApp(place, TerminalOptions(**{"home": server.home, "cwd": str(server.home), **options}))
+    app.look_every_s = 0.01
     async with app.run_test(size=size, notifications=True) as pilot:
         terminal = Terminal(app, pilot, server, provider, place)
         if not slow:

@@ -62,6 +62,9 @@ class _Nowhere:
         self._left.wait()
         raise sc.Disconnected("the stage is closed")
 
+    def find(self) -> Path | None:
+        """Find none."""
+
     def close(self) -> None:
         """Look no longer."""
         self._left.set()

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 import session_core as sc
-from session_core.testing.scripted import ScriptedProvider, text
+from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text
 from tests.frontends.client._real import real_server
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import attach_terminal, open_terminal
+
+NOT_RUN = "this line was not run: there is no connection to the service at the moment; once there is, Enter runs it"
 
 
 def config(home: Path, *answers: str) -> sc.ServiceConfig:
@@ -59,6 +62,74 @@ def test_a_service_that_is_shut_down(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+def test_a_service_that_runs_again(tmp_path: Path) -> None:
+    """When a service that was shut down is started again by somebody else, the terminal goes on there by itself."""
+
+    async def scene() -> None:
+        with real_server(tmp_path, config(tmp_path, "one")) as first:
+            async with attach_terminal(first, ScriptedProvider()) as terminal:
+                await terminal.say("hello")
+                await terminal.until_shown("one")
+                await terminal.until_shown("idle")
+                client = terminal.app.terminal_state.client
+                assert client is not None
+                await client.shutdown()
+                await terminal.until_shown("no service")
+                await terminal.until_shown("there is no service; Enter tries again")
+                with real_server(tmp_path, config(tmp_path, "two")):
+                    await terminal.until_gone("no service")
+                    assert terminal.place.opened == 1
+                    await terminal.say("again")
+                    await terminal.until_shown("two")
+                    await terminal.app.action_quit()
+
+    on_asyncio(scene)
+
+
+def test_a_shell_line_without_a_service(tmp_path: Path) -> None:
+    """Without a service a shell line is given back at once, and does not run later; the next Enter runs it."""
+
+    async def scene() -> None:
+        tools = (ScriptedTool("bash", effects=frozenset({"execute"})),)
+        settings = attrs.evolve(config(tmp_path), tools=tools)
+        with real_server(tmp_path, settings) as first:
+            async with attach_terminal(first, ScriptedProvider()) as terminal:
+                client = terminal.app.terminal_state.client
+                assert client is not None
+                await client.shutdown()
+                await terminal.until_shown("no service")
+                terminal.place.let_in.clear()
+                await terminal.say("!make")
+                await terminal.until(lambda: terminal.app.composer.text == "!make", "the line")
+                assert [each.message for each in terminal.app._notifications] == [NOT_RUN]
+                with real_server(tmp_path, settings) as second:
+                    terminal.place.let_in.set()
+                    await terminal.until(lambda: terminal.app.terminal_state.client, "the connection")
+                    assert (await terminal.app.service_actions.client.list_sessions()).sessions == ()
+                    await terminal.pilot.press("enter")
+                    await terminal.until_shown("! make")
+                    await terminal.app.action_quit()
+                assert second is not first
+
+    on_asyncio(scene)
+
+
+def test_a_shell_line_while_the_connection_is_lost(tmp_path: Path) -> None:
+    """A shell line that is typed while the connection is lost is given back, although the client reconnects."""
+
+    async def scene() -> None:
+        with real_server(tmp_path, config(tmp_path)) as first:
+            async with attach_terminal(first, ScriptedProvider()) as terminal:
+                first.kill()
+                await terminal.until_shown("connection lost")
+                await terminal.say("!make")
+                await terminal.until(lambda: terminal.app.composer.text == "!make", "the line")
+                assert [each.message for each in terminal.app._notifications] == [NOT_RUN]
+                await terminal.app.action_quit()
+
+    on_asyncio(scene)
+
+
 def test_enter_alone_looks_for_the_service_again(tmp_path: Path) -> None:
     """Without a service Enter tries again, as the screen says, although nothing is typed."""
 
@@ -84,6 +155,6 @@ def test_two_terminals_see_the_same(tmp_path: Path) -> None:
             async with attach_terminal(one.server, one.provider) as two:
                 await two.until_shown("well met")
                 assert two.app.service_actions.session_id == one.app.service_actions.session_id
-                await two.until_shown("2 watching")
+                await two.until_shown("2 clients connected")
 
     on_asyncio(scene)

@@ -66,8 +66,10 @@ def test_a_shell_line_runs_where_it_was_typed(tmp_path: Path) -> None:
             listening = listen(terminal)
             terminal.app.composer.text = "!git reset --hard"
             burst(terminal, "enter", "alt+down")
-            await terminal.until(lambda: listening.asked_of("run_shell_line"), "the line")
-            assert listening.asked_of("run_shell_line") == [second]
+            await terminal.until(lambda: listening.asked_of("execute_now"), "the line")
+            assert listening.asked_of("execute_now") == [
+                sc.commands.RunShellLine(session_id=second, line="git reset --hard")
+            ]
 
     on_asyncio(scene)
 

@@ -147,8 +147,7 @@ def test_a_service_that_is_shut_down_ends_it(tmp_path: Path) -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(end)
-            with pytest.raises(sc.Disconnected, match="shut down"):
-                await desk.run(socket_path_of_home(server.home))
+            assert "shut down" in await desk.run(socket_path_of_home(server.home))
 
     with real_server(tmp_path) as server:
         on_asyncio(main)
@@ -210,8 +209,7 @@ def test_what_is_viewed_is_followed_at_the_next_service_too(tmp_path: Path) -> N
         with real_server(tmp_path, sc.ServiceConfig(store=store, tools=())) as server:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(end_it)
-                with pytest.raises(sc.Disconnected, match="shut down"):
-                    await desk.run(socket_path_of_home(server.home))
+                assert "shut down" in await desk.run(socket_path_of_home(server.home))
         assert desk.viewed is not None
         viewed = desk.viewed
         with real_server(tmp_path, sc.ServiceConfig(store=store, tools=())) as server:

@@ -57,7 +57,7 @@ async def test_two_windows(service: Service, screen: Screen, other: Screen) -> N
     for each in (screen, other):
         await each.open(service.home, "terminal", "--session", "common work", size=(80, 24))
     for each in (screen, other):
-        await each.until_shown("1 2 3 Done.", "2 watching")
+        await each.until_shown("1 2 3 Done.", "2 clients connected")
     await screen.type("count to 900 slowly", "Enter")
     await other.until_shown("> count to 900 slowly", "1 2 3 4", "answering")
     await other.press("Escape")

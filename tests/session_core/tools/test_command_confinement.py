@@ -71,7 +71,8 @@ async def test_a_result_says_what_was_set_aside(root: Path) -> None:
     (kept,) = (root.parent / "set-aside/session").iterdir()
     assert text == (
         f"done\n[a protected path, '.idea', appeared while the command ran; it was moved to {str(kept)!r}; to keep "
-        "such a change, run the command with change_protected, about which the user is asked]\n[exit code 0]"
+        "such a change, run the command with change_protected (in a line that a person types: !+protected), about "
+        "which the user is asked]\n[exit code 0]"
     )
     assert names(root) == []
 

@@ -1,10 +1,12 @@
 """One prompt through an embedded service: consent, lag, stop and failure, with a scripted model."""
 
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -77,6 +79,37 @@ async def test_consent_without_a_terminal(
     assert (0 if yes else 3) == code
     assert (1 if yes else 0) == len(tool.calls)
     assert ("because of --yes" if yes else "there is no terminal to ask on: denied") in err
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "code", "ending"),
+    [
+        (("full", 0), "hello", 0, "✓ completed in T · 0 steps · 1 tool call\n"),
+        (("full", 7), "oops", 1, "✗ failed after T · 0 steps · 1 tool call\n"),
+        (("read_only", 0), "never", 3, "■ not run · 0 steps\n"),
+    ],
+)
+async def test_a_shell_line(
+    line: tuple[sc.PermissionMode, int],
+    text: str,
+    code: int,
+    ending: str,
+    paper: StandardStreams,
+) -> None:
+    """A shell line that worked gives exit code 0, one that failed 1, one that was denied 3; the last line says so."""
+    mode, exit_code = line
+
+    async def run(_arguments: sc.JsonObject, _context: sc.ToolContext) -> sc.ToolOutput:
+        return sc.ToolOutput(text=text, details=sc.JsonObject({"exit_code": exit_code}))
+
+    tool = scripted.ScriptedTool("bash", effects=["execute"], run=run)
+    setting = attrs.evolve(config(scripted.ScriptedProvider(), tool), permission_mode=mode)
+    async with open_checked_service(setting) as service:
+        given = await converse(service, options("!make"), paper, NoSignals())
+
+    out, err = written(paper)
+    assert (code, "" if code == 3 else f"{text}\n") == (given, out)
+    assert re.sub(r"[\d.]+ m?s\b", "T", err).endswith(ending)
 
 
 @pytest.mark.parametrize(

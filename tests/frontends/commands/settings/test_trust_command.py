@@ -126,6 +126,47 @@ def test_what_the_files_would_bring(tmp_path: Path, capfd: Said) -> None:
     ] == capfd.readouterr().out.splitlines()
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_settings_without_effect(home: Path, tmp_path: Path, capfd: Said, *, trusted: bool) -> None:
+    """Settings and rules that a project cannot make are marked, with the reason, trusted or not; others are not."""
+    home.mkdir()
+    (home / "config.toml").write_text("limits.steps = 5\n", encoding="utf-8")
+    project = tmp_path / "project"
+    (project / ".session-core").mkdir(parents=True)
+    (project / ".session-core" / "config.toml").write_text(
+        "model = 'x'\nlimits = {steps = 9, cost = 1}\n[providers.a]\nbase_url = 'http://localhost'\n"
+        "[[permissions]]\ntool = 'bash'\ndecision = 'ask'\n[[permissions]]\ntool = 'write'\ndecision = 'allow'\n",
+        encoding="utf-8",
+    )
+    if trusted:
+        assert 0 == session_core("trust", str(project), "--yes")
+    capfd.readouterr()
+    assert 0 == session_core("trust", "--show", str(project))
+
+    not_stricter = "a project's file can only make it stricter, and 9 is not stricter than 5"
+    not_allow = "a project's file can only add rules that ask or deny, not one that allows"
+    not_here = "a project's file cannot set it, only your own config.toml can"
+    assert [
+        "  .session-core/config.toml",
+        f'      ignored setting: model = "x" ({not_here})',
+        f"      ignored setting: limits.steps = 9 ({not_stricter})",
+        "      setting: limits.cost = 1",
+        f'      ignored setting: providers.a.base_url = "http://localhost" ({not_here})',
+        "      rule: ask tool bash",
+        f"      ignored rule: allow tool write ({not_allow})",
+    ] == capfd.readouterr().out.splitlines()[:-1]
+
+
+def test_settings_that_are_wrong(home: Path, tmp_path: Path, capfd: Said) -> None:
+    """A value that would stop every session of the folder is marked before anybody trusts it."""
+    (tmp_path / ".session-core").mkdir()
+    (tmp_path / ".session-core" / "config.toml").write_text("limits.steps = 'many'\n", encoding="utf-8")
+    assert 0 == session_core("trust", "--show", str(tmp_path))
+
+    (_, line, _) = capfd.readouterr().out.splitlines()
+    assert line.startswith('      wrong setting: limits.steps = "many" (expected a')
+
+
 @pytest.mark.parametrize("name", [*BRINGS, "AGENTS.md"])
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\xfe", b"[[[", b"{}", b"[]", b'{"mcpServers": {"a": 1, "b": {}}}', b"x" * 300_000]

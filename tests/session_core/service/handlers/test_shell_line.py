@@ -21,6 +21,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.replies import ShellLineReply
 from session_core.vocabulary.sessions import Decision, SandboxPolicy, TurnStatus
+from tests._needs import needs_program, needs_sandbox
 from tests.session_core.service._helpers import new_session, of_type, say
 
 
@@ -171,6 +172,50 @@ async def test_what_was_sent_meanwhile_follows() -> None:
                         break
 
 
+@pytest.mark.parametrize(
+    ("line", "rights"),
+    [
+        ("+network,sockets make", {"network": True, "sockets": True}),
+        ("git commit -m x", {"change_protected": True}),
+        ("git status", {}),
+    ],
+)
+async def test_rights_beyond_the_sandbox(line: str, rights: dict[str, bool]) -> None:
+    """What a line asks for becomes arguments of the shell, which asks; an undo gives back what was typed."""
+    tool = shell()
+    with trio.fail_after(60):
+        async with open_checked_service(config(tool)) as service:
+            session_id = await new_session(service)
+            _, said = await run(service, session_id, line)
+            typed = (await service.restore_to_message(session_id)).text
+
+    command = line.removeprefix("+network,sockets ")
+    assert [{"command": command, **rights}] == tool.calls
+    assert (f"!{line}", True) == (typed, f"$ {line}\n" in said)
+
+
+@needs_sandbox
+@needs_program("git")
+@pytest.mark.parametrize(("decision", "subject"), [("allow_once", "mine"), ("deny", "")])
+async def test_git_commit(tmp_path: Path, decision: Decision, subject: str) -> None:
+    """A person's `git commit` asks for leave to change `.git`, commits after a yes, and does nothing after a no."""
+    git = ("git", "-C", str(tmp_path))
+    await trio.run_process([*git, "init", "-q"])
+    line = "git -c user.name=me -c user.email=me@localhost commit -q --allow-empty -m mine"
+    with trio.fail_after(60):
+        async with open_checked_service(config(ShellTool())) as service:
+            session_id = await new_session(service, cwd=str(tmp_path))
+            await run_and_answer(service, session_id, line, decision)
+            (asked,) = of_type(service, session_id, ev.ApprovalRequested)
+
+    log = await trio.run_process([*git, "log", "--format=%s"], capture_stdout=True, capture_stderr=True, check=False)
+    assert ("it wants to change protected files such as .git", ("protected",)) == (
+        asked.approval.reason,
+        asked.approval.rights,
+    )
+    assert subject == log.stdout.decode().strip()
+
+
 @attrs.frozen
 class NoShell:
     """An extension that lets nobody type commands."""
@@ -188,14 +233,15 @@ async def test_an_extension_may_veto() -> None:
     with trio.fail_after(60):
         async with open_checked_service(config(tool, hooks=NoShell())) as service:
             session_id = await new_session(service)
-            with pytest.raises(Forbidden, match="not ls"):
-                await service.run_shell_line(session_id, "ls")
+            for line in ("ls", "+network ls"):
+                with pytest.raises(Forbidden, match="not ls"):
+                    await service.run_shell_line(session_id, line)
             assert ([], []) == (tool.calls, of_type(service, session_id, ev.TurnStarted))
 
 
-@pytest.mark.parametrize("line", ["", "  ", "x" * 30_001, "a\0b", "\ud800"])
+@pytest.mark.parametrize("line", ["", "  ", "x" * 30_001, "a\0b", "\ud800", "+network", "+all ls"])
 async def test_lines_that_cannot_be(line: str) -> None:
-    """An empty line, one that is too long, and one that no shell could get are refused with the field."""
+    """A line that is empty or too long, that no shell could get, or that asks for an unknown right is refused."""
     async with open_checked_service(config(shell())) as service:
         session_id = await new_session(service)
         with pytest.raises(InvalidInput) as refused:
