@@ -191,7 +191,7 @@ class _FinishedWalk:
         self.around = around
 
 
-class _Tree:
+class _KnownTree:
     """What is remembered of a root: what was seen in its folders, and the latest walk that was finished."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _Tree:
         self.finished: _FinishedWalk | None = None
 
 
-_trees: "OrderedDict[str, _Tree]" = OrderedDict()
+_trees: "OrderedDict[str, _KnownTree]" = OrderedDict()
 """By root."""
 _complete: "OrderedDict[str, frozenset[str]]" = OrderedDict()
 """What the latest walk to plan a run found that reached the end, by root."""
@@ -264,7 +264,7 @@ class _ProtectedScan:
     def walk(self, top: str, deadline: float, *, remember: bool) -> None:
         """Look through a folder, the uppermost levels first: what people open lies there; installed packages last."""
         unvisited, self._is_cut = len(self._unvisited), False
-        tree = _trees.setdefault(top, _Tree())
+        tree = _trees.setdefault(top, _KnownTree())
         # Relative to a descriptor, the system walks shorter paths.
         opened = os.open(top, FOLDER_ONLY | os.O_CLOEXEC)
         try:
@@ -300,7 +300,7 @@ class _ProtectedScan:
             if os.path.realpath(folder) == folder and (item := look_at(path)) is not None:
                 self._items[path] = item
 
-    def _walk_again(self, top: str, opened: int, tree: _Tree, deadline: float) -> int:
+    def _walk_again(self, top: str, opened: int, tree: _KnownTree, deadline: float) -> int:
         """Return how many folders were seen; those that have not changed since the latest walk are not looked into."""
         left_out = frozenset(path for path in self._left_out if is_beneath(path, (top,)))
         around, before = (left_out, self._chosen), tree.finished

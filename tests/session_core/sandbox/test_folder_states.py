@@ -15,14 +15,31 @@ from tests._needs import needs
 
 needs_linux = needs(None if sys.platform == "linux" else "asking about many folders needs Linux")
 
+
+def _make_again(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.mkdir()
+
+
+def _replace_by_link(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("moved")
+
+
+def _set_time_back(folder: Path) -> None:
+    before = folder.stat()
+    (folder / "new").touch()
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a new file": lambda folder: (folder / "new").touch(),
     "a removed file": lambda folder: (folder / "file").unlink(),
     "other rights": lambda folder: folder.chmod(0o700),
-    "another folder": lambda folder: (folder.rename(folder.with_name("moved")), folder.mkdir()),
-    "a link": lambda folder: (folder.rename(folder.with_name("moved")), folder.symlink_to("moved")),
+    "another folder": _make_again,
+    "a link": _replace_by_link,
     "gone": lambda folder: folder.rename(folder.with_name("moved")),
-    "a new time": lambda folder: ((folder / "new").touch(), os.utime(folder, ns=(1, 1))),
+    "a new file, and its time set back": _set_time_back,
 }
 
 
