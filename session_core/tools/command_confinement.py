@@ -292,7 +292,7 @@ async def prepare_launch(
         reported = True
     finally:
         try:
-            await _check_after(run, launch.remarks)
+            await _check_after(run, launch.remarks)  # noqa: ASYNC102 - it bounds its wait after a stop
         except trio.Cancelled:
             reported = reports_if_stopped
             raise
