@@ -1,7 +1,7 @@
 """The start of a confined command, with and without looking for what is protected.
 
-Looking means one `stat` per folder, since a folder that has not changed is not read again. The target holds for a
-project of ordinary size; what a large one costs is reported beside it.
+Looking means asking the system about each folder, since one that has not changed is not read again. The target holds
+for a project of ordinary size; what a large one costs is reported beside it (docs/decisions/0025 says why).
 """
 
 import math

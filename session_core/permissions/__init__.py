@@ -1,6 +1,6 @@
 """May this run, must somebody be asked, and whose answer counts: one decision for everything that runs.
 
-- `decision`: `decide`, a pure function, with the table of deciders (`DECIDERS`) and of modes (`ASKS`) beside it
+- `decision`: `decide`, a pure function, with its table of deciders beside it (of modes: `vocabulary.strictness`)
 - `answers`: which answers an approval leaves to whom, as a table
 - `call_facts`: the facts about a tool call, from its preview, and its fingerprint
 - `rules`, `globs`: permission rules of the configuration, and their patterns; `LiveRules` can change

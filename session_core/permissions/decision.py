@@ -1,6 +1,7 @@
-"""Whether a call runs, needs approval, or is refused: `decide`, a pure function, and its tables.
+"""Whether a call runs, needs approval, or is refused: `decide`, a pure function, and its table.
 
-The first of `DECIDERS` that has an opinion decides; the last always has one. `docs/permissions.md` shows the table.
+The first of `DECIDERS` that has an opinion decides; the last always has one, the mode's (`MODE_ANSWERS`).
+`docs/permissions.md` shows the table.
 People are asked elsewhere: `TurnHandle.ask_approval` (`session/turn_handle`), and for programs of extensions in a
 dialog. Which of their answers count is in `answers`.
 """
@@ -13,20 +14,12 @@ import attrs
 from session_core.permissions.rules import PermissionRule, RuleDecision
 from session_core.permissions.rules import decide as decide_by_rules
 from session_core.vocabulary.sessions import ExtraRight, PermissionMode
+from session_core.vocabulary.strictness import MODE_ANSWERS, ModeAnswer
 from session_core.vocabulary.tools import Effect
 
 CallerKind = Literal["model", "person", "extension", "protocol"]
 """Who makes a call; code that a model has written counts as the model."""
 
-CHANGES: Final[frozenset[Effect]] = frozenset({"write", "execute", "network"})
-ASKS: Final[dict[PermissionMode, frozenset[Effect]]] = {
-    "read_only": frozenset(),  # calls that change anything are refused earlier
-    "ask_all": frozenset({"read", "write", "execute", "network"}),
-    "ask_writes": CHANGES,
-    "auto_edit": frozenset({"execute", "network"}),
-    "full": frozenset(),
-}
-"""The effects that need approval in each mode."""
 _EFFECT_WORDS: Final[dict[Effect, str]] = {
     "write": "changes files",
     "execute": "runs a program",
@@ -165,7 +158,7 @@ def _allow_protocol(case: _Case) -> PermissionVerdict | None:
 
 
 def _judge_by_mode(case: _Case) -> PermissionVerdict:
-    return _ask(f"it {_describe_effects(case.facts)}") if ASKS[case.mode] & case.facts.effects else ALLOWED
+    return _ask(f"it {_describe_effects(case.facts)}") if "ask" in _answers(case.mode, case.facts.effects) else ALLOWED
 
 
 DECIDERS: Final = (
@@ -218,12 +211,18 @@ def decide(
 
 def is_ever_allowed(mode: PermissionMode, effects: Collection[Effect]) -> bool:
     """Return whether a call with these effects could run at all in this mode; a model is not offered other tools."""
-    return mode != "read_only" or set(effects) <= {"read"}
+    return "deny" not in _answers(mode, effects)
 
 
 def may_read_unasked(mode: PermissionMode, rules: Sequence[PermissionRule]) -> bool:
     """Return whether code may open files directly: reading needs no approval, and no rule is about single files."""
-    return "read" not in ASKS[mode] and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
+    return MODE_ANSWERS[mode]["read"] == "allow" and not any(
+        rule.path is not None and rule.decision != "allow" for rule in rules
+    )
+
+
+def _answers(mode: PermissionMode, effects: Collection[Effect]) -> set[ModeAnswer]:
+    return {MODE_ANSWERS[mode][effect] for effect in effects}
 
 
 def _ask(reason: str) -> PermissionVerdict:

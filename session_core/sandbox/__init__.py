@@ -5,6 +5,7 @@
 - `file_values`: the values a workspace returns; `folder_walk`: walks through folders
 - `protected_paths`: names such as `.git` and files such as `~/.bashrc`, whose change would run code outside the sandbox
 - `protected_scan`: `find_protected`, which finds everything protected in a folder
+- `folder_states`: asks about many folders at once which ones have not changed
 - `protected_items`: one such thing, and whether it is still the same
 - `protected_targets`: where links and git's own pointers lead
 - `guard`: `GuardedRun`: what a command has left behind is compared with what was there before

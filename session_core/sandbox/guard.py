@@ -8,11 +8,13 @@ another one leaves alone.
 All of it blocks: call it in a worker thread.
 """
 
+import atexit
+import logging
 import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -22,16 +24,24 @@ from session_core.sandbox.protected_items import ProtectedItem, is_unchanged, lo
 from session_core.sandbox.protected_paths import is_protected_name
 from session_core.sandbox.protected_scan import ProtectedState, find_protected
 from session_core.sandbox.protected_targets import trace_links
-from session_core.sandbox.quarantine import restore_link, set_aside
+from session_core.sandbox.quarantine import DISARMED_HEAD, restore_link, set_aside
+
+log = logging.getLogger(__name__)
 
 MAX_CHECK_S: Final = 10.0
 """How long one check may take; a disk that needs longer is not searched to its end, which is said."""
+MAX_EXIT_S: Final = 30.0
+"""How long a program that ends waits for checks; longer means that the disk hangs."""
 MAX_REMARKS: Final = 20
 """More lines would bury the output of the command."""
 _MAX_PENDING: Final = 100
 _KEEP: Final = (
     "to keep such a change, run the command with change_protected (in a line that a person types: !+protected), "
     "about which the user is asked"
+)
+_HOW_TO_REARM: Final = (
+    f"its 'HEAD' was renamed to {DISARMED_HEAD!r}, so that git takes it for no repository: rename it again if you put "
+    "it back"
 )
 
 
@@ -114,6 +124,73 @@ def forget_run(run: GuardedRun) -> None:
 def has_neighbours(run: GuardedRun) -> bool:
     """Return whether something else runs in the same folders; does not block."""
     return bool(_list_others(run))
+
+
+class FinalCheck:
+    """The check after a run (`end_run`), in a thread of its own: who waits for it may give up, and it still ends.
+
+    What it has to say then goes to the next command in these folders, which also checks this run before it begins. A
+    program that ends waits for the check too, up to a bound.
+    """
+
+    def __init__(self, run: GuardedRun, on_end: Callable[[], None]) -> None:
+        """Start the check; `on_end` is called in its thread.
+
+        Raises:
+            RuntimeError: No thread can be started.
+        """
+        self._run = run
+        self._on_end = on_end
+        self._remarks: tuple[str, ...] | None = None
+        self._given_up = False
+        self._thread = threading.Thread(target=self._live, name="checks what a command has left behind", daemon=True)
+        with _lock:
+            self._thread.start()
+            _checks.append(self)
+
+    def take_remarks(self) -> tuple[str, ...] | None:
+        """Return what it has to say; None if it goes on, in which case nobody waits for it any more."""
+        with _lock:
+            if self._remarks is None:
+                self._given_up = True
+                if not self._run.approved:
+                    _running.append(self._run)
+            return self._remarks
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end."""
+        self._thread.join(seconds)
+
+    def _live(self) -> None:
+        try:
+            remarks = end_run(self._run)
+        except Exception as error:
+            log.exception("the check after a command has failed")
+            remarks = (describe_failed_check(error),)
+        with _lock:
+            self._remarks = remarks
+        if self._given_up:
+            forget_run(self._run)
+            keep_pending_remarks(self._run, remarks)
+        with _lock:
+            _checks.remove(self)
+        self._on_end()
+
+
+_checks: Final[list[FinalCheck]] = []
+
+
+@atexit.register
+def _end_checks() -> None:
+    deadline = time.monotonic() + MAX_EXIT_S
+    for check in _checks.copy():
+        check.join(max(0, deadline - time.monotonic()))
+
+
+def describe_failed_check(error: Exception) -> str:
+    """Say that nobody knows what a command has left behind."""
+    problem = str(error) or type(error).__name__
+    return f"it could not be checked whether protected files were changed: {problem}"
 
 
 def check_neighbours(run: GuardedRun) -> tuple[str, ...]:
@@ -339,15 +416,16 @@ class _Check:
         if (item := look_at(path)) is not None and item.kind == "link":
             _removed_links.append(item)
         try:
-            where = set_aside(self._top(path), path, self._run.outputs)
+            aside = set_aside(self._top(path), path, self._run.outputs)
         except OSError as error:
             self._add_remark(
                 f"{happened}; it could not be moved ({error.strerror or error}): inspect it before you run git or open "
                 "an editor there"
             )
             return
-        if where is not None:
-            self._add_remark(f"{happened}; it was moved to {where!r}; {_KEEP}")
+        if aside is not None:
+            disarmed = f"; {_HOW_TO_REARM}" if aside.is_disarmed else ""
+            self._add_remark(f"{happened}; it was moved to {aside.path!r}{disarmed}; {_KEEP}")
 
     def _top(self, path: str) -> str:
         return next((root for root in self._before.roots if is_beneath(path, (root,))), os.path.dirname(path))

@@ -1,7 +1,7 @@
 """Find everything protected in some folders, at any depth, and what it leads to.
 
 A walk looks into every folder once. After that it only asks the system whether a folder has changed since, by its
-change time, which no program can set.
+change time, which no program can set; about all of them at once (`folder_states`).
 """
 
 import os
@@ -10,10 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import compress
 from typing import Final
 
 import attrs
 
+from session_core.sandbox.folder_states import FolderStates
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 from session_core.sandbox.protected_items import CODE_MEMBERS, ProtectedItem, look_at, stamp_content
@@ -178,10 +180,38 @@ class _FolderLook:
         self.members = tuple(members)
 
 
-_trees: "OrderedDict[str, dict[str, _FolderLook]]" = OrderedDict()
-"""What the latest walk from a root has seen, by folder."""
+class _FinishedWalk:
+    """A walk from a root that reached its end and found no folder that had just changed."""
+
+    def __init__(self, seen: Sequence[tuple[_Waiting, _FolderLook]], around: tuple[frozenset[str], ...]) -> None:
+        """Take the folders in their order, and what else decided which ones they are."""
+        self.looks = [(waiting[0], look) for waiting, look in seen]
+        self.states = FolderStates([(each[1], look.disk, look.number, look.changed_ns) for each, look in seen])
+        self.of_interest = [(waiting, look) for waiting, look in seen if look.protected or look.members]
+        self.around = around
+
+
+class _KnownTree:
+    """What is remembered of a root: what was seen in its folders, and the latest walk that was finished."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, _FolderLook] = {}
+        self.finished: _FinishedWalk | None = None
+
+
+_trees: "OrderedDict[str, _KnownTree]" = OrderedDict()
+"""By root."""
 _complete: "OrderedDict[str, frozenset[str]]" = OrderedDict()
 """What the latest walk to plan a run found that reached the end, by root."""
+
+
+@attrs.frozen
+class _Root:
+    """Where a walk begins: the folder's path, its descriptor, and which folders beneath it to stay out of."""
+
+    top: str
+    opened: int
+    left_out: frozenset[str]
 
 
 class _ProtectedScan:
@@ -234,20 +264,19 @@ class _ProtectedScan:
     def walk(self, top: str, deadline: float, *, remember: bool) -> None:
         """Look through a folder, the uppermost levels first: what people open lies there; installed packages last."""
         unvisited, self._is_cut = len(self._unvisited), False
-        looks = _trees.setdefault(top, {})
-        settled_ns = time.time_ns() - _SETTLED_NS
+        tree = _trees.setdefault(top, _KnownTree())
         # Relative to a descriptor, the system walks shorter paths.
         opened = os.open(top, FOLDER_ONLY | os.O_CLOEXEC)
         try:
-            count = self._walk_levels(top, opened, looks, settled_ns, deadline)
+            count = self._walk_again(top, opened, tree, deadline)
         finally:
             os.close(opened)
         if len(self._unvisited) > unvisited:
             self._add_known(top)
         elif remember:
             self._remember(top)
-        if len(looks) > 2 * count + 1_000:  # most of them are gone
-            looks.clear()
+        if len(tree.looks) > 2 * count + 1_000:  # most of them are gone
+            tree.looks.clear()
         with suppress(KeyError):
             _trees.move_to_end(top)
             while len(_trees) > _MAX_TREES:
@@ -271,19 +300,40 @@ class _ProtectedScan:
             if os.path.realpath(folder) == folder and (item := look_at(path)) is not None:
                 self._items[path] = item
 
+    def _walk_again(self, top: str, opened: int, tree: _KnownTree, deadline: float) -> int:
+        """Return how many folders were seen; those that have not changed since the latest walk are not looked into."""
+        left_out = frozenset(path for path in self._left_out if is_beneath(path, (top,)))
+        around, before = (left_out, self._chosen), tree.finished
+        unchanged: dict[str, _FolderLook] = {}
+        if before is not None:
+            now = time.monotonic()
+            same = before.states.find_unchanged(opened, now + (deadline - now) / 2)
+            if before.around == around and len(before.looks) <= MAX_FOLDERS and sum(same) == len(before.looks):
+                for waiting, look in before.of_interest:
+                    self._add_look(waiting, look, [])
+                return len(before.looks)
+            unchanged = dict(compress(before.looks, same))
+        count, seen = self._walk_levels(_Root(top, opened, left_out), tree.looks, unchanged, deadline)
+        if len(seen) == count:
+            tree.finished = _FinishedWalk(seen, around)
+        return count
+
     def _walk_levels(
-        self, top: str, opened: int, looks: dict[str, _FolderLook], settled_ns: int, deadline: float
-    ) -> int:
-        """Return how many folders were seen."""
-        get_status, left_out = os.stat, frozenset(path for path in self._left_out if is_beneath(path, (top,)))
-        level = [(top, ".", False)]
+        self, root: _Root, looks: dict[str, _FolderLook], unchanged: Mapping[str, _FolderLook], deadline: float
+    ) -> tuple[int, list[tuple[_Waiting, _FolderLook]]]:
+        """Return how many folders were seen, and those that can be known again."""
+        get_status, opened, left_out = os.stat, root.opened, root.left_out
+        settled_ns = time.time_ns() - _SETTLED_NS
+        seen: list[tuple[_Waiting, _FolderLook]] = []
+        level = [(root.top, ".", False)]
         packages: list[_Waiting] = []
         count = 0
         while level or packages:
             if not level:
                 level, packages = packages, []
             below: list[_Waiting] = []
-            for number, (path, relative, package) in enumerate(level):
+            for number, waiting in enumerate(level):
+                path, relative, package = waiting
                 count += 1
                 if count > MAX_FOLDERS or (count % 256 == 0 and time.monotonic() > deadline):
                     many = f"it has more than {MAX_FOLDERS:,} folders"
@@ -293,38 +343,47 @@ class _ProtectedScan:
                     below.clear()
                     packages.clear()
                     break
+                look = unchanged.get(path)
                 try:
-                    found = get_status(relative, dir_fd=opened, follow_symlinks=False)
-                    look = looks.get(path)
-                    if look is None or not (
-                        look.changed_ns == found.st_ctime_ns
-                        and look.number == found.st_ino
-                        and look.disk == found.st_dev
-                    ):
-                        looks.pop(path, None)
-                        if (look := self._look_into(path, relative, opened, found)) is None:
-                            continue
-                        if found.st_ctime_ns < settled_ns:
-                            looks[path] = look
+                    if look is None:
+                        found = get_status(relative, dir_fd=opened, follow_symlinks=False)
+                        look = looks.get(path)
+                        if look is None or not (
+                            look.changed_ns == found.st_ctime_ns
+                            and look.number == found.st_ino
+                            and look.disk == found.st_dev
+                        ):
+                            looks.pop(path, None)
+                            if (look := self._look_into(path, relative, opened, found)) is None:
+                                continue
+                            if found.st_ctime_ns < settled_ns:
+                                looks[path] = look
                 except (FileNotFoundError, NotADirectoryError):  # removed just now
                     continue
                 except OSError as error:
                     self._incomplete = f"{path[:200]!r} cannot be read: {error.strerror or error}"
                     self._unvisited.add(path)
                     continue
+                if look.changed_ns < settled_ns:
+                    seen.append((waiting, look))
                 if package:
                     below += [(each, name, True) for each, name, _ in look.folders if each not in left_out]
                 elif left_out:
                     below += [each for each in look.folders if each[0] not in left_out]
                 else:
                     below += look.folders
-                if look.protected:
-                    self._add_named(path, relative, look.protected, below, package=package)
-                if look.members:
-                    self._add_members(path, look.members, (found.st_dev, found.st_ino))
+                if look.protected or look.members:
+                    self._add_look(waiting, look, below)
             level = [each for each in below if not each[2]]
             packages += [each for each in below if each[2]]
-        return count
+        return count, seen
+
+    def _add_look(self, waiting: _Waiting, look: _FolderLook, below: list[_Waiting]) -> None:
+        path, relative, package = waiting
+        if look.protected:
+            self._add_named(path, relative, look.protected, below, package=package)
+        if look.members:
+            self._add_members(path, look.members, (look.disk, look.number))
 
     def _look_into(self, path: str, relative: str, opened: int, found: os.stat_result) -> _FolderLook | None:
         if not stat.S_ISDIR(found.st_mode):  # swapped for a link

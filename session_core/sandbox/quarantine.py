@@ -10,14 +10,22 @@ import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 
 _ASIDE_FOLDER: Final = "set-aside"
 """Beside the folder of all outputs: what a session has moved outlives it."""
+DISARMED_HEAD: Final = "HEAD.set-aside"
 _MAX_NAME: Final = 50
 """A letter may take four bytes, and a name has at most 255."""
+
+
+class SetAside(NamedTuple):
+    """Where something is now, and whether it was a repository whose `HEAD` has got another name, `DISARMED_HEAD`."""
+
+    path: str
+    is_disarmed: bool
 
 
 def aside_folder(outputs: str) -> str:
@@ -26,7 +34,7 @@ def aside_folder(outputs: str) -> str:
     return os.path.join(os.path.dirname(folder), _ASIDE_FOLDER, session)
 
 
-def set_aside(root: str, path: str, outputs: str | None) -> str | None:
+def set_aside(root: str, path: str, outputs: str | None) -> SetAside | None:
     """Rename what is at `path`, beneath `root`, and return where it is now; None if it is gone.
 
     It goes into the `aside_folder` of the session with these outputs, or where that is on another disk or missing, gets
@@ -74,7 +82,7 @@ def _open_parent(root: str, path: str) -> Generator[tuple[int, str]]:
         os.close(folder)
 
 
-def _move(folder: int, name: str, path: str, aside: str | None) -> str:
+def _move(folder: int, name: str, path: str, aside: str | None) -> SetAside:
     mark = secrets.token_hex(4)
     if aside is not None:
         new = f"{name.lstrip('.')[:_MAX_NAME] or 'unnamed'}-{mark}"
@@ -85,28 +93,27 @@ def _move(folder: int, name: str, path: str, aside: str | None) -> str:
         if opened is not None:
             try:
                 _rename(folder, name, new, opened)
-                _disarm(opened, new)
+                return SetAside(os.path.join(aside, new), _disarm(opened, new))
             except OSError as error:
                 if error.errno not in {errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM}:
                     raise
-            else:
-                return os.path.join(aside, new)
             finally:
                 os.close(opened)
     new = f"{name[:_MAX_NAME]}.set-aside-{mark}"
     _rename(folder, name, new, folder)
-    _disarm(folder, new)
-    return os.path.join(os.path.dirname(path), new)
+    return SetAside(os.path.join(os.path.dirname(path), new), _disarm(folder, new))
 
 
-def _disarm(folder: int, name: str) -> None:
-    """Keep git from taking a set aside folder for a repository when somebody enters it to look."""
+def _disarm(folder: int, name: str) -> bool:
+    """Keep git from taking a set aside folder for a repository when somebody enters it to look; return if it would."""
     with suppress(OSError):
         inside = os.open(name, FOLDER_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
-            os.rename("HEAD", "HEAD.set-aside", src_dir_fd=inside, dst_dir_fd=inside)
+            os.rename("HEAD", DISARMED_HEAD, src_dir_fd=inside, dst_dir_fd=inside)
         finally:
             os.close(inside)
+        return True
+    return False
 
 
 def _open_aside(aside: str) -> int:

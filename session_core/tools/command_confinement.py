@@ -1,10 +1,11 @@
 """Confinement of commands: in a sandbox according to the session's policy, or only with a person's approval."""
 
 import logging
+import math
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,11 @@ from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubbl
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.guard import (
+    FinalCheck,
     GuardedRun,
     check_neighbours,
     count_agreed,
-    end_run,
+    describe_failed_check,
     forget_run,
     has_neighbours,
     keep_pending_remarks,
@@ -44,7 +46,12 @@ _HOW_TO_GO_ON: Final = (
     "fix the path named above, or ask the user to start a session without a sandbox (--sandbox full-access)"
 )
 CHECK_S: Final = 30.0
-"""How long the check after a command may take; longer means that the disk hangs."""
+"""How long a command waits for a check; longer means that the disk hangs."""
+STOP_CHECK_S: Final = 1.0
+"""How long a stop waits for the check after a command, which has to read every folder that the command has made."""
+STILL_CHECKED: Final = (
+    "whether protected files were changed is still being checked; the next command in these folders says what was found"
+)
 _MAX_PLANS: Final = 3
 """A program that renames folders all the time must not hold up a command forever."""
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
@@ -260,7 +267,8 @@ async def prepare_launch(
     Raises:
         ToolFailed: It cannot be confined as things are.
 
-    Cancellation: the check is made too; the next command in the same folders reports what it found.
+    Cancellation: the check is made too, but waited for no longer than `STOP_CHECK_S`; the next command in the same
+        folders reports what it found.
     """
     argv = (await trio.to_thread.run_sync(_find_shell), "-c", command)
     launch = CommandLaunch(argv=argv, cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
@@ -283,11 +291,42 @@ async def prepare_launch(
         yield launch
         reported = True
     finally:
-        with trio.CancelScope(shield=True):
-            launch.remarks.extend(await _check(end_run, run))
+        try:
+            await _check_after(run, launch.remarks)  # noqa: ASYNC102 - it bounds its wait after a stop
+        except trio.Cancelled:
+            reported = reports_if_stopped
+            raise
+        finally:
+            if not reported:
+                keep_pending_remarks(run, (remark for remark in launch.remarks if remark != STILL_CHECKED))
+
+
+async def _check_after(run: GuardedRun, remarks: list[str]) -> None:
+    """Check what a run has left behind, and add what there is to say. What takes too long goes on by itself.
+
+    Cancellation: waits for `STOP_CHECK_S` more at most; the remarks are added.
+    """
+    ended, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+    def tell() -> None:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(ended.set)
+
+    try:
+        check = FinalCheck(run, tell)
+    except RuntimeError as error:
         forget_run(run)
-        if not reported and launch.remarks:
-            keep_pending_remarks(run, launch.remarks)
+        remarks.append(describe_failed_check(error))
+        return
+    try:
+        if trio.current_effective_deadline() > -math.inf:  # not stopped by now
+            with trio.move_on_after(CHECK_S):
+                await ended.wait()
+    finally:
+        with trio.move_on_after(STOP_CHECK_S, shield=True):
+            await ended.wait()
+        found = check.take_remarks()
+        remarks.extend((STILL_CHECKED,) if found is None else found)
 
 
 async def _settle_plan(plan: SandboxPlan, confinement: Confinement, run: GuardedRun, remarks: list[str]) -> SandboxPlan:
@@ -318,11 +357,10 @@ async def _check(check: Callable[[GuardedRun], tuple[str, ...]], run: GuardedRun
     try:
         with trio.move_on_after(CHECK_S):
             return await trio.to_thread.run_sync(check, run, abandon_on_cancel=True)
-        problem = f"it took longer than {CHECK_S:g} seconds"
+        return (describe_failed_check(TimeoutError(f"it took longer than {CHECK_S:g} seconds")),)
     except Exception as error:
-        log.exception("the check after a command has failed")
-        problem = str(error) or type(error).__name__
-    return (f"it could not be checked whether protected files were changed: {problem}",)
+        log.exception("a check of commands that are running has failed")
+        return (describe_failed_check(error),)
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@
 - `added_messages`: which messages an event adds, for the fold and for stores
 - `messages`: the conversation: messages, their parts, the half-finished message, live tools
 - `sessions`: the rest of a session's state: activity, settings, queue, approvals, dialogs, wake-ups, outcomes
-- `strictness`: which of two permission modes or sandbox policies is the stricter one
+- `strictness`: what each permission mode lets run; which of two modes or sandbox policies is the stricter one
 - `snapshots`: the whole state at a cursor
 - `models`: models as people choose among them
 - `protocols`: which protocol a session uses, its frames and what its executor keeps

@@ -1,28 +1,35 @@
-"""Which of two permission modes or sandbox policies is the stricter one."""
+"""What each permission mode lets run, and which of two modes or sandbox policies is the stricter one."""
 
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
 from session_core.vocabulary.sessions import PermissionMode, SandboxMode, SandboxPolicy
+from session_core.vocabulary.tools import Effect
 
+ModeAnswer = Literal["allow", "ask", "deny"]
+"""From the least strict to the strictest."""
 PERMISSION_MODES: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
 SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
-_STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
-    "read_only": (0, 2, 2),
-    "ask_all": (1, 1, 1),
-    "ask_writes": (0, 1, 1),
-    "auto_edit": (0, 0, 1),
-    "full": (0, 0, 0),
+_ANSWERS: Final[tuple[ModeAnswer, ...]] = get_args(ModeAnswer)
+MODE_ANSWERS: Final[Mapping[PermissionMode, Mapping[Effect, ModeAnswer]]] = {
+    "read_only": {"read": "allow", "write": "deny", "execute": "deny", "network": "deny"},
+    "ask_all": {"read": "ask", "write": "ask", "execute": "ask", "network": "ask"},
+    "ask_writes": {"read": "allow", "write": "ask", "execute": "ask", "network": "ask"},
+    "auto_edit": {"read": "allow", "write": "allow", "execute": "ask", "network": "ask"},
+    "full": {"read": "allow", "write": "allow", "execute": "allow", "network": "allow"},
 }
-"""For reading, for writing, for programs and the network: 0 runs, 1 asks, 2 is refused. `read_only` lets tools read
-without asking, so neither `read_only` nor `ask_all` is stricter than the other."""
+"""What each permission mode says about each effect of a call. As `read_only` lets tools read without asking, neither
+`read_only` nor `ask_all` is stricter than the other."""
 
 
 def is_as_strict_mode(old: PermissionMode, new: PermissionMode) -> bool:
     """Return whether a permission mode is at least as strict as another in everything."""
-    return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
+    return all(
+        _ANSWERS.index(after) >= _ANSWERS.index(MODE_ANSWERS[old][effect])
+        for effect, after in MODE_ANSWERS[new].items()
+    )
 
 
 def is_as_strict_sandbox(old: SandboxMode, new: SandboxMode) -> bool:

@@ -1,7 +1,7 @@
 """A project's file: read only where it is trusted, and able to make things stricter and nothing else."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -10,15 +10,26 @@ from hypothesis import given
 from session_core.config.load import find_project_file, find_trusted_fingerprint, load_config
 from session_core.config.problems import ConfigInvalid
 from session_core.config.values import Config
-from session_core.permissions.decision import ASKS
+from session_core.permissions import decision
 from session_core.permissions.rules import PermissionRule, decide
 from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy
 from session_core.vocabulary.strictness import PERMISSION_MODES
+from session_core.vocabulary.tools import Effect
 from tests.session_core.config._documents import KEY, load, narrowing, to_toml, write_project, write_user
 
 NOT_FOR_PROJECTS = "this is ignored: a project's file cannot set it, only your own config.toml can"
+
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+
+
+def _held_back(mode: PermissionMode, effect: Effect) -> int:
+    """How much a permission mode holds back a call with one effect: it runs, a person is asked, it is refused."""
+    call = decision.PermissionCall(tool="t", grant="g", fingerprint="f")
+    facts = decision.CallFacts(effects=frozenset({effect}))
+    verdict = decision.decide(call, facts, (), decision.Grants(), mode)
+    return ("allow", "ask", "deny").index(verdict.decision)
 
 
 def refused(tmp_path: Path, project: str, user: str = "") -> list[tuple[int | None, str, str]]:
@@ -142,12 +153,7 @@ def test_a_mode_is_stricter_in_every_way_or_not_at_all(
     tmp_path: Path, old: PermissionMode, new: PermissionMode
 ) -> None:
     """No mode that a project may choose lets any effect pass with less than before, not even reading."""
-    changes = {"write", "execute", "network"}
-
-    def strictness(mode: PermissionMode, effect: Any) -> int:
-        return 2 if mode == "read_only" and effect in changes else int(effect in ASKS[mode])
-
-    stricter = all(strictness(new, effect) >= strictness(old, effect) for effect in ("read", *changes))
+    stricter = all(_held_back(new, effect) >= _held_back(old, effect) for effect in EFFECTS)
     config = load(tmp_path, user=f"permission_mode = '{old}'", project=f"permission_mode = '{new}'")
 
     assert (new if stricter else old, not stricter) == (config.permission_mode, bool(config.ignored))
@@ -155,8 +161,6 @@ def test_a_mode_is_stricter_in_every_way_or_not_at_all(
 
 def at_least_as_strict(before: Config, after: Config) -> bool:
     """Compare two configurations by what they let happen."""
-    refused = {"write", "execute", "network"}
-    asks = {each: ASKS[each] | (refused if each == "read_only" else set()) for each in PERMISSION_MODES}
     modes = ("read_only", "workspace_write", "full_access")
     old, new = attrs.astuple(before.limits), attrs.astuple(after.limits)
     order = {None: 0, "allow": 0, "ask": 1, "deny": 2}
@@ -166,7 +170,7 @@ def at_least_as_strict(before: Config, after: Config) -> bool:
 
     return all(
         (
-            asks[after.permission_mode] >= asks[before.permission_mode],
+            *(_held_back(after.permission_mode, each) >= _held_back(before.permission_mode, each) for each in EFFECTS),
             modes.index(after.sandbox.mode) <= modes.index(before.sandbox.mode),
             after.sandbox.network <= before.sandbox.network,
             set(after.sandbox.writable_roots) <= set(before.sandbox.writable_roots),

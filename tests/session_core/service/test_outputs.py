@@ -106,8 +106,8 @@ async def test_what_was_set_aside_outlives_its_session(tmp_path: Path) -> None:
         await service.delete_session(session_id)
         await until(lambda: not _folder(service, session_id).exists())
     assert where is not None
-    assert Path(where).parent == tmp_path / "set-aside" / session_id
-    assert [Path(where).name] == _names(Path(where).parent)
+    assert Path(where.path).parent == tmp_path / "set-aside" / session_id
+    assert [Path(where.path).name] == _names(Path(where.path).parent)
 
 
 @asynccontextmanager

@@ -1,7 +1,10 @@
 """What commands leave behind at protected names, in every way in which they run, and the folder as people see it."""
 
+import math
 import signal
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import attrs
@@ -10,8 +13,10 @@ import trio
 
 from session_core.ids import SessionId
 from session_core.sandbox import guard
+from session_core.tools import command_confinement
 from session_core.tools.background_jobs import open_background_jobs
 from session_core.tools.base import ToolContext
+from session_core.tools.command_confinement import ShellSetup, confine, prepare_launch
 from session_core.tools.shell import ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
@@ -27,6 +32,26 @@ from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.tools._running import context
 from pathlib import Path
 trio.run(ShellTool().run, JsonObject({"command": "touch ready; sleep 1000"}), context(Path(sys.argv[1])))
+"""
+
+_ENDS = """
+import os, sys, threading
+from session_core.sandbox import guard
+from session_core.sandbox.plan import plan_sandbox
+root = sys.argv[1]
+before = plan_sandbox(root, user_home="/nobody", environment={}).before
+run = guard.GuardedRun(roots=(root,), before=before, approved=False, outputs=None)
+guard.register_run(run)
+os.mkdir(os.path.join(root, ".idea"))
+real, going_on = guard.check_run, threading.Event()
+def check(run, **more):
+    going_on.wait()
+    return real(run, **more)
+guard.check_run = check
+guard.FinalCheck(run, lambda: None).take_remarks()
+print(os.listdir(root))
+import atexit
+atexit.register(going_on.set)
 """
 
 
@@ -75,6 +100,21 @@ async def test_a_result_says_what_was_set_aside(root: Path) -> None:
         "which the user is asked]\n[exit code 0]"
     )
     assert names(root) == []
+
+
+async def test_a_repository_that_was_set_aside(root: Path) -> None:
+    """The result says that the repository lacks its HEAD, and doing what it says makes it a repository again."""
+    text = await _run(root, "mkdir .git; echo ref: refs/heads/main > .git/HEAD")
+    (kept,) = (root.parent / "set-aside/session").iterdir()
+    assert text == (
+        f"(no output)\n[a protected path, '.git', appeared while the command ran; it was moved to {str(kept)!r}; its "
+        "'HEAD' was renamed to 'HEAD.set-aside', so that git takes it for no repository: rename it again if you put it "
+        "back; to keep such a change, run the command with change_protected, about which the user is asked]\n"
+        "[exit code 0]"
+    )
+    kept.rename(root / ".git")
+    (root / ".git/HEAD.set-aside").rename(root / ".git/HEAD")
+    assert (root / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
 
 
 async def test_an_agreed_command_keeps_it(root: Path) -> None:
@@ -140,3 +180,90 @@ async def test_a_link_in_the_project(root: Path) -> None:
     assert "closed" in text
     assert "the link was restored" in text
     assert (root / ".vscode").readlink() == Path("cfg")
+
+
+class _SlowCheck:
+    """Checks that do not end before `let_end`; those that are made before a command begins do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began = threading.Event()
+        self._may_end = threading.Event()
+        real = guard.check_run
+
+        def check(run: guard.GuardedRun, *, beginning: guard.GuardedRun | None = None) -> tuple[str, ...]:
+            if beginning is None:
+                self.began.set()
+                assert self._may_end.wait(60)
+            return real(run, beginning=beginning)
+
+        monkeypatch.setattr(guard, "check_run", check)
+        monkeypatch.setattr(command_confinement, "STOP_CHECK_S", 0.0)
+        monkeypatch.setattr(command_confinement, "CHECK_S", math.inf)
+
+    def let_end(self) -> None:
+        """Let all checks end, and wait until they have."""
+        self._may_end.set()
+        for check in guard._checks.copy():
+            check.join(60)
+        assert guard._checks == []
+
+
+async def _stop(root: Path, command: str, slow: _SlowCheck, *, when_checked: bool) -> None:
+    """Start a command that makes `made`, and stop it then or while it is being checked."""
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_run, root, command)
+            while not (slow.began.is_set() if when_checked else (root / "made").exists()):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel(reason="a stop")
+
+
+@pytest.mark.parametrize("when_checked", [False, True])
+async def test_a_stop_does_not_wait_for_a_slow_check(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    when_checked: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """A check that takes long holds up no stop; it is made to its end, and the next command says what it found."""
+    slow = _SlowCheck(monkeypatch)
+    command = f"mkdir .idea; touch made; sleep {0 if when_checked else 1000}"
+    await _stop(root, command, slow, when_checked=when_checked)
+    assert names(root) == [".idea", "made"]
+    slow.let_end()
+    assert names(root) == ["made"]
+    assert guard._running == []
+    assert (await _run(root, "true")).count("'.idea', appeared") == 1
+
+
+async def test_the_next_command_does_not_see_what_is_still_being_checked(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a stopped command has planted is gone before the next one begins, however long its own check takes."""
+    slow = _SlowCheck(monkeypatch)
+    await _stop(root, "mkdir .idea; touch made; sleep 1000", slow, when_checked=False)
+    (first,) = guard._checks
+    async with prepare_launch("true", await confine(_context(root), ShellSetup())) as launch:
+        assert names(root) == ["made"]
+        assert ["'.idea', appeared" in remark for remark in launch.remarks] == [True]
+        slow.let_end()
+    assert first.take_remarks() == ()
+    assert (guard._running, list(guard._pending_remarks)) == ([], [])
+
+
+async def test_a_check_that_takes_too_long_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result does not wait forever for the check after it; it says so, and the next one says what was found."""
+    slow = _SlowCheck(monkeypatch)
+    monkeypatch.setattr(command_confinement, "CHECK_S", 0.0)
+    assert await _run(root, "mkdir .idea; echo x") == f"x\n[{command_confinement.STILL_CHECKED}]\n[exit code 0]"
+    slow.let_end()
+    monkeypatch.undo()
+    assert (await _run(root, "true")).count("'.idea', appeared") == 1
+    assert names(root) == []
+
+
+def test_a_program_that_ends_waits_for_a_check(root: Path) -> None:
+    """A service that ends just after a stop sets aside what the command has planted all the same."""
+    done = subprocess.run(  # noqa: TID251 - a program that ends
+        [sys.executable, "-c", _ENDS, str(root)], timeout=60, check=True, capture_output=True, text=True
+    )
+    assert (done.stdout, [name.rpartition("-")[0] for name in names(root)]) == ("['.idea']\n", [".idea.set-aside"])
