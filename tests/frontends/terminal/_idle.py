@@ -21,7 +21,7 @@ from textual.screen import Screen
 from frontends.terminal.actions import stop_and_quit
 from frontends.terminal.composer import attached_files
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300
 """How long anything may take before it counts as missing; much longer than it takes on the busiest machine."""
 _LOOK_S = 0.002
 _TURNS = 4  # of the loop: the first ones also fetch what sockets, threads and timers have to say

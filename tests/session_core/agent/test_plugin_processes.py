@@ -57,7 +57,7 @@ def no_child_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 async def patience() -> AsyncGenerator[None]:
     """End what hangs."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         yield
 
 

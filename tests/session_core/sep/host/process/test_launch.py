@@ -347,7 +347,7 @@ def with_program(folder: Path, says: str = "good") -> Path:
 async def output_of(launch: ExtensionLaunch) -> str:
     """Run a program, and return all that it prints."""
     said = b""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_child(launch, ExtensionLog().open_process_log()) as started:
             while data := await started.child.stdout.receive_some(1000):
                 said += data
