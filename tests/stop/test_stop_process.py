@@ -3,12 +3,10 @@
 import os
 import sys
 
-import pytest
 import trio
 
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text, tool_call
-from session_core.tools import process
 from session_core.tools.base import ToolContext
 from session_core.tools.process import run_in_group
 from session_core.vocabulary import events as ev
@@ -33,9 +31,8 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-async def test_stop_kills_a_child_that_ignores_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stop_kills_a_child_that_ignores_sigterm() -> None:
     """A stop ends a child process that ignores SIGTERM before it says that the tool call has ended."""
-    monkeypatch.setattr(process, "_KILL_WAIT", 300)  # on busy cores it takes a while to notice that one was killed
 
     async def stubborn(arguments: JsonObject, context: ToolContext) -> str:
         outcome = await run_in_group([sys.executable, "-c", STUBBORN], cwd=context.cwd, on_output=context.report)
