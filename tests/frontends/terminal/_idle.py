@@ -18,6 +18,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from frontends.terminal import destination, feeds
 from frontends.terminal.actions import stop_and_quit
 from frontends.terminal.composer import attached_files
 
@@ -75,6 +76,8 @@ def patient_pilots() -> Iterator[None]:
         patch.object(stop_and_quit, "TWICE_S", PATIENCE_S),
         patch.object(stop_and_quit, "TYPED_TWICE_S", PATIENCE_S),
         patch.object(attached_files, "CLIPBOARD_S", PATIENCE_S),
+        patch.object(feeds, "PATIENCE_S", PATIENCE_S),
+        patch.object(destination, "PATIENCE_S", PATIENCE_S),
     ):
         yield
 
