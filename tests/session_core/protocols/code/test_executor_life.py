@@ -12,7 +12,6 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from session_core.protocols.execution import CellResult
 from session_core.protocols.faults import ProtocolFault
 from session_core.service.service import open_session_service
 from session_core.storage.sqlite import SqliteStore
@@ -21,7 +20,15 @@ from session_core.vocabulary.events import ToolOutputDelta
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
 from tests._needs import NO_SANDBOX, disable_sandbox, needs_sandbox
-from tests.session_core.protocols.code._executor import CONFINED, UNCONFINED, Session, alive, kept, open_session, result
+from tests.session_core.protocols.code._executor import (
+    CONFINED,
+    UNCONFINED,
+    alive,
+    kept,
+    open_session,
+    result,
+    run_out_of_time,
+)
 from tests.session_core.service._helpers import new_session, say, scripted
 
 
@@ -30,22 +37,6 @@ def slow_clock(mock_clock: MockClock) -> MockClock:
     """A clock on which nothing takes long, on busy cores either: time passes when a test says so."""
     mock_clock.rate = 0.01
     return mock_clock
-
-
-async def run_out_of_time(session: Session, clock: MockClock, code: str, *, rate: float = 0.01) -> CellResult:
-    """Run a cell whose second is over when it has said `on it`; from then on the clock runs at this rate."""
-    session.said.clear()
-
-    async def end_time() -> None:
-        await session.until_said("on it")
-        clock.jump(1)
-        clock.rate = rate
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(end_time)
-        ended = await session.run(code)
-    clock.rate = 0.01
-    return ended
 
 
 async def test_slow_cell_is_interrupted_and_keeps_what_it_did(tmp_path: Path, slow_clock: MockClock) -> None:
