@@ -28,7 +28,7 @@ class Tempo:
 
     def slow_down(self) -> None:
         """Give everybody more time from now on."""
-        self.factor = min(1.5 * self.factor, 20.0)
+        self.factor = min(2 * self.factor, 20.0)
 
 
 @attrs.define(eq=False)

@@ -158,7 +158,7 @@ async def _chaos(folder: Path, seed: int, *, seconds: float, watchers_count: int
                     assert dict.fromkeys(writer.acknowledged, 1) == {each: texts[each] for each in writer.acknowledged}
             nursery.cancel_scope.cancel(reason="all is well")
     finally:
-        await _kill(victim.process)
+        await _kill(victim.process)  # noqa: ASYNC102 - it shields itself
     assert [] == lacking(victim, proxy, writers, watchers), "the world was bad enough to prove something"
 
 
