@@ -434,6 +434,7 @@ async def test_a_program_that_takes_too_long() -> None:
     code = IGNORE_SIGTERM.replace("SIG_IGN", "SIG_DFL") + "print('begun', flush=True)\n" + SLEEP
     argv = [sys.executable, "-S", "-c", code]
 
+    outcome = None
     for seconds in (1, 10, 100):  # enough for its first word, on a busy machine too
         outcome = await run_in_group(argv, cwd="/", on_output=lambda _: None, timeout_ms=seconds * 1_000)
         if outcome.output:
