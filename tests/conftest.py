@@ -13,6 +13,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from session_core.tools import process
 from tests._needs import NO_SANDBOX, summarize_skips
 
 _COMMON = settings(
@@ -47,6 +48,14 @@ def home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[Non
     """Keep tests, and the programs they start, away from the sessions of whoever runs them."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SESSION_CORE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patience_with_the_kernel() -> Generator[None]:
+    """Give killed processes time to be gone: on busy cores they must wait for their turn to end."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(process, "_KILL_WAIT", 60.0)
         yield
 
 

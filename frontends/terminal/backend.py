@@ -184,7 +184,7 @@ class _ServiceThread:
     def _run(self) -> None:
         try:
             self._loop.run(self._serve)
-        except BaseException as error:  # noqa: BLE001 - `wait_ready` raises it
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - `wait_ready` raises it
             self._error = _unwrap_single_error(error)
         finally:
             self._ready.set()

@@ -371,11 +371,12 @@ class ConfinedReading:
     plan: SandboxPlan | None = None
     bubblewrap: Bubblewrap | None = None
 
-    def argv(self, command: Sequence[str]) -> list[str]:
-        """Return the command line that runs this command."""
+    async def prepare_argv(self, command: Sequence[str]) -> list[str]:
+        """Return the command line that runs this command now; ask again for each start, as sockets come and go."""
         if self.plan is None or self.bubblewrap is None:
             return list(command)
-        return sandbox_argv(command, self.plan, self.bubblewrap)
+        plan = await trio.to_thread.run_sync(drop_vanished_files, self.plan, abandon_on_cancel=True)
+        return sandbox_argv(command, plan, self.bubblewrap)
 
 
 def _own_program() -> tuple[str, ...]:
@@ -416,7 +417,7 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
             show_toolchains=False,
             filter_file=filter_in_memory(),
         )
-        return drop_vanished_files(attrs.evolve(plan, environment=tuple(environment.items())))
+        return attrs.evolve(plan, environment=tuple(environment.items()))
 
     try:
         plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)

@@ -218,7 +218,7 @@ class _Search:
         for batch in _split_into_batches(files):
             self.results.next_program()
             await run_in_group(
-                self.confined.argv([*command, *batch]),
+                await self.confined.prepare_argv([*command, *batch]),
                 cwd=self.cwd,
                 on_output=self.results.feed,
                 env=self.confined.environment,

@@ -10,11 +10,25 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 
-_PATIENCE_S = 300.0
+_PATIENCE_S = 600.0
 
 
 def _quickly(attempt: int) -> float:
     return min(0.02 * attempt, 0.2)
+
+
+@attrs.define
+class Tempo:
+    """How long everybody lives and rests, as a multiple of what is enough on an idle machine.
+
+    On busy cores a program needs most of a short life to start: nothing would ever happen in it.
+    """
+
+    factor: float = 1.0
+
+    def slow_down(self) -> None:
+        """Give everybody more time from now on."""
+        self.factor = min(2 * self.factor, 20.0)
 
 
 @attrs.define(eq=False)
@@ -27,6 +41,7 @@ class Watcher:
     proxied: Path
     session_id: sc.SessionId | None
     random: Random
+    tempo: Tempo
     longest_life_s: float = 6.0
     state: sc.SessionState | sc.SessionListState | None = None
     cursor: sc.Cursor | None = None
@@ -38,7 +53,7 @@ class Watcher:
     async def run(self) -> None:
         """Live several lives until it is calm, and then one more that goes on."""
         while not self.calm.is_set():
-            with trio.move_on_after(self.random.uniform(0.5, self.longest_life_s)) as life:
+            with trio.move_on_after(self.random.uniform(0.5, self.longest_life_s) * self.tempo.factor) as life:
                 await self._live(restless=True)
             assert life.cancelled_caught or self.calm.is_set()
         await self._live(restless=False)
@@ -62,7 +77,7 @@ class Watcher:
                         self.reasons[feed.last_resync.reason] += 1
                     self.cursor = feed.cursor or self.cursor
                     if restless and self.random.random() < 0.05:
-                        await trio.sleep(self.random.uniform(0.2, 2.0))  # reads nothing for a while
+                        await trio.sleep(self.random.uniform(0.2, 2.0) * self.tempo.factor)  # reads nothing for a while
 
     def _take(self, item: sc.FeedItem) -> None:
         match item:

@@ -24,7 +24,7 @@ class FaultyProxy:
     cuts: int = 0
     stalls: int = 0
 
-    async def serve(
+    async def serve(  # noqa: ASYNC128 - `serve_listeners` calls it
         self, outer: Path, *, task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Forward until cancelled."""

@@ -16,13 +16,13 @@ import session_core as sc
 from frontends.client import SessionClient, open_client
 from frontends.shared.socket_path import socket_path_of_home
 from tests.chaos import _chaos_server
-from tests.chaos._actors import Watcher, Writer
+from tests.chaos._actors import Tempo, Watcher, Writer
 from tests.chaos._proxy import FaultyProxy
 
 ROOT = Path(__file__).parents[2]
 SESSIONS = 3
-_SETTLE_S = 300.0
-_PATIENCE_S = 300.0
+_SETTLE_S = 600.0
+_PATIENCE_S = 600.0
 
 
 async def _start(home: Path) -> trio.Process:
@@ -49,15 +49,19 @@ class _Victim:
     home: Path
     process: trio.Process
     longest_life_s: float
+    tempo: Tempo
     kills: int = 0
 
     async def suffer(self, random: Random, seconds: float, enough: Callable[[], bool]) -> None:
-        """Be killed for so many seconds, and on a slow machine until it was enough, if it ever is."""
+        """Be killed for so many seconds, and on a slow machine ever more slowly until it was enough."""
         end = trio.current_time() + seconds
         while True:
-            pause, left = random.uniform(self.longest_life_s / 2, self.longest_life_s), end - trio.current_time()
+            pause = random.uniform(self.longest_life_s / 2, self.longest_life_s) * self.tempo.factor
+            left = end - trio.current_time()
             if left <= pause and (enough() or left <= -_PATIENCE_S):
                 return
+            if left < 0:
+                self.tempo.slow_down()
             await trio.sleep(pause)
             await _kill(self.process)
             self.kills += 1
@@ -114,17 +118,25 @@ def lacking(victim: _Victim, proxy: FaultyProxy, writers: list[Writer], watchers
 
 async def _chaos(folder: Path, seed: int, *, seconds: float, watchers_count: int, longest_life_s: float) -> None:
     random, home, proxied = Random(seed), folder / "home", folder / "proxied"
-    victim = _Victim(home, await _start(home), longest_life_s)
+    tempo = Tempo()
+    victim = _Victim(home, await _start(home), longest_life_s, tempo)
     proxy = FaultyProxy(socket_path_of_home(home), Random(random.random()))
     try:
-        async with open_client(home=home, wait_s=60, patience_s=_PATIENCE_S) as direct, trio.open_nursery() as nursery:
+        async with (
+            open_client(home=home, wait_s=_PATIENCE_S, patience_s=_PATIENCE_S) as direct,
+            trio.open_nursery() as nursery,
+        ):
             await nursery.start(proxy.serve, proxied)
             sessions = [(await direct.create_session(name=f"session {n}")).session_id for n in range(SESSIONS)]
             writers = [Writer(proxied, session_id) for session_id in sessions]
             chosen: list[sc.SessionId | None] = [None, *sessions]
             watchers = [
                 Watcher(
-                    proxied, chosen[n % len(chosen)], Random(random.random()), longest_life_s if n % 8 < 4 else 60.0
+                    proxied,
+                    chosen[n % len(chosen)],
+                    Random(random.random()),
+                    tempo,
+                    longest_life_s if n % 8 < 4 else 60.0,
                 )
                 for n in range(watchers_count)
             ]
@@ -146,7 +158,7 @@ async def _chaos(folder: Path, seed: int, *, seconds: float, watchers_count: int
                     assert dict.fromkeys(writer.acknowledged, 1) == {each: texts[each] for each in writer.acknowledged}
             nursery.cancel_scope.cancel(reason="all is well")
     finally:
-        await _kill(victim.process)
+        await _kill(victim.process)  # noqa: ASYNC102 - it shields itself
     assert [] == lacking(victim, proxy, writers, watchers), "the world was bad enough to prove something"
 
 

@@ -130,7 +130,7 @@ async def until_woken(service: SessionService, found: Kept) -> None:
     soon = now_ms() + LATER_MS // 2
     for session_id in found:
         async with service.follow(session_id) as feed:
-            with trio.fail_after(60):
+            with trio.fail_after(300):
                 while any(each.due_at < soon for each in (await service.load_session(session_id)).wakeups):
                     await feed.receive_batch()
     await until_at_rest(service)

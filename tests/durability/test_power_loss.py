@@ -35,7 +35,7 @@ CLIENTS, COMMANDS = 2, 8
 LONGEST = 280
 """Calls to the disk in most lives; power that would fail later fails at the end."""
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 """A run takes a fraction of a second: who is not done by then hangs."""
 
 Journals = dict[SessionId, list[SessionEvent]]

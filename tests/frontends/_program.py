@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -12,6 +12,21 @@ import trio
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "frontends.entry"]
+
+
+_PATIENT = """
+import importlib, sys
+for limit in sys.argv.pop(1).split():
+    module, name = limit.split(":")
+    setattr(importlib.import_module(module), name, 3_600.0)
+from frontends.entry import main
+sys.exit(main())
+"""
+
+
+def patient_program(*limits: str) -> list[str]:
+    """Return the command of the program that gives up after an hour where these limits (`module:NAME`) say sooner."""
+    return [sys.executable, "-c", _PATIENT, " ".join(limits)]
 
 
 @attrs.frozen
@@ -23,8 +38,8 @@ class Ended:
     err: str
 
 
-PATIENCE_S = 120
-"""A program starts within a second or two: one that is not done by then hangs."""
+PATIENCE_S = 300
+"""A program starts within a second or two, on busy cores within a minute: one that is not done by then hangs."""
 LATELY = r"(?:just now|\d+ min ago)"
 """How the age of something that the test itself has just done is shown, on slow machines too."""
 HOME = "SESSION_CORE_HOME"
@@ -39,11 +54,13 @@ def environment(**extra: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **extra}
 
 
-async def program(*arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
+async def program(
+    *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, command: Sequence[str] = PROGRAM
+) -> Ended:
     """Run it to its end."""
     with trio.fail_after(PATIENCE_S):
         done = await trio.run_process(
-            [*PROGRAM, *arguments],
+            [*command, *arguments],
             stdin=stdin,
             capture_stdout=True,
             capture_stderr=True,

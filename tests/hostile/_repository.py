@@ -156,7 +156,7 @@ async def open_and_ask(
     place = AgentEnvironment(home=ground.home, folder=str(ground.repo), environ=ground.environ)
     model = ScriptedProvider(*([tool_calls(*calls)] if calls else []), text("done"))
     told: list[str] = []
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_setup(place, flags={"model": "demo"}, wait_for_mcp=wait_for_mcp) as setup:
             config = attrs.evolve(setup.service, models={"m": model}, model_infos={}, default_model="m")
             async with open_session_service(config) as service:

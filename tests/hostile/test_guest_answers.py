@@ -82,7 +82,7 @@ async def waiting_call(rights: tuple[sc.ExtraRight, ...]) -> AsyncGenerator[Gues
     """A guest who is asked about a call with these rights."""
     tool = PutTool(rights=rights)
     config = {"tools": (tool,)}
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_world(PUT, text("done"), config=config) as world:
             session_id = (await world.service.create_session()).session_id
             await world.service.send_user_message(session_id, "go")
@@ -126,7 +126,7 @@ async def test_what_a_guest_may_say_to_an_extension(rights: tuple[sc.ExtraRight,
     async def ask(world: World, session_id: sc.SessionId) -> None:
         await world.service.open_dialog(session_id, "confirm", "May it run?", rights=rights)
 
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_world() as world, trio.open_nursery() as nursery:
             session_id = (await world.service.create_session()).session_id
             nursery.start_soon(ask, world, session_id)
@@ -208,7 +208,7 @@ async def test_no_way_by_a_line_of_ones_own(tmp_path: Path) -> None:
 
 async def say_yes(world: RunningListener) -> tuple[int, dict[str, Any]]:
     """As a guest: send a message, wait for the question, and say yes to it oneself."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         session_id = (await world.service.create_session()).session_id
         token = scoped_token(world.home, guest_of(session_id), expires_at=sc.now_ms() + 60_000)
         await post(world, token, "send_user_message", session_id=session_id, text="go")

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from session_core.tools import search
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy
-from tests.hostile._model import OURS, SECRETS, Arena, Call, shell
+from tests.hostile._model import OURS, PATIENCE, SECRETS, Arena, Call, shell
 
 OUTWARD = {
     "dots": "../../other/private.txt",
@@ -203,8 +204,9 @@ async def test_start_files_of_a_home(arena: Arena) -> None:
     assert "evil" not in arena.user_home.joinpath(".bashrc").read_text()
 
 
-async def test_search_while_folders_are_swapped(arena: Arena) -> None:
+async def test_search_while_folders_are_swapped(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search finds nothing in keys, though a job swaps the searched folder for a link to them all the time."""
+    monkeypatch.setattr(search, "SEARCH_SECONDS", PATIENCE)  # sixty at once are slow on busy cores
     swap = (
         "import os, itertools\nos.mkdir('d'); open('d/id_ed25519', 'w').write('plain')\nopen('src/ready', 'w')\n"
         "for _ in itertools.count():\n  os.rename('d', 'e'); os.symlink('<HOME>/.ssh', 'd')\n"
@@ -215,5 +217,5 @@ async def test_search_while_folders_are_swapped(arena: Arena) -> None:
     )
     await arena.until((arena.root / "src/ready").exists)
     attacked = await arena.attack([("grep", {"pattern": "canary-"})] * 60, session_id=made.session_id)
-    assert attacked.statuses == ["success"] * 62
+    assert attacked.statuses == ["success"] * 62, attacked.text[:2_000]
     assert "d/id_ed25519\n" not in attacked.text

@@ -64,7 +64,7 @@ def hostile(tmp_path: Path) -> Iterator[tuple[Ground, socket.socket]]:
 async def call(ground: Ground, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
     """Run the program in the repository, and return its exit code and everything it printed."""
     environ = {**ground.environ, "SESSION_CORE_HOME": str(ground.home), "PYTHONPATH": str(CODE)}
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         done = await trio.run_process(
             [*PROGRAM, *arguments],
             cwd=os.fspath(folder or ground.repo),

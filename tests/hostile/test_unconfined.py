@@ -154,7 +154,7 @@ async def run(
 ) -> tuple[int, str]:
     """Run one prompt as `session-core run` does; returns the exit code and all that the model was told."""
     options = RunOptions(prompt="go", cwd=str(ground.repo), interaction=InteractionOptions(**how))
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_service(ground, command, setup=setup) as (service, model):
             code = await converse(service, options, streams, NoSignals())
     return code, repr(model.requests)

@@ -251,6 +251,6 @@ async def test_a_protocol_is_what_a_replay_makes_of_it(*, program: list[Move], r
     """Turns, notes, frames, edits, stops and crashes in any order: a protocol never believes what is not so, and a
     program that starts again goes on from the same."""
     place = tmp_path / str(next(_numbers))
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         await Lives(place / str(number) for number in itertools.count()).play(program)
     shutil.rmtree(place)

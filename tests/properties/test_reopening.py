@@ -198,7 +198,7 @@ async def test_crashes_and_reopenings(
         if narrow:  # so that states are saved, and messages leave memory, within a short program
             patched.setattr(limits, "WINDOW_MESSAGES", 6)
             patched.setattr(limits, "STATE_EVERY_EVENTS", 8)
-        with trio.fail_after(60):  # an example takes a fraction of a second: who is not done by then hangs
+        with trio.fail_after(300):  # an example takes a fraction of a second: who is not done by then hangs
             await lives.play(program)
             await lives.check_end()
     shutil.rmtree(place)

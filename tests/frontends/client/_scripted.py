@@ -313,7 +313,7 @@ def run(backend: str, test: Callable[[], Awaitable[None]]) -> None:
     """Run a test on one of the loops; none may hang."""
 
     async def limited() -> None:
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             await test()
 
     anyio.run(limited, backend=backend)

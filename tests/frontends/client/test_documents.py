@@ -20,7 +20,7 @@ SNIPPETS = [(code, output) for code, output in pairwise(blocks(PAGE)) if code.la
 @pytest.mark.parametrize(("code", "output"), SNIPPETS, ids=["script", "loop"])
 async def test_the_examples_run(code: Block, output: Block, tmp_path: Path) -> None:
     """Every example runs as it stands beside a running server, and prints the text below it."""
-    with real_server(tmp_path), trio.fail_after(60):
+    with real_server(tmp_path), trio.fail_after(300):
         done = await trio.run_process(
             [sys.executable, "-W", "error", "-c", code.text],
             env={**os.environ, "SESSION_CORE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},

@@ -88,7 +88,7 @@ async def in_thread(server: AbstractContextManager[RealServer]) -> AsyncGenerato
     try:
         yield running
     finally:
-        with anyio.move_on_after(90, shield=True):
+        with anyio.move_on_after(300, shield=True):
             await anyio.to_thread.run_sync(lambda: server.__exit__(None, None, None))
 
 

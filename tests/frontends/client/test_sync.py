@@ -112,7 +112,7 @@ def test_a_forgotten_client_is_closed(tmp_path: Path) -> None:
         del feed
         gc.collect()
         assert gone() is None
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while other.status().clients != 1:  # the server notices when it comes to it
             assert time.monotonic() < until
 
@@ -147,7 +147,7 @@ async def test_an_interrupt(tmp_path: Path) -> None:
     """Ctrl-C ends what waits and tells the server, the client can be used on, and a program ends without closing it."""
     server = ScriptedServer(tmp_path / "s")
     async with server.running():
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             done = await trio.run_process(
                 [sys.executable, "-W", "error", "-c", INTERRUPTED, str(server.path), SESSION],
                 capture_stdout=True,

@@ -16,7 +16,7 @@ import session_core as sc
 from frontends.client import open_client
 from frontends.daemon.runtime_paths import log_file, run_folder, service_process
 from frontends.shared.socket_path import short_socket_name, socket_path_of_home
-from tests.frontends._program import Ended, program
+from tests.frontends._program import PATIENCE_S, Ended, program
 
 DEMO = {"SESSION_CORE_MODEL": "demo"}
 
@@ -75,7 +75,7 @@ def end_services(home: Path) -> None:
 
 
 async def _gone(process: int) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE_S):
         await trio.lowlevel.wait_readable(process)
 
 
@@ -101,7 +101,7 @@ def runs(pid: int) -> bool:
 
 async def begin(home: Path, name: str, prompt: str, *, to_its_end: bool = False) -> sc.SessionId:
     """Have a client make a session, say something, and leave, then or when it is done."""
-    async with open_client(home, name="a test", kind="script") as client:
+    async with open_client(home, name="a test", kind="script", wait_s=PATIENCE_S) as client:
         created = await client.create_session(name=name, cwd=str(home.parent))
         await client.send_user_message(created.session_id, prompt)
         if to_its_end:

@@ -36,7 +36,7 @@ async def test_it_ends_itself_when_nobody_needs_it(home: Path, monkeypatch: pyte
         assert service_process(home) is not None
         asked.set()
 
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         await serve_home(ServeOptions(home=home, idle_s=0.05), ready)
     assert [Listening(pid=os.getpid(), socket=socket_path_of_home(home))] == heard
     assert not await trio.Path(socket_path_of_home(home)).exists()
@@ -78,7 +78,7 @@ async def test_a_signal_during_the_start_ends_it(home: Path, monkeypatch: pytest
         raise AssertionError("nobody is let in")
 
     monkeypatch.setattr(foreground, "WaitingStore", interrupted_store)
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         await serve_home(ServeOptions(home=home), unexpected)
     assert service_process(home) is None is find_holder(home)
 
@@ -92,7 +92,7 @@ async def test_a_failure_is_logged_and_told(home: Path, monkeypatch: pytest.Monk
 
     lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
-        with trio.fail_after(60), pytest.raises(sc.StoreInUse, match=f"process {os.getpid()}"):
+        with trio.fail_after(300), pytest.raises(sc.StoreInUse, match=f"process {os.getpid()}"):
             await serve_home(ServeOptions(home=home), unexpected)
     finally:
         lock.release()

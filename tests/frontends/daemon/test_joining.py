@@ -33,7 +33,7 @@ async def typing(service: Service, options: RunOptions, typed: bytes | None) -> 
     streams = StandardStreams(out=Paper(), err=Paper(), keyboard=None if typed is None else keyboard)
     known = None
     try:
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             async with open_service(service.home, ui_kinds(streams)) as client:
                 assert client is not None
                 if options.session is not None:

@@ -249,7 +249,7 @@ def _heard_by_nobody(path: Path) -> str:
 
 async def _until_logged(service: Service, words: str) -> None:
     """Wait until a thread of the service has written something to its log, and nobody tells when."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         while words not in service.log.read_text():  # noqa: ASYNC110 - a small file, and nothing else to do
             await trio.sleep(0.01)
 

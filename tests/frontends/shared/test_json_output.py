@@ -58,7 +58,7 @@ async def test_json_on_a_terminal(size: int) -> None:
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     line = sc.wire.encode(sc.JsonObject({"text": EVIL})) + b"\n"
-    with os.fdopen(theirs, "w", encoding="utf-8") as stream, os.fdopen(ours, "rb", buffering=0) as reader:
+    with open(theirs, "w", encoding="utf-8") as stream, open(ours, "rb", buffering=0) as reader:  # noqa: ASYNC230, PTH123
         output, said = Output(stream), b""
         for place in range(0, len(line), size):
             await output.write_json(line[place : place + size])

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 
-def on_asyncio(test: Callable[[], Awaitable[None]], *, seconds: float = 300) -> None:
+def on_asyncio(test: Callable[[], Awaitable[None]], *, seconds: float = 900) -> None:
     """Run a test on asyncio, and fail it if it hangs."""
 
     async def bounded() -> None:

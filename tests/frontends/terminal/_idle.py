@@ -18,10 +18,11 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from frontends.terminal import destination, feeds
 from frontends.terminal.actions import stop_and_quit
 from frontends.terminal.composer import attached_files
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300
 """How long anything may take before it counts as missing; much longer than it takes on the busiest machine."""
 _LOOK_S = 0.002
 _TURNS = 4  # of the loop: the first ones also fetch what sockets, threads and timers have to say
@@ -75,6 +76,8 @@ def patient_pilots() -> Iterator[None]:
         patch.object(stop_and_quit, "TWICE_S", PATIENCE_S),
         patch.object(stop_and_quit, "TYPED_TWICE_S", PATIENCE_S),
         patch.object(attached_files, "CLIPBOARD_S", PATIENCE_S),
+        patch.object(feeds, "PATIENCE_S", PATIENCE_S),
+        patch.object(destination, "PATIENCE_S", PATIENCE_S),
     ):
         yield
 

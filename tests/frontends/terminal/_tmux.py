@@ -16,7 +16,7 @@ import trio
 from frontends.client import open_client
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60.0
+PATIENCE_S = 300
 HINT = "Type what you want and press Enter."
 """What there is to see before anything was said."""
 _SEEN_BEFORE = "found=$(stty -g)"
@@ -195,12 +195,12 @@ def _environment(home: Path) -> Mapping[str, str]:
 
 async def at_work(home: Path) -> list[str]:
     """The names of the sessions that are at work."""
-    async with open_client(home, name="a test", kind="script") as client:
+    async with open_client(home, name="a test", kind="script", wait_s=PATIENCE_S) as client:
         return [each.name for each in (await client.list_sessions(running=True)).sessions]
 
 
 async def let_rest(home: Path) -> None:
     """Stop whatever is at work, so that the next test finds a service at rest."""
-    async with open_client(home, name="a test", kind="script") as client:
+    async with open_client(home, name="a test", kind="script", wait_s=PATIENCE_S) as client:
         for each in (await client.list_sessions(running=True)).sessions:
             await client.request_stop(each.session_id, scope="subtree")

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import trio
 from frontends.daemon.runtime_paths import service_process
 from frontends.shared.socket_path import prepare_run_folder
 from tests._needs import needs_tmux
-from tests.frontends._program import program
+from tests.frontends._program import patient_program, program
 from tests.frontends.daemon._service import Service, end_services, kill
 from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work
 
@@ -47,9 +48,7 @@ def own_home(home: Path) -> Generator[Path]:
 
 async def test_a_picture_before_the_service_and_back_after_its_death(own_home: Path, screen: Screen) -> None:
     """There is a hint before the service is there; a service that is killed is started again, with its sessions."""
-    starting = prepare_run_folder(own_home) / "starting"
-    with starting.open("w") as right_to_start:
-        fcntl.flock(right_to_start, fcntl.LOCK_EX)
+    with _nobody_may_start_a_service(own_home):
         await screen.open(own_home, size=(80, 24))
         await screen.until_shown(HINT, "connecting")
         await screen.type("hello")  # whoever is quick loses nothing
@@ -60,12 +59,21 @@ async def test_a_picture_before_the_service_and_back_after_its_death(own_home: P
     await screen.until_shown("interrupt me at any moment.", "idle")
     while "interrupt me at any moment." not in (await program("show", "hello")).out:  # noqa: ASYNC110
         await trio.sleep(0.05)  # what nobody waits for is kept a moment later, and nobody is told
-    await kill(own_home)
-    await screen.until(_is_away, "a sign that the service is gone")
+    with _nobody_may_start_a_service(own_home):  # or it may be back before anybody looks
+        await kill(own_home)
+        await screen.until(_is_away, "a sign that the service is gone")
     await screen.until(lambda shown: not _is_away(shown), "the service")
     await screen.until_shown("interrupt me at any moment.", "idle")
     await screen.type("count to 3", "Enter")
     await screen.until_shown("1 2 3 Done.")
+
+
+@contextmanager
+def _nobody_may_start_a_service(home: Path) -> Generator[None]:
+    """Hold the right to start the service of a home."""
+    with (prepare_run_folder(home) / "starting").open("w") as right_to_start:
+        fcntl.flock(right_to_start, fcntl.LOCK_EX)
+        yield
 
 
 def _is_away(shown: str) -> bool:
@@ -196,7 +204,8 @@ async def test_what_is_told_for_a_while(service: Service, screen: Screen) -> Non
 @pytest.mark.slow
 async def test_closing_it_and_coming_back(service: Service, screen: Screen, other: Screen) -> None:
     """Ctrl+C twice closes the terminal and says what goes on and how to come back; then the work is there, live."""
-    await screen.open(service.home, "terminal", LONG, size=(100, 30))
+    patient = patient_program("frontends.terminal.actions.stop_and_quit:TWICE_S")
+    await screen.open(service.home, size=(100, 30), command=shlex.join([*patient, "terminal", LONG]))
     await screen.until_shown("1 2 3")
     await screen.press("C-c", "C-c")
     shown = await screen.until_ended(0)

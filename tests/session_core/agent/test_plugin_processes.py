@@ -57,7 +57,7 @@ def no_child_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 async def patience() -> AsyncGenerator[None]:
     """End what hangs."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         yield
 
 
@@ -339,7 +339,6 @@ async def test_signals_right_after_the_start(tmp_path: Path, sandbox: SandboxPol
 async def test_cancel(tmp_path: Path, sandbox: SandboxPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that does not want to end is ended with all it has started; the others run on."""
     monkeypatch.setattr(process, "_GRACE", 0.1)
-    monkeypatch.setattr(process, "_KILL_WAIT", 30.0)
     os.mkfifo(tmp_path / "ready")
     mark, sleep = endless()
     script = f"trap '' TERM; {' '.join(sleep)} & echo > ready; wait"

@@ -79,7 +79,7 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
         home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, is_persistent=False
     )
     send, receive = trio.open_memory_channel[ConfigChange](8)
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_setup(place, flags={"model": "demo"}) as setup, trio.open_nursery() as nursery:
             models = {"m": model, "demo": model}
             config = attrs.evolve(setup.service, models=models, model_infos={}, hooks=NO_HOOKS, background_tasks=())
@@ -115,7 +115,7 @@ async def test_whoever_opens_a_setup_has_it(tmp_path: Path) -> None:
     place = AgentEnvironment(
         home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, is_persistent=False
     )
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with (
             open_setup(place, flags={"model": "demo"}) as setup,
             open_session_service(setup.service) as service,
@@ -140,7 +140,7 @@ async def test_what_runs_beside_a_service_cannot_end_it(caplog: pytest.LogCaptur
         raise OSError("the disk is gone")
 
     config = ServiceConfig(store=MemoryStore(), background_tasks=(fails,))
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_session_service(config) as service:
             await trio.testing.wait_all_tasks_blocked()
             assert 1 == len((await service.list_sessions()).sessions)

@@ -18,9 +18,11 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 
 HERE = Path(__file__).parent
-QUICK = ConnectionTiming(first_pause=0.01, longest_pause=0.02, attempts=3, connecting=60, patience=60, listing=0)
-PATIENCE = 60
+PATIENCE = 300
 """Seconds after which a test gives up; on a good day nothing here takes more than three."""
+QUICK = ConnectionTiming(
+    first_pause=0.01, longest_pause=0.02, attempts=3, connecting=PATIENCE, patience=PATIENCE, listing=0
+)
 
 
 def rude(*modes: str, **more: Any) -> StdioServer:

@@ -145,11 +145,11 @@ async def test_a_call_has_a_time_limit() -> None:
 
 async def test_cancelling_does_not_wait_for_a_deaf_server() -> None:
     """A server that has stopped reading cannot hold up a stop."""
-    with trio.fail_after(3 * PATIENCE):  # the server would sleep for ten minutes
+    with trio.fail_after(PATIENCE):  # the server would sleep for ten minutes
         async with open_mcp_servers([rude("deaf")], pace=QUICK) as servers:
             await ready(servers, "rude")
             for _ in range(3):
-                with trio.fail_after(PATIENCE), trio.move_on_after(0.01) as scope:
+                with trio.move_on_after(0.01) as scope:
                     await call(servers, "mcp__rude__tick", text="z" * 500_000)
                 assert scope.cancelled_caught
 

@@ -127,7 +127,7 @@ async def find_started(tmp_path: Path, lines: Sequence[str]) -> list[set[str]]:
     for number in range(len(lines)):
         (folder / str(number)).symlink_to("programs")
     sandbox = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--bind", str(folder), str(folder)]
-    with trio.move_on_after(60):
+    with trio.move_on_after(300):
         await trio.run_process(
             [*([] if NO_SANDBOX else sandbox), "/bin/bash", "-c", _DRIVER, "driver", *lines],
             env={"PATH": os.environ["PATH"], "FUNCNEST": "5"},  # functions of a line could call each other without end

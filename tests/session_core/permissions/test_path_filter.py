@@ -28,7 +28,7 @@ async def test_a_yes_is_for_the_file_that_was_shown(tmp_path: Path, *, meddled: 
         session_id = await new_session(service)
         async with service.subscribe(session_id=session_id) as events:
             await service.send_user_message(session_id, "go")
-            with trio.fail_after(60):
+            with trio.fail_after(300):
                 while not (asked := [each for each in await events.receive_batch() if _asks(each.event)]):
                     pass
         if meddled:
@@ -60,7 +60,7 @@ async def test_a_search_leaves_denied_files_out(tmp_path: Path) -> None:
     async with open_checked_service(scripted(provider, tools=(GrepTool(),), cwd=str(tmp_path), rules=rules)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             await service.wait_for_turn(session_id)
         (finished,) = of_type(service, session_id, ev.ToolCallFinished)
     assert finished.result.text == "plain\n  1: a canary sings\n[1 file not shown: denied by a rule]"

@@ -15,7 +15,7 @@ from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished
 from session_core.sandbox.seccomp import filter_in_memory
 
 CANARY = "canary-7f3a9"
-PATIENCE = 60
+PATIENCE = 300
 
 
 @attrs.frozen(kw_only=True)

@@ -127,7 +127,7 @@ async def test_a_socket_that_opens_after_the_start(world: World) -> None:
     async def run() -> None:
         said.append(await _run_python(world, script))
 
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             while not (world.root / "w/ready").exists():  # noqa: ASYNC110 - nobody tells us
@@ -149,7 +149,7 @@ async def test_a_socket_of_another_network(world: World) -> None:
             [*_OWN_NETWORK, _python(), "-c", listen], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert container.stdout is not None
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             await container.stdout.receive_some()
         outside = await trio.run_process(
             [_python(), "-c", _CONNECT.format(kind="SOCK_STREAM", name=ear)], capture_stdout=True

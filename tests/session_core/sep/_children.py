@@ -18,7 +18,7 @@ from session_core.sep.host.process.process_session import ExtensionTimeouts
 from session_core.sep.protocol.manifest import read_manifest
 
 SCRIPTS = Path(__file__).with_name("_extensions")
-PATIENCE = 60
+PATIENCE = 300
 """No test should take a fraction of this; what takes longer hangs."""
 QUICK = ExtensionTimeouts(start=PATIENCE, stop=20, backoffs=())
 """No second try: the first crash is a failure. And no hurry."""

@@ -25,7 +25,7 @@ from session_core.vocabulary.messages import ToolResultPart
 from tests.session_core.config._documents import write_project
 
 SERVER = Path(__file__).parents[1] / "mcp" / "_rude_server.py"
-PATIENCE = 60
+PATIENCE = 300
 
 
 def deny(*tools: str) -> str:

@@ -49,7 +49,7 @@ class Programs:
 
     async def run(self, line: str, cwd: str | None = None) -> ProgramResult:
         """Run a program for the extension, but not for ever."""
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             return await self.gate(make_caller(self.session_id), line, cwd)
 
     def made(self) -> list[str]:

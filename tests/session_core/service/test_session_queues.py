@@ -190,7 +190,7 @@ async def test_who_is_asked_can_see_the_question() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.send_user_message, session_id, "held")
             await wait_all_tasks_blocked()
-            with trio.fail_after(60):
+            with trio.fail_after(300):
                 await service.load_session(session_id)
             go_on.set()
         assert ["held"] == changes(service, session_id)
@@ -219,7 +219,7 @@ async def test_hooks_within_hooks() -> None:
         hooks.service = service
         hooks.sessions = one, _two = await new_session(service), await new_session(service)
         await busy(service, one, model)
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             await service.send_user_message(one, "cross")
         assert ["from the other side", "cross"] == changes(service, one)
         model.release("busy")
@@ -302,7 +302,7 @@ async def test_what_a_hook_does_itself_never_waits_for_it(client_id: ClientId) -
     async with open_checked_service(scripted(model, hooks=hooks)) as service:
         hooks.service = service
         session_id = await new_session(service)
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             await busy(service, session_id, model)
             await service.send_user_message(session_id, "two")
         assert ["before go", "before two", "two"] == changes(service, session_id)

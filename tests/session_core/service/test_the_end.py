@@ -37,7 +37,7 @@ async def test_the_end_of_the_service() -> None:
                 nursery.start_soon(task)
             for _ in range(5):
                 await trio.lowlevel.checkpoint()
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             await wait_all_tasks_blocked()
     assert {"interrupted", False, "read"} == set(ended)
     for command in ALL_COMMANDS:

@@ -167,7 +167,7 @@ class Gate:
     def _stop(self, statement: str) -> None:
         if statement == "COMMIT" and not self._open.is_set():
             self._token.run_sync_soon(self._reached.set)
-            self._open.wait(30)
+            self._open.wait(300)
         if statement == "COMMIT" and self._broken:
             raise sqlite3.OperationalError("disk I/O error")
 

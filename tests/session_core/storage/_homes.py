@@ -66,7 +66,7 @@ class Child:
 @asynccontextmanager
 async def child(home: Path, code: str) -> AsyncIterator[Child]:
     """Run code in a process of its own; on leaving, its input ends and so must all that read it."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         process = await trio.lowlevel.open_process(
             [sys.executable, "-W", "error", "-c", START + code, str(home)],
             stdin=subprocess.PIPE,
@@ -78,7 +78,7 @@ async def child(home: Path, code: str) -> AsyncIterator[Child]:
         try:
             yield Child(process)
         finally:
-            with trio.move_on_after(10, shield=True):
+            with trio.move_on_after(300, shield=True):
                 await process.stdin.aclose()
                 process.kill()
                 await process.wait()

@@ -209,7 +209,7 @@ def look(): say(lock_holder(home).pid)
 def look_in_thread():
     thread = Thread(target=look, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(300)
 if (forked := os.fork()) == 0:
     lock.release()
     look_in_thread()

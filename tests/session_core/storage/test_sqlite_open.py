@@ -84,7 +84,7 @@ async def test_leaving_waits_for_whoever_still_reads(tmp_path: Path) -> None:
     def hold_up(statement: str) -> None:
         if statement.startswith("SELECT session_id, name"):
             token.run_sync_soon(reading.set)
-            leaving.wait(30)
+            leaving.wait(300)
 
     async def let_go_when_left() -> None:
         await trio.testing.wait_all_tasks_blocked()

@@ -67,7 +67,7 @@ def _context(root: Path) -> ToolContext:
 
 
 async def _run(root: Path, command: str, **more: object) -> str:
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         return (await ShellTool().run(JsonObject({"command": command, **more}), _context(root))).text
 
 
@@ -80,7 +80,7 @@ async def test_an_empty_folder_is_empty(root: Path) -> None:
 async def test_a_killed_service_leaves_nothing(root: Path) -> None:
     """While a command runs the folder is as it was, and a service that is killed meanwhile leaves no trace."""
     command = [sys.executable, "-c", _KILLED, str(root)]
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         process = await trio.lowlevel.open_process(command)
         while not (root / "ready").exists():  # noqa: ASYNC110 - nobody tells us
             await trio.sleep(0.01)
@@ -145,7 +145,7 @@ async def test_a_background_job(root: Path, stopped: bool) -> None:  # noqa: FBT
         tool, session_id = ShellTool(jobs), SessionId("session")
         command = f"mkdir .idea; touch made; {'sleep 1000' if stopped else 'true'}"
         await tool.run(JsonObject({"command": command, "background": True}), _context(root))
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             while not (root / "made").exists():  # noqa: ASYNC110 - nobody tells us
                 await trio.sleep(0.01)
             (job,) = jobs.list(session_id)

@@ -21,6 +21,7 @@ from session_core.tools.process import ProcessOutcome, run_in_group
 IGNORE_SIGTERM = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 SAY_PID = "os.write(1, b'%d\\n' % os.getpid())\n"  # in one write: two processes may say it at once
 SLEEP = "time.sleep(1000)\n"
+PATIENCE_S = 300.0
 FORK = "import os, sys, time; parent = os.getpid(); said, say = os.pipe(); child = os.fork()\n"
 """After this both go on; `child` is 0 in the grandchild."""
 ORPHANED = "while os.getppid() == parent: time.sleep(0.001)\n"
@@ -33,17 +34,17 @@ def no_child_is_left() -> Iterator[None]:
     assert_no_child()
 
 
+@pytest.fixture(autouse=True)
+def long_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test uses it up, on a busy machine either, unless it asks for a short one."""
+    monkeypatch.setattr(process, "_GRACE", PATIENCE_S)
+    monkeypatch.setattr(process, "_KILL_WAIT", PATIENCE_S)
+
+
 @pytest.fixture
-def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_grace(long_grace: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that are sure to use it up; the kernel has all the time it needs to carry out a kill."""
     monkeypatch.setattr(process, "_GRACE", 0.1)
-    monkeypatch.setattr(process, "_KILL_WAIT", 30.0)
-
-
-@pytest.fixture
-def long_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that must not use it up, on a busy machine either."""
-    monkeypatch.setattr(process, "_GRACE", 20.0)
 
 
 class Watcher:
@@ -68,7 +69,7 @@ async def run_python(
     code: str, on_output: Callable[[str], None] = lambda _: None, output_limit: int = 100_000
 ) -> ProcessOutcome:
     argv = [sys.executable, "-S", "-c", code]
-    with trio.fail_after(30):
+    with trio.fail_after(2 * PATIENCE_S):
         return await run_in_group(argv, cwd="/", on_output=on_output, output_limit=output_limit)
 
 
@@ -227,15 +228,15 @@ async def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: 
     assert expected.format(cwd=str(tmp_path)) in said
 
 
-async def test_cancelling_ends_the_program(long_grace: None) -> None:
+async def test_cancelling_ends_the_program() -> None:
     """A cancelled program that obeys is gone at once, well before the grace is over."""
     watcher, took = await run_and_cancel("import os, time\n" + SAY_PID + SLEEP, lines=1)
 
     assert [False] == [exists(pid) for pid in watcher.pids]
-    assert took < 10
+    assert took < PATIENCE_S
 
 
-async def test_cancelling_lets_a_program_tidy_up(tmp_path: Path, long_grace: None) -> None:
+async def test_cancelling_lets_a_program_tidy_up(tmp_path: Path) -> None:
     """A cancelled program gets to run its own clean-up, however much it says while doing so."""
     done = tmp_path / "done"
     code = f"""
@@ -259,7 +260,7 @@ async def test_cancelling_a_program_that_will_not_go(short_grace: None) -> None:
     watcher, took = await run_and_cancel(IGNORE_SIGTERM + SAY_PID + SLEEP, lines=1)
 
     assert [False] == [exists(pid) for pid in watcher.pids]
-    assert 0.1 <= took < 5
+    assert 0.1 <= took < PATIENCE_S
 
 
 async def test_cancelling_a_program_that_is_stopped(short_grace: None) -> None:
@@ -278,7 +279,7 @@ async def test_cancelling_ends_grandchildren(short_grace: None) -> None:
     assert [False, False] == [exists(pid) for pid in watcher.pids]
 
 
-async def test_a_grandchild_may_tidy_up_after_the_child(tmp_path: Path, long_grace: None) -> None:
+async def test_a_grandchild_may_tidy_up_after_the_child(tmp_path: Path) -> None:
     """A grandchild has its grace too, even when the child is gone and the output was closed long ago."""
     done = tmp_path / "done"
     code = f"""
@@ -298,12 +299,12 @@ time.sleep(1000)
     assert await trio.Path(done).exists()
 
 
-async def test_cancelling_after_the_child_has_gone(long_grace: None) -> None:
+async def test_cancelling_after_the_child_has_gone() -> None:
     """When the child has gone and a grandchild holds the output, a cancel still ends the grandchild."""
     watcher, took = await run_and_cancel(FORK + "if child: os._exit(0)\n" + ORPHANED + SAY_PID + SLEEP, lines=1)
 
     assert [False] == [exists(pid) for pid in watcher.pids]
-    assert took < 10
+    assert took < PATIENCE_S
 
 
 async def test_what_is_left_running_is_ended(short_grace: None) -> None:
@@ -332,7 +333,7 @@ async def test_a_grandchild_without_output_is_ended() -> None:
     assert not exists(int(outcome.output))
 
 
-async def test_last_words_of_a_grandchild_are_kept(long_grace: None) -> None:
+async def test_last_words_of_a_grandchild_are_kept() -> None:
     """What a grandchild writes shortly after the end of the program is part of the output."""
     code = FORK + "if child: os._exit(0)\n" + ORPHANED + "print('late')"
 
@@ -359,7 +360,9 @@ async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monk
 
     outcome = await run_python(FORK + "if child == 0: time.sleep(1000)\nprint(child)")
 
-    assert not exists(int(outcome.output))
+    with trio.fail_after(PATIENCE_S):
+        while exists(int(outcome.output)):  # noqa: ASYNC110 - it is nobody's child, and was killed just now
+            await trio.sleep(0.01)
 
 
 def test_without_proc_every_member_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,12 +429,16 @@ class CancelAtStep(trio.abc.Instrument):
         self._left -= 1
 
 
-async def test_a_program_that_takes_too_long(long_grace: None) -> None:
+async def test_a_program_that_takes_too_long() -> None:
     """At its time limit a program is ended as by a cancellation, and the outcome keeps what it had said."""
     code = IGNORE_SIGTERM.replace("SIG_IGN", "SIG_DFL") + "print('begun', flush=True)\n" + SLEEP
     argv = [sys.executable, "-S", "-c", code]
 
-    outcome = await run_in_group(argv, cwd="/", on_output=lambda _: None, timeout_ms=1_000)
+    outcome = None
+    for seconds in (1, 10, 100):  # enough for its first word, on a busy machine too
+        outcome = await run_in_group(argv, cwd="/", on_output=lambda _: None, timeout_ms=seconds * 1_000)
+        if outcome.output:
+            break
 
     assert ProcessOutcome(exit_code=-15, output="begun\n", truncated=False, timed_out=True) == outcome
 
@@ -462,7 +469,7 @@ async def test_stderr_can_be_read_apart() -> None:
     """Each stream is heard, kept and bounded on its own; much on one does not keep the other waiting."""
     heard, errors = Watcher(), Watcher()
     code = "import sys; sys.stderr.write('e' * 300_000 + 'end'); print('out'); sys.exit(2)"
-    with trio.fail_after(30):
+    with trio.fail_after(2 * PATIENCE_S):
         outcome = await run_in_group(
             [sys.executable, "-S", "-c", code], cwd="/", on_output=heard, on_error_output=errors, output_limit=10
         )
@@ -474,12 +481,12 @@ async def test_stderr_can_be_read_apart() -> None:
     assert ("out\n", 300_003) == (heard.text, len(errors.text))
 
 
-async def test_a_group_that_holds_stderr_apart_is_ended() -> None:
+async def test_a_group_that_holds_stderr_apart_is_ended(short_grace: None) -> None:
     """A cancellation ends the group also if one of its members keeps only stderr open."""
     errors = Watcher(1)
     code = f"{IGNORE_SIGTERM}os.close(1); print(os.getpid(), file=sys.stderr, flush=True); {SLEEP}"
     argv = [sys.executable, "-S", "-c", code]
-    with trio.fail_after(30), trio.CancelScope() as scope:
+    with trio.fail_after(2 * PATIENCE_S), trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(run_in_group, argv, cwd="/", on_output=errors, on_error_output=errors))
             await errors.enough.wait()

@@ -1,24 +1,28 @@
 """Searching: both engines say the same, no pattern holds anybody up, and nothing outside is seen."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools import search
 from session_core.tools.base import ToolFailed
-from session_core.tools.process import run_in_group
+from session_core.tools.command_confinement import ConfinedReading, confine_reading
+from session_core.tools.process import ProcessOutcome, run_in_group
 from session_core.tools.search import Engine, GrepTool
 from session_core.tools.search_results import SearchResults
 from session_core.tools.text_files import MAX_FILE_BYTES
-from tests._needs import needs_ripgrep
+from tests._needs import needs_ripgrep, needs_sandbox
 from tests.session_core.tools._running import answer, refusal, run
 
 ENGINES: list[Any] = [pytest.param("ripgrep", marks=needs_ripgrep), "own"]
@@ -128,14 +132,41 @@ async def test_both_engines_agree(
     assert await answer(GrepTool("own"), folder, **asked) == await answer(GrepTool("ripgrep"), folder, **asked)
 
 
-async def test_a_pattern_without_end_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pattern_without_end_is_ended(
+    root: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pattern that takes for ever is stopped at the time limit, with its process, and what was found is shown."""
-    monkeypatch.setattr(search, "SEARCH_SECONDS", 1.0)
+    mock_clock.rate = 0.01  # on busy cores it takes a while to get as far as that pattern
+
+    async def run_out_of_time(argv: list[str], *, on_output: Callable[[str], None], **more: Any) -> ProcessOutcome:
+        def hear(piece: str) -> None:
+            on_output(piece)
+            mock_clock.rate = 1
+            mock_clock.jump(search.SEARCH_SECONDS)
+
+        return await run_in_group(argv, on_output=hear, **more)
+
+    monkeypatch.setattr(search, "run_in_group", run_out_of_time)
     (root / "z").write_text("a" * 60 + "!\n", encoding="utf-8")
 
     text = await answer(GrepTool("own"), root, pattern="^(a+)+$|alpha")
 
-    assert "a.txt\n  1: alpha\n[stopped after 1 seconds; search in fewer files or for a simpler pattern]" == text
+    assert "a.txt\n  1: alpha\n[stopped after 20 seconds; search in fewer files or for a simpler pattern]" == text
+
+
+@needs_sandbox
+async def test_a_socket_that_is_gone_at_the_start_fails_no_search(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that vanishes after the sandbox was planned, and before it is made, does not keep it from searching."""
+
+    async def confine_late(*arguments: Any) -> ConfinedReading:
+        confined = await confine_reading(*arguments)
+        assert confined.plan is not None
+        hidden = (*confined.plan.hidden_files, str(root / "gone"))
+        return attrs.evolve(confined, plan=attrs.evolve(confined.plan, hidden_files=hidden))
+
+    monkeypatch.setattr(search, "confine_reading", confine_late)
+
+    assert "a.txt\n  1: alpha" == await answer(GrepTool(), root, pattern="alpha")
 
 
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="only Linux tells where processes work")

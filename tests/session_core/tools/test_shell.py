@@ -83,7 +83,7 @@ async def test_searches_are_filtered(root: Path) -> None:
     confined = await confine_reading(context_in(root), {"PATH": "/usr/bin:/bin"})
 
     assert confined.bubblewrap is not None
-    argv, opened = open_filter(confined.argv(["/bin/sh", "-c", SEES_FILTER]), confined.bubblewrap.path)
+    argv, opened = open_filter(await confined.prepare_argv(["/bin/sh", "-c", SEES_FILTER]), confined.bubblewrap.path)
     assert opened is not None
     try:
         seen = await trio.run_process(argv, capture_stdout=True, pass_fds=[opened])
@@ -232,7 +232,7 @@ async def test_nothing_escapes_the_sandbox_by_leaving_its_group(root: Path) -> N
 
 async def test_a_cancelled_command_may_tidy_up(root: Path) -> None:
     """A stop asks what is inside the sandbox to end before it is killed."""
-    with trio.fail_after(30):
+    with trio.fail_after(300):
         async with trio.open_nursery() as nursery:
 
             def hear(text: str) -> None:
@@ -386,7 +386,7 @@ async def test_streams_apart(root: Path) -> None:
     """A program that reads the outcome gets stdout and stderr apart, from the same sandbox."""
     arguments = JsonObject({"command": "pwd; echo oops >&2; touch /etc/made 2>/dev/null; exit 3", "workdir": "src"})
 
-    with trio.fail_after(30):
+    with trio.fail_after(300):
         outcome = await ShellTool().run_with_separate_streams(arguments, context_in(root))
 
     assert (3, f"{root}/src\n", "oops\n") == (outcome.exit_code, outcome.output, outcome.error_output)

@@ -106,7 +106,7 @@ class ProcessStartup:
     note: Callable[[int, Notification], None]
     manifests: dict[int, Manifest]
 
-    async def run(self, *, task_status: trio.TaskStatus[StartedSession]) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[StartedSession]) -> None:  # noqa: ASYNC128 - `_run_launched` calls it
         """Run a process from start to end; reports started once it has been greeted.
 
         Raises:

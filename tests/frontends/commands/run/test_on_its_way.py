@@ -43,7 +43,7 @@ def at_keyboard() -> Generator[StandardStreams]:
 
 async def ask(shared: Shared, asked: list[object]) -> None:
     """Be the one who asks people before something is let through."""
-    with shared.service.attach("gate", ui={"confirm"}) as gate, trio.fail_after(10):
+    with shared.service.attach("gate", ui={"confirm"}) as gate, trio.fail_after(300):
         asked.append((await gate.open_dialog(shared.session_id, "confirm", "Let it through?")).value)
 
 

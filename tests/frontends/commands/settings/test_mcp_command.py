@@ -16,9 +16,14 @@ from frontends.commands.run.embedded_service import about_servers
 from frontends.commands.settings.json_lines import find_line
 from frontends.commands.settings.servers import as_object, detail_lines, parse_server_name, server_lines
 from frontends.shared.style import Style
-from tests.frontends._program import PROGRAM, ROOT, environment, program
+from tests.frontends._program import PATIENCE_S, ROOT, environment, patient_program, program
+from tests.frontends.daemon._service import runs
 
 SERVERS = ROOT / "tests" / "session_core" / "mcp"
+PATIENT = patient_program(
+    "frontends.commands.settings.servers:PATIENCE_S", "frontends.commands.run.embedded_service:MCP_PATIENCE_S"
+)
+"""On busy cores a server may take longer to start than people would wait for it."""
 
 
 def write_text(home: Path, text: str) -> None:
@@ -40,7 +45,7 @@ def write(home: Path) -> None:
 async def test_good_and_bad_servers(home: Path) -> None:
     """Each server has a line with its state and tools, what failed says why, and a mistake in the file is named."""
     write(home)
-    ended = await program("mcp", env={"COLUMNS": "200"})
+    ended = await program("mcp", env={"COLUMNS": "200"}, command=PATIENT)
     rows = {line.split()[1]: line.split() for line in ended.out.splitlines()[1:4]}
 
     assert 1 == ended.code
@@ -79,12 +84,12 @@ async def test_no_server_outlives_a_start_that_is_ended(
     """Whoever ends the program while servers are being started ends the servers too, and no turn has begun."""
     pipe = tmp_path / "started"
     os.mkfifo(pipe)
-    hang = f"echo $$ > {shlex.quote(str(pipe))}; exec sleep 100"  # never answers
+    hang = f"echo $$ > {shlex.quote(str(pipe))}; exec sleep 1000"  # never answers
     write_text(home, json.dumps({"mcpServers": {"mute": {"command": "sh", "args": ["-c", hang]}}}))
 
-    with trio.fail_after(120):
+    with trio.fail_after(PATIENCE_S):
         process = await trio.lowlevel.open_process(
-            [*PROGRAM, *arguments],
+            [*PATIENT, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -96,10 +101,10 @@ async def test_no_server_outlives_a_start_that_is_ended(
         assert process.stdout is not None
         said = b"".join([chunk async for chunk in process.stdout])
         code = await process.wait()
+        while runs(server):  # noqa: ASYNC110 - it was killed, and on busy cores may not have noticed yet
+            await trio.sleep(0.01)
 
     assert (128 + number, True) == (code, text in said.decode())
-    with pytest.raises(ProcessLookupError):
-        os.kill(server, 0)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class EventReader:
         return found
 
     async def _next_part(self) -> Any:
-        with trio.fail_after(60):
+        with trio.fail_after(300):
             while (part := self._http.next_event()) is h11.NEED_DATA:
                 self._http.receive_data(bytes(await self._stream.receive_some(65_536)))
         return part
@@ -164,7 +164,7 @@ class RunningListener:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until something is so that nobody tells."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         while not condition():  # noqa: ASYNC110 - there is nothing to wait for but the thing itself
             await trio.sleep(0.01)
 
@@ -172,7 +172,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
     """Read until the end, however it comes."""
     found = b""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         try:
             while part := await stream.receive_some(65_536):
                 found += part

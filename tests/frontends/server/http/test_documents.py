@@ -88,7 +88,7 @@ async def test_the_dialogue_works(tmp_path: Path) -> None:
                 if world.server.closing and "goodbye" in message:
                     world.nursery.start_soon(world.server.say_goodbye)
                 told.append(json.loads(message))
-                with trio.fail_after(60):
+                with trio.fail_after(300):
                     heard.append(json.loads(await _next_line(stream, kept)))
 
     for each in (told, heard):  # a reply and a notification about the same thing may come in any order

@@ -211,7 +211,7 @@ async def test_folders_that_nobody_uses_are_closed_with_their_servers(tmp_path: 
     one, two = [folder(tmp_path, name, "", servers=(name,)) for name in ("one", "two")]
     place = place_of(tmp_path)
     _, base = read_settings_of(place, {})
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_folders(place, base, {}, most=1) as folders:
             release = await folders.hold(one)
             (await folders.hold(two))()
@@ -231,7 +231,7 @@ async def test_nobody_shakes_off_what_a_closed_folder_forbids(tmp_path: Path) ->
     left, right = folder(tmp_path, "left", deny("list")), folder(tmp_path, "right", "")
     place = place_of(tmp_path)
     _, base = read_settings_of(place, {})
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_folders(place, base, {}, most=1) as folders:
             forbidden = (await folders.load(left)).rules
             await folders.load(right)

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import trio
+from trio.testing import MockClock
 
 from session_core.ids import CallId, SessionId, TurnId
 from session_core.protocols.code.executor import PythonExecutor
@@ -133,6 +134,22 @@ async def open_session(
         yield Session(folder=folder, executor=executor, sandbox=sandbox, answer=answer, hidden=hidden)
     finally:
         await executor.aclose()
+
+
+async def run_out_of_time(session: Session, clock: MockClock, code: str, *, rate: float = 0.01) -> CellResult:
+    """Run a cell whose second is over when it has said `on it`; from then on the clock runs at this rate."""
+    session.said.clear()
+
+    async def end_time() -> None:
+        await session.until_said("on it")
+        clock.jump(1)
+        clock.rate = rate
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end_time)
+        ended = await session.run(code)
+    clock.rate = 0.01
+    return ended
 
 
 def alive(pids: Iterable[int]) -> list[int]:

@@ -42,8 +42,8 @@ async def test_an_extension_starts_answers_and_ends(tmp_path: Path) -> None:
         assert extension.hooks == frozenset({"tool_call"})
         assert extension.can_veto_when_dead
         params = {"tool": "echo", "arguments": {"text": "ä"}, "call_id": "1"}
-        assert await extension.request("tool/execute", params, timeout=30) == {"content": "ä"}
-        assert await extension.request("descriptors", timeout=30) == [0, 1, 2, 3]  # the last is that of the listing
+        assert await extension.request("tool/execute", params, timeout=300) == {"content": "ä"}
+        assert await extension.request("descriptors", timeout=300) == [0, 1, 2, 3]  # the last is that of the listing
         extension.push_event("turn_start", {}, Contexts().for_event("tried", 1, None))
         extension.push_event("turn_end", {"no": object()}, Contexts().for_event("tried", 1, None))
         await host.until(lambda: (1, "registry/update") in host.notifications)
@@ -63,7 +63,7 @@ async def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SECRET_KEY", "do not tell")
     monkeypatch.setenv("LANG", "C.UTF-8")
     async with running(script(tmp_path, "plain")) as (extension, _):
-        seen = await extension.request("environment", timeout=30)
+        seen = await extension.request("environment", timeout=300)
     assert seen["LANG"] == "C.UTF-8"
     assert set(seen) - {"LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "HOME"} == {
         "LANG",
@@ -104,7 +104,7 @@ async def test_a_later_version_of_the_protocol_is_no_obstacle(tmp_path: Path) ->
     """Who speaks a version that is not known here goes on with ours, the lower one of both."""
     async with running(script(tmp_path, "hostile", "speaks_version_99")) as (extension, _):
         assert (extension.state, extension.problem) == ("ready", None)
-        assert await extension.request("ping", timeout=30) == {}
+        assert await extension.request("ping", timeout=300) == {}
 
 
 async def test_a_process_that_hangs_in_initialize_is_given_up(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_process_that_closes_its_stdin_is_noticed_with_the_next_request(
         while not (tmp_path / "closed").exists():  # noqa: ASYNC110 - another process does it
             await trio.sleep(0.01)
         with pytest.raises(RpcClosed):
-            await extension.request("ping", timeout=30)
+            await extension.request("ping", timeout=300)
         await host.until(lambda: extension.state == "failed")
         assert extension.problem == "nothing can be written to it any more: Broken pipe"
     assert pids_with_argument(str(tmp_path)) == []
@@ -145,7 +145,7 @@ async def test_a_crash_fails_the_request_and_is_followed_by_a_restart(tmp_path: 
         for generation in (1, 2):
             assert extension.generation == generation
             with pytest.raises(RpcClosed):
-                await extension.request("anything", timeout=30)
+                await extension.request("anything", timeout=300)
             await host.until(lambda generation=generation: extension.generation == generation + 1)  # type: ignore[misc]
     assert host.states == ["ready", "restarting", "ready", "restarting", "ready", "stopped"]
     assert host.history[1] == ("restarting", "its process was ended by SIGKILL")
@@ -178,7 +178,7 @@ async def test_stderr_without_end_is_read_and_bounded(tmp_path: Path) -> None:
     log = ExtensionLog(tmp_path / "logs" / "tried.log")
     async with running(script(tmp_path, "hostile", "floods_stderr"), log=log) as (extension, _):
         assert extension.state == "ready"
-        await extension.request("ping", timeout=30)
+        await extension.request("ping", timeout=300)
     lines = texts(log, "stderr")
     assert lines[-1] == "the end of it"
     assert len(log.lines()) <= limits.EXTENSION_LOG_LINES
@@ -195,7 +195,7 @@ async def test_a_line_of_a_hundred_megabytes_fails_its_request_only(tmp_path: Pa
     async with running(script(tmp_path, "hostile", "sends_a_long_line")) as (extension, _):
         with pytest.raises(RpcFailed, match="the answer cannot be used: the message is too large"):
             await extension.request("ping", timeout=60)
-        assert await extension.request("ping", timeout=30) == {}
+        assert await extension.request("ping", timeout=300) == {}
         assert extension.state == "ready"
     [noted] = texts(extension.log, "stdout")
     assert noted.startswith("not a message (the message is too large: 1")
@@ -205,7 +205,7 @@ async def test_prints_on_stdout_go_to_the_log(tmp_path: Path) -> None:
     """What a program prints on its stdout, before the greeting and later, is passed over and can be read in the log."""
     async with running(script(tmp_path, "hostile", "prints_first")) as (extension, _):
         assert extension.state == "ready"
-        await extension.request("ping", timeout=30)
+        await extension.request("ping", timeout=300)
     assert texts(extension.log, "stdout") == [
         "hello, I am a program",
         "null",
@@ -218,7 +218,7 @@ async def test_prints_on_stdout_go_to_the_log(tmp_path: Path) -> None:
 async def test_a_daemon_that_left_the_group_is_found(tmp_path: Path) -> None:
     """A process that has forked twice and leads a session of its own is ended with the extension."""
     async with running(script(tmp_path, "hostile", "forks_twice")) as (extension, _):
-        await extension.request("ping", timeout=30)
+        await extension.request("ping", timeout=300)
         daemon = int((tmp_path / "daemon").read_text())
         assert is_alive(daemon)
         [parent] = [pid for pid in pids_with_argument(str(tmp_path)) if pid != daemon]
@@ -237,10 +237,10 @@ async def test_a_process_may_tidy_up_after_its_last_answer(tmp_path: Path, way: 
 async def test_reload_replaces_the_process(tmp_path: Path) -> None:
     """A reload brings a new process and generation; the old one has heard session_shutdown, tidied up, and is gone."""
     async with running(script(tmp_path, "plain")) as (extension, host):
-        old = await extension.request("pid", timeout=30)
+        old = await extension.request("pid", timeout=300)
         await extension.reload()
         assert (extension.state, extension.generation) == ("ready", 2)
-        assert await extension.request("pid", timeout=30) != old
+        assert await extension.request("pid", timeout=300) != old
         assert not is_alive(old)
         assert (tmp_path / "events").read_text() == "session_shutdown\n"
         assert (tmp_path / "tidied").read_text() == "yes"
@@ -251,14 +251,14 @@ async def test_a_failed_reload_keeps_the_old_process(tmp_path: Path) -> None:
     """If the new process does not start, the reload says why and the old one goes on as if nothing had happened."""
     async with running(script(tmp_path / "good", "plain")) as (extension, host):
         (tmp_path / "bad").mkdir()
-        old, found = await extension.request("pid", timeout=30), extension.found
+        old, found = await extension.request("pid", timeout=300), extension.found
         with pytest.raises(
             ReloadFailed, match="tried was not reloaded: its process ended with exit status 4"
         ) as failed:
             await extension.reload(script(tmp_path / "bad", "hostile", "exits_in_initialize"))
         assert failed.value.code == "extension_failed"
         assert (extension.state, extension.generation, extension.found) == ("ready", 1, found)
-        assert await extension.request("pid", timeout=30) == old
+        assert await extension.request("pid", timeout=300) == old
     assert host.states == ["ready", "reloading", "ready", "stopped"]
     assert not (tmp_path / "good" / "events").exists()
 
@@ -270,7 +270,7 @@ async def test_reload_revives_what_has_failed(tmp_path: Path) -> None:
         assert extension.state == "failed"
         await extension.reload(script(tmp_path / "good", "plain"))
         assert (extension.state, extension.problem) == ("ready", None)
-        os.kill(await extension.request("pid", timeout=30), signal.SIGKILL)
+        os.kill(await extension.request("pid", timeout=300), signal.SIGKILL)
         await host.until(lambda: extension.state == "failed")
 
 
@@ -279,7 +279,7 @@ async def test_changed_files_are_not_started_again(tmp_path: Path) -> None:
     found = script(tmp_path, "plain")
     async with running(found, pace=ExtensionTimeouts(backoffs=(0,))) as (extension, host):
         (found.folder / "more.py").write_text("print('something else')")
-        os.kill(await extension.request("pid", timeout=30), signal.SIGKILL)
+        os.kill(await extension.request("pid", timeout=300), signal.SIGKILL)
         await host.until(lambda: extension.state == "failed")
         assert extension.problem == "its files have changed since it was agreed to; look at them and agree again"
 

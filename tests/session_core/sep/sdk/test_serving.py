@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 CHILD = Path(__file__).with_name("_child.py")
-PATIENCE = 60
+PATIENCE = 300
 HELLO = {"protocol_version": 1, "host": {"name": "test", "version": "1"}, "mode": "headless"}
 CLEANED = ["cleaned up plain", "cleaned up async"]
 

@@ -236,7 +236,7 @@ class HeldStore(CheckpointStore):
         self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: UndoDescription | None = None
     ) -> UndoReport:
         self.begun.set()
-        assert self.go.wait(30)
+        assert self.go.wait(300)
         if self.failure is not None:
             raise self.failure
         return super().restore(plan, workspace, force=force, undoing=undoing)

@@ -73,7 +73,7 @@ async def run_and_answer(
 async def test_the_next_turn_sees_it() -> None:
     """Without a question in the strict mode the line runs, and the next model call has it in its conversation."""
     setup = config(shell(), text("I see"), permission_mode="ask_all")
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(setup) as service:
             session_id = await new_session(service)
             status, said = await run(service, session_id, " echo hello ")
@@ -99,7 +99,7 @@ async def test_the_next_turn_sees_it() -> None:
 async def test_what_is_denied_stays_denied(settings: dict[str, object], reason: str) -> None:
     """A rule that denies, and a read-only session, hold for people too; the conversation says so."""
     tool = shell()
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(config(tool, **settings)) as service:
             status, said = await run(service, await new_session(service), "timeout 5 rm x")
 
@@ -114,7 +114,7 @@ async def test_what_must_always_be_asked_is(decision: Decision) -> None:
     """Where no mode may skip the question, typing the line does not skip it either."""
     tool = shell()
     tool.always_ask = "there is no sandbox"
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(config(tool, permission_mode="full")) as service:
             session_id = await new_session(service)
             reply = await run_and_answer(service, session_id, "ls", decision)
@@ -133,7 +133,7 @@ async def test_a_stop_ends_it() -> None:
         raise AssertionError
 
     started = trio.Event()
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(config(shell(forever))) as service:
             session_id = await new_session(service)
             reply = await service.run_shell_line(session_id, "sleep 100")
@@ -158,7 +158,7 @@ async def test_what_was_sent_meanwhile_follows() -> None:
         return ToolOutput(text="done")
 
     go_on = trio.Event()
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(config(shell(wait), text("answer"))) as service:
             session_id = await new_session(service)
             first = await service.run_shell_line(session_id, "x")
@@ -230,7 +230,7 @@ class NoShell:
 async def test_an_extension_may_veto() -> None:
     """The hook `user_bash` is asked before anything begins."""
     tool = shell()
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(config(tool, hooks=NoShell())) as service:
             session_id = await new_session(service)
             for line in ("ls", "+network ls"):
@@ -259,7 +259,7 @@ async def test_without_a_shell() -> None:
 
 async def test_a_real_shell(tmp_path: Path) -> None:
     """A real command runs in the session's folder, and a failing preview or a wrong exit code is told."""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_checked_service(config(ShellTool(), sandbox=SandboxPolicy(mode="full_access"))) as service:
             session_id = await new_session(service, cwd=str(tmp_path))
             reply = await run_and_answer(service, session_id, "pwd; exit 3", "allow_once")

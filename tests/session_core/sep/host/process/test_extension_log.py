@@ -80,7 +80,7 @@ async def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, kind: 
         case _:
             file.mkdir()
     log = ExtensionLog(file)
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.write_lines)
             log.note("info", "hello")

@@ -220,11 +220,11 @@ async def test_a_confined_extension(tmp_path: Path) -> None:
     async with running(found, prepare=prepare) as (extension, _):
         assert extension.problem is None
         params = {"tool": "echo", "arguments": {"text": "hello"}, "call_id": "1"}
-        assert await extension.request("tool/execute", params, timeout=30) == {"content": "hello"}
+        assert await extension.request("tool/execute", params, timeout=300) == {"content": "hello"}
         for path in (tmp_path / "x", found.folder / "x", Path.home() / "x"):
-            assert await extension.request("write", {"path": str(path)}, timeout=30) == "OSError"
-        assert await extension.request("pid", timeout=30) < 10
-        environment = await extension.request("environment", timeout=30)
+            assert await extension.request("write", {"path": str(path)}, timeout=300) == "OSError"
+        assert await extension.request("pid", timeout=300) < 10
+        environment = await extension.request("environment", timeout=300)
         assert "KEY_OF_OURS" not in environment
         assert not any("PATH=" in argument for argument in seen_argv[0])
     assert own_descriptors() == before
@@ -249,7 +249,7 @@ async def test_variables_do_not_reach_what_opens_the_sandbox(tmp_path: Path) -> 
 
     async with running(found, prepare=prepare) as (extension, _):
         assert extension.problem is None
-        environment = await extension.request("environment", timeout=30)
+        environment = await extension.request("environment", timeout=300)
         assert environment["KEY"] == "never-to-be-seen"
         assert environment["LD_DEBUG_OUTPUT"] == f"{outside}/seen"
         assert pids_with_argument("never-to-be-seen") == []
@@ -264,7 +264,7 @@ async def test_an_extension_in_another_language(tmp_path: Path) -> None:
         assert extension.problem is None
         assert [tool.name for tool in extension.registrations.tools] == ["echo"]
         params = {"tool": "echo", "arguments": {"text": "hello"}, "call_id": "1"}
-        assert await extension.request("tool/execute", params, timeout=30) == {"content": "hello"}
+        assert await extension.request("tool/execute", params, timeout=300) == {"content": "hello"}
     assert [line.text for line in extension.log.lines() if line.source == "stdout"] == ["a word on stdout"]
 
 
@@ -347,7 +347,7 @@ def with_program(folder: Path, says: str = "good") -> Path:
 async def output_of(launch: ExtensionLaunch) -> str:
     """Run a program, and return all that it prints."""
     said = b""
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with open_child(launch, ExtensionLog().open_process_log()) as started:
             while data := await started.child.stdout.receive_some(1000):
                 said += data
