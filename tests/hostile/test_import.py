@@ -139,6 +139,15 @@ async def test_stricter_settings_of_a_file_hold(store: SqliteStore) -> None:
         assert SandboxPolicy(mode="read_only", writable_roots=("/srv/b",)) == settings.sandbox
 
 
+@pytest.mark.parametrize("mode", ["read_only", "ask_writes", "full"])
+async def test_grants_end_whatever_the_mode(store: SqliteStore, mode: PermissionMode) -> None:
+    """A grant of the file does not hold here, not even where the file has the permission mode of this home."""
+    home = attrs.evolve(OURS, permission_mode=mode)
+    report = await imported(store, forge(created(attrs.evolve(WIDE, permission_mode=mode)), granted()), home)
+    assert "1 grant" in report.left_out
+    assert () == (await state_of(store, report)).grants
+
+
 # --- what a file could do ---------------------------------------------------------------------------------------------
 
 
