@@ -114,6 +114,29 @@ async def test_many_start_files_at_once(arena: Arena) -> None:
     assert "more remarks" in attacked.text
 
 
+THERE = (
+    "sub/.git/config", "a/b/.vscode/tasks.json", "src/.husky/pre-commit", "a/mcp.json", "a/.codex/config.toml",
+    "src/.envrc",
+)  # fmt: skip
+
+
+async def test_what_is_there_is_read_only(arena: Arena) -> None:
+    """What has a protected name at any depth is neither written nor replaced, renamed or removed by a command."""
+    for path in THERE:
+        (arena.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (arena.root / path).write_text("# mine\n")
+    before = arena.state_inside()
+    tries = "; ".join(
+        f"echo evil >> {path}; echo evil > {path}2 && mv -f {path}2 {path}; mv {path} x; rm -f {path}" for path in THERE
+    )
+    attacked = await arena.attack(shell(f"{{ {tries}; }} 2>/dev/null; echo ran"))
+    assert "ran" in attacked.text
+    assert "it was moved to" not in attacked.text
+    assert not arena.asked
+    after = arena.state_inside()
+    assert {path: after.get(path) for path in before} == before
+
+
 async def test_file_tools_ask(arena: Arena) -> None:
     """In the mode that edits freely, protected names are asked about at any depth; without a yes nothing is written."""
     arena.person = _refuse

@@ -68,7 +68,7 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def plant_link(ground: Ground) -> None:
-    """A link at a protected path, as H2 (a) has it: a folder of the repository."""
+    """A link at a protected path that leads to a folder of the repository."""
     (ground.repo / "cfg").mkdir()
     (ground.repo / ".vscode").symlink_to("cfg")
 
