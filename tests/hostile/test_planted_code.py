@@ -155,6 +155,36 @@ async def _refuse(_: object) -> Decision:
     return "deny"
 
 
+RUNS_CODE = (
+    # version control, and what it runs
+    "sub/.git/config", "mod/.git", ".hg/hgrc", ".jj/repo/config.toml", ".husky/pre-commit", ".sl/config",
+    ".pijul/config", "_darcs/prefs/defaults", ".pre-commit-config.yaml", "lefthook.yml", "a/.lefthook.toml",
+    # agents
+    ".codex/config.toml", ".opencode/plugin/x.js", "opencode.json", "a/opencode.jsonc", ".gemini/settings.json",
+    ".kiro/settings/mcp.json", ".amazonq/mcp.json", ".windsurf/rules", "mcp.json", "a/b/.mcp.json",
+    ".claude/settings.json", "src/.cursor/mcp.json", ".smooth/extensions/x/extension.toml",
+    ".session-core/config.toml", ".agents/skills/x/SKILL.md",
+    ".continue/config.yaml", ".factory/mcp.json", ".qwen/settings.json", ".roo/mcp.json", ".junie/mcp/mcp.json",
+    ".trae/mcp.json", ".crush.json", ".aider.conf.yml",
+    # editors
+    "src/.vscode/tasks.json", ".idea/workspace.xml", ".zed/tasks.json", ".vs/launch.vs.json", ".theia/settings.json",
+    ".helix/languages.toml", ".nvim.lua", ".exrc", "a/.dir-locals.el", ".devcontainer/devcontainer.json",
+    ".devcontainer.json",
+    # shells
+    "src/.envrc", ".autoenv", "mise.toml", "a/.mise/config.toml",
+)  # fmt: skip
+"""Files from which other programs run code; written down apart from the names that are protected."""
+
+
+async def test_files_that_run_code_are_asked_about(arena: Arena) -> None:
+    """In the mode that edits freely, no file of other programs from which they run code is made unasked."""
+    arena.person = _refuse
+    attacked = await arena.attack([("write", {"path": path, "content": "x"}) for path in RUNS_CODE], mode="auto_edit")
+    found = zip(RUNS_CODE, attacked.statuses, strict=True)
+    assert [path for path, status in found if status != "denied"] == []
+    assert arena.changes() == set()
+
+
 async def test_file_tools_make_no_repository(arena: Arena) -> None:
     """A nested repository, and the last part that would make a folder a repository, are asked about."""
     arena.person = _refuse
