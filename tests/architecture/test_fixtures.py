@@ -48,6 +48,8 @@ def find_never_started(tree: ast.AST, known: Iterable[str]) -> Iterator[tuple[in
                 for name in names:
                     if isinstance(name, ast.Constant) and name.value in found | known:
                         yield node.lineno, str(name.value)
+            case _:
+                pass
 
 
 def test_async_fixtures_are_asked_for() -> None:

@@ -191,6 +191,8 @@ async def _until_asked(service: SessionService, session_id: SessionId) -> None:
                     return
                 case SessionEvent(event=ev.TurnEnded()):
                     break
+                case _:
+                    pass
     raise AssertionError("nobody was asked")
 
 
