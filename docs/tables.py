@@ -39,7 +39,8 @@ _VERDICTS: Final = {"allow": "runs", "ask": "asks", "deny": "refused"}
 _MODES_TEST: Final = "[test_the_table](../tests/session_core/permissions/test_decision.py)"
 _ANSWERS_TESTS: Final = (
     "[test_what_a_guest_may_answer](../tests/hostile/test_guest_answers.py), "
-    "[test_a_refused_answer_is_explained](../tests/session_core/permissions/test_answers.py)"
+    "[test_without_a_sandbox_once_only](../tests/session_core/permissions/test_answers.py), "
+    "[{}](../tests/session_core/permissions/test_answers.py)"
 )
 _KINDS: Final = {
     "anthropic": "Messages",
@@ -106,7 +107,11 @@ def answers_table() -> str:
         (
             "nothing" if right is None else RIGHT_WORDS[right],
             *(_coded(table[role]) for role in get_args(AnswerRole)),
-            _ANSWERS_TESTS,
+            _ANSWERS_TESTS.format(
+                "test_a_guest_allows_nothing_for_good"
+                if right is None
+                else "test_nothing_of_a_guest_lasts_beyond_a_call"
+            ),
         )
         for right, table in ANSWERS.items()
     ]

@@ -151,7 +151,7 @@ async def post(world: RunningListener, token: str, name: str, **fields: Any) -> 
 
 @needs_sandbox
 async def test_no_way_to_change_protected_files(tmp_path: Path) -> None:
-    """H2 (b), its first half: a guest asks for a command with `change_protected`, and its own yes does not count."""
+    """A guest asks for a command with `change_protected`, and its own yes does not count."""
     repo = tmp_path / "repo"
     repo.mkdir()
     command = {"command": "ln -s /tmp .vscode", "change_protected": True}
@@ -164,7 +164,7 @@ async def test_no_way_to_change_protected_files(tmp_path: Path) -> None:
 
 
 async def test_no_way_to_the_token_of_the_home(tmp_path: Path) -> None:
-    """H2 (b), its second half: a guest asks for the token where nothing confines, and its own yes does not count."""
+    """A guest asks for the token where nothing confines, and its own yes does not count."""
     home, repo = tmp_path / "home", tmp_path / "repo"
     repo.mkdir()
     setup = ShellSetup(bubblewrap_places="/nowhere", hidden=(str(home),))

@@ -11,9 +11,11 @@ import attrs
 import pytest
 import trio
 
+import session_core as sc
 from frontends.commands.doctor.home_checks import check_home
-from frontends.server.http.scoped_tokens import read_scoped_tokens
-from frontends.server.http.tokens import ensure_token, token_file
+from frontends.server.access import Access
+from frontends.server.http.scoped_tokens import scoped_tokens_file
+from frontends.server.http.tokens import ensure_token, list_scoped_tokens, scoped_token, token_file
 from session_core.agent.instructions import collect_instructions
 from session_core.agent.skills import discover_skills
 from session_core.config.load import load_config
@@ -88,14 +90,14 @@ def _logins(home: Path) -> tuple[bool, str]:
 
 def _token(home: Path) -> tuple[bool, str]:
     try:
-        return ensure_token(home) == TOKEN, ""
+        return bool(ensure_token(home)), ""
     except StoreUnusable as error:
         return False, error.message
 
 
 def _tokens(home: Path) -> tuple[bool, str]:
     try:
-        return bool(read_scoped_tokens(home, "m")), ""
+        return bool(list_scoped_tokens(home)), ""
     except StoreUnusable as error:
         return False, error.message
 
@@ -114,8 +116,6 @@ def _server_entry() -> str:
     return json.dumps({"mcpServers": {"spy": {"command": "/bin/true"}}})
 
 
-TOKEN: Final = f"sct_{'x' * 43}"
-_SCOPED = {"id": "i", "of": "m", "role": "controller", "sessions": None, "made_at": 1, "expires_at": 2**52, "name": ""}
 _CONSENT = {"name": "echo", "folder": "/x", "digest": "d", "enabled": True}
 _LOGIN = {"extension": "e", "folder": "/x", "provider": "p", "credentials": {"api_key": "k"}}
 FILES: Final = {
@@ -215,15 +215,14 @@ def test_a_file_that_others_could_have_written_is_not_obeyed(
 
 def test_tokens_that_others_could_have_written_are_no_tokens(home: Path) -> None:
     """Neither the token of the home nor the list of scoped ones is used once anybody may write it."""
-    ensure_token(home)
-    file = token_file(home)
-    listed = file.with_name("tokens.json")
-    listed.write_text(json.dumps({"tokens": [_SCOPED]}), encoding="utf-8")
-    for each, read in ((file, _token), (listed, _tokens)):
+    scoped_token(home, Access(), expires_at=sc.now_ms() + 60_000)
+    for each, read in ((token_file(home), _token), (scoped_tokens_file(home), _tokens)):
+        assert (True, "") == read(home)
         each.chmod(0o606)
         obeyed, said = read(home)
         assert not obeyed
         assert str(each) in said
+        each.chmod(0o600)
 
 
 async def test_a_file_of_a_skill_is_checked_when_it_is_read(home: Path) -> None:

@@ -10,13 +10,14 @@ import pytest
 import trio
 
 import session_core as sc
+from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import MessageId, SessionId, TurnId, new_session_id
 from session_core.service.service import SessionService, open_session_service
 from session_core.session.restore import needs_memory
 from session_core.session.state import SessionState
 from session_core.storage.maintenance.export_import import ImportReport, import_session
-from session_core.storage.maintenance.import_rules import FIELDS
+from session_core.storage.maintenance.import_rules import FIELDS, MAX_OPEN
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text, tool_call
@@ -139,6 +140,15 @@ async def test_stricter_settings_of_a_file_hold(store: SqliteStore) -> None:
         assert SandboxPolicy(mode="read_only", writable_roots=("/srv/b",)) == settings.sandbox
 
 
+@pytest.mark.parametrize("mode", ["read_only", "ask_writes", "full"])
+async def test_grants_end_whatever_the_mode(store: SqliteStore, mode: PermissionMode) -> None:
+    """A grant of the file does not hold here, not even where the file has the permission mode of this home."""
+    home = attrs.evolve(OURS, permission_mode=mode)
+    report = await imported(store, forge(created(attrs.evolve(WIDE, permission_mode=mode)), granted()), home)
+    assert "1 grant" in report.left_out
+    assert () == (await state_of(store, report)).grants
+
+
 # --- what a file could do ---------------------------------------------------------------------------------------------
 
 
@@ -168,16 +178,22 @@ async def test_a_wakeup_does_not_fire(store: SqliteStore) -> None:
         await service.send_user_message(report.session_id, "go on")
         await _until_asked(service, report.session_id)
         assert [] == tool.calls
-        assert [] == [each for each in (await service.load_session(report.session_id)).messages if each.text == "go"]
+        messages = (await service.load_session(report.session_id)).messages
+        assert ["go on"] == [each.text for each in messages if each.role == "user"]
 
 
 async def _until_asked(service: SessionService, session_id: SessionId) -> None:
+    """Wait for a question; a turn that ends without one fails the test."""
     async with service.follow(session_id) as feed:
         async for item in feed:
-            if isinstance(item, SessionSnapshot) and item.approvals:
-                return
-            if isinstance(item, SessionEvent) and isinstance(item.event, ev.ApprovalRequested):
-                return
+            match item:
+                case SessionSnapshot(approvals=(_, *_)) | SessionEvent(event=ev.ApprovalRequested()):
+                    return
+                case SessionEvent(event=ev.TurnEnded()):
+                    break
+                case _:
+                    pass
+    raise AssertionError("nobody was asked")
 
 
 async def test_an_open_approval_cannot_be_answered(store: SqliteStore) -> None:
@@ -259,7 +275,7 @@ async def test_a_tool_call_of_nobody_is_ended(store: SqliteStore) -> None:
 
 
 def _many(make: Callable[[int], ev.Event]) -> list[bytes]:
-    return forge(created(), *(make(number) for number in range(10_000)))
+    return forge(created(), *(make(number) for number in range(MAX_OPEN + 1)))
 
 
 def _sent(*events: tuple[ev.Event, dict[str, Any]]) -> list[bytes]:
@@ -272,15 +288,12 @@ def _sent(*events: tuple[ev.Event, dict[str, Any]]) -> list[bytes]:
     return seal(session_id, [encode_event(each) for each in envelopes])
 
 
-_LAST: Final = 2**53
+_LAST: Final = limits.MAX_INTEGER
 MADE_BY_HAND: Final[dict[str, Callable[[], list[bytes]]]] = {
-    "ten thousand wake-ups": lambda: _many(wakeup),
-    "ten thousand messages": lambda: _many(queued),
+    "more wake-ups than any service allows": lambda: _many(wakeup),
+    "more messages than any service allows": lambda: _many(queued),
     "a number without a next one": lambda: _sent((wakeup(), {"sseq": _LAST})),
     "a place without a next one": lambda: _sent((wakeup(), {"seq": _LAST})),
-    "a turn of all times": lambda: _sent(
-        (ev.TurnStarted(turn_id=TurnId("t")), {"at": -_LAST}), (ev.SessionRenamed(name="x"), {"at": _LAST})
-    ),
     "an extension of the service": lambda: forge(created(), ev.ExtensionRemoved(name="guard")),
     "a client of the service": lambda: forge(created(), ev.ClientDetached(client_id=sc.ClientId("http-token"))),
     "a service that is read-only": lambda: forge(created(), ev.StorageStopped(reason="no")),
@@ -290,9 +303,18 @@ MADE_BY_HAND: Final[dict[str, Callable[[], list[bytes]]]] = {
 
 @pytest.mark.parametrize("make", MADE_BY_HAND.values(), ids=MADE_BY_HAND)
 async def test_what_no_service_writes_is_refused(store: SqliteStore, make: Callable[[], list[bytes]]) -> None:
-    """A file that was made by hand to be more than a session is refused by its line, and nothing is imported."""
-    with pytest.raises(InvalidInput, match="nothing was imported"):
-        await import_session(make(), store, settings=OURS)
+    """A file that was made by hand to be more than a session is refused by its line, even with its own settings."""
+    for settings in (OURS, None):
+        with pytest.raises(InvalidInput, match="nothing was imported"):
+            await import_session(make(), store, settings=settings)
+    assert not await trio.Path(store.home).exists()
+
+
+async def test_a_turn_of_all_times_is_refused(store: SqliteStore) -> None:
+    """A turn that lasts longer than a number can say cannot be ended, so nothing is imported."""
+    started, renamed = ev.TurnStarted(turn_id=TurnId("t")), ev.SessionRenamed(name="x")
+    with pytest.raises(InvalidInput, match="its work cannot be brought to an end"):
+        await import_session(_sent((started, {"at": -_LAST}), (renamed, {"at": _LAST})), store, settings=OURS)
     assert not await trio.Path(store.home).exists()
 
 

@@ -1,7 +1,6 @@
 """A hostile model that fetches pages: this machine and the networks around it stay out of reach."""
 
 import socket
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ NOT_PAGES = (
     "http://", "", " ", "http://a\r\nHost: b/", "http://127.0.0.1:99999/", "http://x" + "y" * 10_000,
 )  # fmt: skip
 RESOLVED = {
+    "localhost": ["127.0.0.1"],
     "one.test": ["127.0.0.1"],
     "mixed.test": ["93.184.216.34", "127.0.0.1"],
     "mixed-late.test": ["127.0.0.1", "93.184.216.34"],
@@ -59,18 +59,19 @@ class _LyingNames(trio.abc.HostnameResolver):
         raise NotImplementedError
 
 
-@pytest.fixture(autouse=True)
-def names(arena: Arena) -> Generator[None]:
-    """Names are answered by the attacker, and nobody else is asked."""
-    before = trio.socket.set_custom_hostname_resolver(_LyingNames())
-    yield
-    trio.socket.set_custom_hostname_resolver(before)
+@pytest.fixture
+async def arena(arena: Arena) -> Arena:
+    """An arena in which names are answered by the attacker, and nobody else is asked."""
+    trio.socket.set_custom_hostname_resolver(_LyingNames())  # within this test, which has a loop of its own
+    return arena
 
 
 async def test_inward_addresses(arena: Arena) -> None:
     """No way of writing an address leads to this machine or into a private network, even where nobody is asked."""
     attacked = await arena.attack([("web_fetch", {"url": url}) for url in INWARD])
     assert attacked.statuses == ["error"] * len(INWARD)
+    reasons = ("only public addresses may be fetched", "is not an address", "there is no host '127.0.0.1.'")
+    assert [each.text for each in attacked.results if not any(reason in each.text for reason in reasons)] == []
     assert not arena.asked
 
 
@@ -85,6 +86,8 @@ async def test_lying_names(arena: Arena) -> None:
     urls = [f"http://{name}:<PORT>/" for name in RESOLVED]
     attacked = await arena.attack([("web_fetch", {"url": url}) for url in urls])
     assert attacked.statuses == ["error"] * len(urls)
+    open_names = [each.text for each in attacked.results if "only public addresses may be fetched" not in each.text]
+    assert open_names == ["there is no host 'none.test', or its address cannot be found now"]
 
 
 async def test_fetching_asks(arena: Arena) -> None:

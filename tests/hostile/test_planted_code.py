@@ -114,6 +114,29 @@ async def test_many_start_files_at_once(arena: Arena) -> None:
     assert "more remarks" in attacked.text
 
 
+THERE = (
+    "sub/.git/config", "a/b/.vscode/tasks.json", "src/.husky/pre-commit", "a/mcp.json", "a/.codex/config.toml",
+    "src/.envrc",
+)  # fmt: skip
+
+
+async def test_what_is_there_is_read_only(arena: Arena) -> None:
+    """What has a protected name at any depth is neither written nor replaced, renamed or removed by a command."""
+    for path in THERE:
+        (arena.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (arena.root / path).write_text("# mine\n")
+    before = arena.state_inside()
+    tries = "; ".join(
+        f"echo evil >> {path}; echo evil > {path}2 && mv -f {path}2 {path}; mv {path} x; rm -f {path}" for path in THERE
+    )
+    attacked = await arena.attack(shell(f"{{ {tries}; }} 2>/dev/null; echo ran"))
+    assert "ran" in attacked.text
+    assert "it was moved to" not in attacked.text
+    assert not arena.asked
+    after = arena.state_inside()
+    assert {path: after.get(path) for path in before} == before
+
+
 async def test_file_tools_ask(arena: Arena) -> None:
     """In the mode that edits freely, protected names are asked about at any depth; without a yes nothing is written."""
     arena.person = _refuse
@@ -130,6 +153,36 @@ async def test_file_tools_ask(arena: Arena) -> None:
 
 async def _refuse(_: object) -> Decision:
     return "deny"
+
+
+RUNS_CODE = (
+    # version control, and what it runs
+    "sub/.git/config", "mod/.git", ".hg/hgrc", ".jj/repo/config.toml", ".husky/pre-commit", ".sl/config",
+    ".pijul/config", "_darcs/prefs/defaults", ".pre-commit-config.yaml", "lefthook.yml", "a/.lefthook.toml",
+    # agents
+    ".codex/config.toml", ".opencode/plugin/x.js", "opencode.json", "a/opencode.jsonc", ".gemini/settings.json",
+    ".kiro/settings/mcp.json", ".amazonq/mcp.json", ".windsurf/rules", "mcp.json", "a/b/.mcp.json",
+    ".claude/settings.json", "src/.cursor/mcp.json", ".smooth/extensions/x/extension.toml",
+    ".session-core/config.toml", ".agents/skills/x/SKILL.md",
+    ".continue/config.yaml", ".factory/mcp.json", ".qwen/settings.json", ".roo/mcp.json", ".junie/mcp/mcp.json",
+    ".trae/mcp.json", ".crush.json", ".aider.conf.yml",
+    # editors
+    "src/.vscode/tasks.json", ".idea/workspace.xml", ".zed/tasks.json", ".vs/launch.vs.json", ".theia/settings.json",
+    ".helix/languages.toml", ".nvim.lua", ".exrc", "a/.dir-locals.el", ".devcontainer/devcontainer.json",
+    ".devcontainer.json",
+    # shells
+    "src/.envrc", ".autoenv", "mise.toml", "a/.mise/config.toml",
+)  # fmt: skip
+"""Files from which other programs run code; written down apart from the names that are protected."""
+
+
+async def test_files_that_run_code_are_asked_about(arena: Arena) -> None:
+    """In the mode that edits freely, no file of other programs from which they run code is made unasked."""
+    arena.person = _refuse
+    attacked = await arena.attack([("write", {"path": path, "content": "x"}) for path in RUNS_CODE], mode="auto_edit")
+    found = zip(RUNS_CODE, attacked.statuses, strict=True)
+    assert [path for path, status in found if status != "denied"] == []
+    assert arena.changes() == set()
 
 
 async def test_file_tools_make_no_repository(arena: Arena) -> None:

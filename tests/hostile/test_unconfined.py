@@ -68,7 +68,7 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def plant_link(ground: Ground) -> None:
-    """A link at a protected path, as H2 (a) has it: a folder of the repository."""
+    """A link at a protected path that leads to a folder of the repository."""
     (ground.repo / "cfg").mkdir()
     (ground.repo / ".vscode").symlink_to("cfg")
 
@@ -287,14 +287,19 @@ async def test_a_person_allows_it_once(ground: Ground, words: list[str], *, ran:
 
 
 async def asked(service: sc.SessionService, session_id: sc.SessionId) -> sc.Approval:
-    """Wait until a person is asked."""
+    """Wait until a person is asked; a turn that ends without a question fails the test."""
     async with service.follow(session_id) as feed:
         async for item in feed:
-            if isinstance(item, sc.SessionSnapshot) and item.approvals:
-                return item.approvals[0]
-            if isinstance(item, sc.SessionEvent) and isinstance(item.event, sc.events.ApprovalRequested):
-                return item.event.approval
-    raise AssertionError
+            match item:
+                case sc.SessionSnapshot(approvals=(approval, *_)):
+                    return approval
+                case sc.SessionEvent(event=sc.events.ApprovalRequested(approval=approval)):
+                    return approval
+                case sc.SessionSnapshot(turn=None) | sc.SessionEvent(event=sc.events.TurnEnded()):
+                    break
+                case _:
+                    pass
+    raise AssertionError("nobody was asked")
 
 
 @pytest.mark.parametrize("decision", ["allow_session", "allow_always"])

@@ -114,10 +114,17 @@ def test_a_command_without_a_row_is_for_the_owner() -> None:
         sc.commands.PostMessage(session_id=OURS, text="I have checked it", role="assistant"),
         sc.commands.OpenDialog(session_id=OURS, kind="input", title="Your password?", extension="gate"),
         sc.commands.AnswerApproval(session_id=OURS, request_id=sc.RequestId("r"), decision="allow_always"),
+        sc.commands.ChangePermissionMode(session_id=OURS, mode="full"),
+        sc.commands.ChangeSandboxPolicy(session_id=OURS, policy=sc.SandboxPolicy(mode="full_access")),
+        sc.commands.ChangeWorkingDirectory(session_id=OURS, cwd="/"),
+        sc.commands.ForkSession(session_id=OURS),
+        sc.commands.DeleteSession(session_id=OURS),
+        sc.commands.AppendMessages(session_id=OURS, operation_id="o", messages=()),
+        sc.commands.EditQueueItem(session_id=OURS, item_id=sc.QueueItemId("i"), text="what somebody else has said"),
     ],
 )
 def test_what_outlasts_or_costs_more_is_for_the_owner(command: "sc.Command[object]") -> None:
-    """A guest raises no limits, picks no model, leaves nothing for later, and speaks in nobody's name."""
+    """A guest changes nothing that binds its session, leaves nothing for later, and speaks in nobody's name."""
     with pytest.raises(sc.AccessDenied):
         Access(sessions=frozenset({OURS})).check_command(command, nothing_open)
     EVERYTHING.check_command(command, nothing_open)

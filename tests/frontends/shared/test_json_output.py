@@ -1,8 +1,10 @@
 """JSON on a terminal means what it says, and controls nothing; in a file it is what it was."""
 
 import ast
+import io
 import json
 import os
+import sys
 import tty
 import unicodedata
 from pathlib import Path
@@ -14,8 +16,11 @@ from hypothesis import strategies as st
 
 import frontends
 import session_core as sc
+from frontends.commands.watch.watch import WatchOptions, _Watching
 from frontends.shared.output import Output
 from frontends.shared.sanitise import dump_json, escape_json
+from frontends.shared.streams import StandardStreams
+from tests.frontends._kept import session_core
 
 EVIL = "\x1b]0;x\x07\x9b31m\x85\x7f\u202e\u200b\u2066\ufeff\U000e0041\u2028\xad\0 é 漢 😀"
 _DUMPED_ELSEWHERE = {
@@ -66,6 +71,67 @@ async def test_json_on_a_terminal(size: int) -> None:
             said += await trio.to_thread.run_sync(reader.read, 4096)
     assert json.loads(said) == {"text": EVIL}
     assert is_harmless(said.decode())
+
+
+class Screen(io.TextIOWrapper):
+    """A file that says it is a terminal."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path.open("wb"), encoding="utf-8")
+
+    def isatty(self) -> bool:
+        return True
+
+
+async def keep_talk(home: Path, folder: Path) -> None:
+    """Keep a session in this folder, in which a person has said what a hostile page might say."""
+    config = sc.ServiceConfig(
+        store=sc.SqliteStore(home), models={"demo": sc.DemoProvider(pace_ms=0)}, cwd=str(folder), tools=()
+    )
+    async with sc.open_session_service(config) as service:
+        session_id = (await service.create_session(name="talk")).session_id
+        await service.send_user_message(session_id, EVIL)
+        await service.wait_for_turn(session_id)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "talk", "-"],
+        ["show", "talk", "--json"],
+        ["sessions", "--json"],
+        ["sessions", "--json", "--search", "é"],
+        pytest.param(["run", "--json", "--continue", "go on"], marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_commands_that_print_json(
+    command: list[str], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a command prints of a session on a terminal is JSON, and nothing in it controls the terminal."""
+    folder = tmp_path / "a\x9b31m\x7f\u202eb"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    trio.run(keep_talk, home, folder)
+    with Screen(tmp_path / "screen") as screen:
+        monkeypatch.setattr(sys, "stdout", screen)
+        assert 0 == session_core(*command)
+    said = (tmp_path / "screen").read_text(encoding="utf-8")
+    assert all(isinstance(json.loads(line), dict) for line in said.splitlines())
+    assert "\\u009b" in said
+    assert is_harmless(said)
+
+
+async def test_watching_prints_json(tmp_path: Path) -> None:
+    """The same holds for what `watch --json` prints of all sessions."""
+    notice = sc.events.SessionRenamed(name=EVIL)
+    event = sc.SessionEvent(seq=1, sseq=1, session_id=sc.SessionId("ses_a"), at=1, event=notice)
+    with Screen(tmp_path / "screen") as screen:
+        streams = StandardStreams(out=Output(screen), err=Output(None))
+        await _Watching(WatchOptions(home=tmp_path, json=True), streams)._write([event], str)
+    said = (tmp_path / "screen").read_text(encoding="utf-8")
+    assert event == sc.wire.decode(said.strip(), sc.SessionEvent)
+    assert is_harmless(said)
 
 
 async def test_json_in_a_file(tmp_path: Path) -> None:

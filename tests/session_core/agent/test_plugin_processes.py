@@ -54,13 +54,6 @@ def no_child_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert not [each for each in caplog.get_records("call") if "still being ended" in each.getMessage()]
 
 
-@pytest.fixture(autouse=True)
-async def patience() -> AsyncGenerator[None]:
-    """End what hangs."""
-    with trio.fail_after(300):
-        yield
-
-
 def processes_in(
     root: Path,
     sandbox: SandboxPolicy = FULL,

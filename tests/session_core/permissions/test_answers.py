@@ -39,16 +39,21 @@ def test_one_more_right_leaves_no_more_answers(rights: tuple[ExtraRight, ...]) -
 
 @pytest.mark.parametrize("rights", [each for each in SETS if each])
 def test_nothing_of_a_guest_lasts_beyond_a_call(rights: tuple[ExtraRight, ...]) -> None:
-    """What reaches beyond the sandbox is never allowed for longer than one call by a guest, nor without one at all."""
-    assert set(possible_decisions(rights, "guest")) <= {"allow_once", "deny"}
-    if {"unconfined", "protected"} & {*rights}:
-        assert ("deny",) == possible_decisions(rights, "guest")
+    """A guest allows nothing but the network beyond the sandbox, and that for one call only."""
+    expected = ("allow_once", "deny") if rights == ("network",) else ("deny",)
+    assert expected == possible_decisions(rights, "guest")
 
 
-def test_without_a_sandbox_once_only() -> None:
-    """Nobody can allow calls without a sandbox for longer than one call."""
-    rights: tuple[ExtraRight, ...] = ("unconfined",)
-    assert ("allow_once", "deny") == possible_decisions(rights)
+@pytest.mark.parametrize("rights", SETS)
+def test_without_a_sandbox_once_only(rights: tuple[ExtraRight, ...]) -> None:
+    """Not even the owner can allow calls without a sandbox for longer than one call; other calls, for as long."""
+    expected = ("allow_once", "deny") if "unconfined" in rights else DECISIONS
+    assert set(expected) == set(possible_decisions(rights))
+
+
+def test_a_guest_allows_nothing_for_good() -> None:
+    """What a guest allows ends with its session, even where a call wants nothing beyond the sandbox."""
+    assert ("allow_once", "allow_session", "deny") == possible_decisions((), "guest")
 
 
 @pytest.mark.parametrize("role", ROLES)

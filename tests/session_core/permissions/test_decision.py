@@ -213,6 +213,14 @@ def test_nothing_runs_unconfined_without_a_question(situation: Situation) -> Non
     assert "allow" != decide(call, unconfined, rules, grants, mode).decision
 
 
+@given(SITUATIONS, values_of(ExtraRight))
+def test_nothing_reaches_beyond_the_sandbox_unasked(situation: Situation, right: ExtraRight) -> None:
+    """A call that wants more than its sandbox gives asks in any mode, unless this very call is allowed for good."""
+    call, facts, rules, grants, mode = situation
+    wider = attrs.evolve(facts, rights=facts.rights | {right})
+    assert "allow" != decide(call, wider, rules, attrs.evolve(grants, standing=()), mode).decision
+
+
 @given(SITUATIONS)
 def test_read_only_changes_nothing(situation: Situation) -> None:
     """In a read-only session, nothing that changes anything is allowed or even asked for, whatever else was said."""

@@ -326,14 +326,19 @@ def test_files_of_a_project_in_the_home_directory(home: Path) -> None:
     assert f"{home}/.some-startup" in hidden
 
 
-@pytest.mark.parametrize("trick", ["one way", "own repository", "documents", "the home directory", "odd bytes"])
+@pytest.mark.parametrize(
+    "trick", ["one way", "own repository", "documents", "the home directory", "odd bytes", "tree of another project"]
+)
 def test_a_pointer_of_a_hostile_project(home: Path, trick: str) -> None:
     """The `.git` file of a project makes nothing visible that does not name the project in turn."""
     project = home / "project"
-    tree = project / "evil/worktrees/x"
-    tree.mkdir(parents=True)
-    (tree / "gitdir").write_text(f"{project}/.git\n")
-    named = {"one way": home / "Documents", "odd bytes": "\udcff\0x"}.get(trick, tree)
+    tree, theirs = project / "evil/worktrees/x", home / "other-project/.git/worktrees/x"
+    for each, belongs_to in ((tree, project), (theirs, home / "a-tree-of-it")):
+        each.mkdir(parents=True)
+        (each / "gitdir").write_text(f"{belongs_to}/.git\n")
+    (theirs / "commondir").write_text("../..\n")
+    names = {"one way": home / "Documents", "odd bytes": "\udcff\0x", "tree of another project": theirs}
+    named = names.get(trick, tree)
     common = {"documents": home / "Documents", "the home directory": home}.get(trick, project / "evil")
     (tree / "commondir").write_text(f"{common}\n")
     (project / ".git").write_bytes(os.fsencode(f"gitdir: {named}\n"))

@@ -6,7 +6,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -162,24 +163,53 @@ async def test_a_socket_of_another_network(world: World) -> None:
     assert "PermissionError" in said
 
 
+_ABSTRACT = """
+import socket
+for kind, call in (("STREAM", "connect"), ("SEQPACKET", "connect"), ("DGRAM", "connect"), ("DGRAM", "sendto")):
+    try:
+        end = socket.socket(socket.AF_UNIX, getattr(socket, f"SOCK_{kind}"))
+        name = f"\\0NAME-{kind}"
+        end.connect(name) if call == "connect" else end.sendto(b"x", name)
+        print(kind, call, "got through")
+    except PermissionError:
+        print(kind, call, "refused")
+"""
+_ABSTRACT_TRIES = ("STREAM connect", "SEQPACKET connect", "DGRAM connect", "DGRAM sendto")
+
+
+@contextmanager
+def _abstract_listeners() -> Iterator[str]:
+    """Listen under an abstract name with each kind of socket; gives the script that tries to reach them."""
+    name = f"session-core-abstract-{os.getpid()}"
+    script = _ABSTRACT.replace("NAME", name)
+    with ExitStack() as closing:
+        for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM):
+            closing.enter_context(_listen(f"\0{name}-{kind.name.removeprefix('SOCK_')}", kind))
+        yield script
+
+
+async def test_abstract_sockets_are_real() -> None:
+    """The control: outside of a sandbox each of these tries gets through."""
+    with _abstract_listeners() as script:
+        outside = await trio.run_process([_python(), "-c", script], capture_stdout=True)
+    assert outside.stdout.decode().splitlines() == [f"{each} got through" for each in _ABSTRACT_TRIES]
+
+
 async def test_abstract_sockets_with_the_network(world: World) -> None:
     """With the network a command still reaches no abstract socket of the host, such as that of a desktop."""
-    name = f"\0session-core-abstract-{os.getpid()}"
-    with _listen(name):
-        said = await _run_python(world, _CONNECT.format(kind="SOCK_STREAM", name=name), network=True)
-    assert "PermissionError" in said
+    with _abstract_listeners() as script:
+        said = await _run_python(world, script, network=True)
+    assert said.splitlines() == [f"{each} refused" for each in _ABSTRACT_TRIES]
 
 
 @needs_scopes
 async def test_abstract_sockets_with_every_right(world: World) -> None:
     """Even with the network and unix sockets, the kernel's second layer keeps abstract sockets of the host away."""
-    name = f"\0session-core-landlock-{os.getpid()}"
-    script = _CONNECT.format(kind="SOCK_STREAM", name=name)
     plan = world.plan(network=True, sockets=True)
-    with _listen(name):
+    with _abstract_listeners() as script:
         argv = world.argv([_python(), "-c", script], plan)
         outcome = await run_in_group(argv, cwd="/", on_output=lambda _text: None, bubblewrap=world.bubblewrap.path)
-    assert "PermissionError" in outcome.output
+    assert outcome.output.splitlines() == [f"{each} refused" for each in _ABSTRACT_TRIES]
 
 
 @needs_scopes
