@@ -25,8 +25,9 @@ PIP = $$(if $(BIN)/python -c 'import pip' 2>/dev/null; then echo "$(BIN)/python 
          else echo "$(PYTHON) -m pip --python $(BIN)/python"; fi)
 INSTALL = $(PIP) install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-# Many tests wait for programs, disks and clocks more than they calculate, so there are more workers than processors.
-WORKERS = $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+# Tests wait for programs, disks and clocks too, so there is one worker more than there are processors. Each further one
+# would cost more than it gains: it collects all tests once again.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
 # Tests of the sandbox, of searching and of the terminal need these; without them they are skipped, and say so loudly.
 PACKAGES := bubblewrap ripgrep tmux
@@ -44,14 +45,14 @@ COMPILE = $(BIN)/python -m compileall -q -j 0 $(wildcard $(PRODUCT)); \
     $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || :
 
 .DEFAULT_GOAL := help
-.PHONY: run test quick-tests test-all test-places bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
+.PHONY: run test quick-tests test-all test-places bench lint types format schema clean help checks ruff lint-async lint-async-all mypy mypy-product pyright
 
 run: $(VENV)/.runtime  ## open the terminal, offline if no model is set up; where there is no terminal, a guided tour
 	@if [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && [ "$${TERM:-dumb}" != dumb ]; then $(BIN)/session-core; \
 	 else $(BIN)/session-core demo; fi
 
 test: $(VENV)/.dev  ## lint, types and all quick tests: what must pass before a change goes in
-	@$(MAKE) --no-print-directory --jobs 2 quick-tests ruff mypy
+	@$(MAKE) --no-print-directory --jobs 2 quick-tests ruff mypy-product
 
 quick-tests: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
@@ -81,6 +82,11 @@ types: $(VENV)/.dev mypy pyright  ## static types, by two checkers
 
 mypy: $(VENV)/.dev
 	$(BIN)/mypy
+
+# The types of the tests take twice as long as those of the product, and running the tests finds most of what is wrong
+# with them: `make types` and the long run check all.
+mypy-product: $(VENV)/.dev
+	$(BIN)/mypy session_core frontends
 
 pyright: $(VENV)/.dev
 	$(BIN)/pyright --level error

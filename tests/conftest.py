@@ -22,8 +22,8 @@ _COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
-settings.register_profile("quick", _COMMON, max_examples=10, derandomize=True)
-settings.register_profile("default", _COMMON, max_examples=15, derandomize=True)
+settings.register_profile("quick", _COMMON, max_examples=5, derandomize=True)
+settings.register_profile("default", _COMMON, max_examples=10, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

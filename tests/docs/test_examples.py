@@ -62,7 +62,9 @@ def test_examples_stay_small() -> None:
     assert [] == [path.name for path in EXAMPLES if len(path.read_text(encoding="utf-8").splitlines()) > 130]
 
 
-@pytest.mark.parametrize(("code", "output"), PROGRAMS, ids=lambda block: block.text.splitlines()[-1])
+@pytest.mark.parametrize(
+    ("code", "output"), mostly_slow(PROGRAMS, quick=1), ids=lambda block: block.text.splitlines()[-1]
+)
 async def test_programs_on_the_first_pages_run(code: Block, output: Block, tmp_path: Path) -> None:
     """Every Python program of the README and of the page about Python runs and prints the text block below it."""
     assert (code.language, output.language) == ("python", "text")

@@ -239,6 +239,7 @@ async def test_power_lost_at_any_moment(first: int, tmp_path: Path, monkeypatch:
     assert acknowledged > RUNS_PER_TEST, "something was at stake"
 
 
+@pytest.mark.slow
 async def test_a_disk_that_lies_is_found_out(tmp_path: Path) -> None:
     """On a disk that only says it has synced, the same runs find losses: the test would notice."""
     found = 0

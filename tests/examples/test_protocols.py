@@ -40,6 +40,7 @@ def reviewing(review: ModuleType, provider: ScriptedProvider, **settings: object
     return scripted(provider, protocols=(review.ReviewProtocol(),), protocol="review", **settings)
 
 
+@pytest.mark.slow
 async def test_it_conforms(review: ModuleType) -> None:
     """The example passes the conformance suite, with tools, with more rounds, and with none."""
     report = await check_protocol(review.ReviewProtocol, script=(tool_call("look"), text("4"), text("5")))

@@ -29,6 +29,7 @@ async def test_run_answers() -> None:
     assert "\x1b" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 async def test_run_works_in_the_directory_it_was_given(tmp_path: Path) -> None:
     """`--cwd` decides which files the tools see."""
     (tmp_path / "only-here.txt").write_text("x", encoding="utf-8")
@@ -186,6 +187,7 @@ async def test_help_to_a_reader_that_left() -> None:
     assert b"" == done.stderr
 
 
+@pytest.mark.slow
 async def test_a_full_disk() -> None:
     """Output that cannot be written is one line with the system's reason, and exit code 1."""
     script = f"{shlex.quote(sys.executable)} -m frontends.entry run --quiet hello > /dev/full"

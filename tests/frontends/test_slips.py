@@ -208,6 +208,7 @@ async def test_the_end_of_a_line_before_a_complaint(autojump_clock: trio.testing
     assert streams.err.text.endswith("hm\n")
 
 
+@pytest.mark.slow
 async def test_leaving_in_the_middle_of_a_line() -> None:
     """A program that is asked to end leaves no half line, and says that its turn was interrupted."""
     ended = await interrupted_at("3 ", "run", "--no-save", "count to 1000 slowly", number=signal.SIGTERM)

@@ -20,7 +20,7 @@ def animals(how: str) -> list[Animal]:
     return [Animal(name=when.replace(":", "-"), when=when, how=how) for when in moments]
 
 
-@pytest.mark.parametrize("how", mostly_slow(ALL, quick=4))
+@pytest.mark.parametrize("how", mostly_slow(ALL, quick=2))
 async def test_every_moment(how: str) -> None:
     """Whatever an extension does when it is asked something, turns come to their end and others feel nothing of it."""
     async with open_zoo(*animals(how)) as zoo:
@@ -33,7 +33,7 @@ async def test_every_moment(how: str) -> None:
             assert all(zoo.extension(name).problem for name in ("start", "initialize"))
 
 
-@pytest.mark.parametrize("how", ["exit", "hang", "garbage", "wrong_patch", "long_line"])
+@pytest.mark.parametrize("how", mostly_slow(["hang", "exit", "garbage", "wrong_patch", "long_line"], quick=2))
 async def test_guard_that_fails(how: str) -> None:
     """A guard that fails means no to a tool call, the turn goes on, and without the guard all is well again."""
     async with open_zoo(Animal(name="guard", when="hook:tool_call", how=how)) as zoo:

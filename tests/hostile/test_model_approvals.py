@@ -5,6 +5,7 @@ import pytest
 from frontends.shared.sanitise import one_line, sanitise
 from session_core.errors import SessionCoreError
 from session_core.vocabulary.sessions import Approval, Decision
+from tests._mostly_slow import mostly_slow
 from tests.hostile._model import Arena, Call, shell
 
 PERSON_TAKES_MS = 60_000
@@ -37,7 +38,7 @@ def _always(decision: Decision) -> "object":
     return person
 
 
-@pytest.mark.parametrize("name", TRICKS)
+@pytest.mark.parametrize("name", mostly_slow(TRICKS, quick=6))
 async def test_a_command_is_shown_as_it_is(arena: Arena, name: str) -> None:
     """Whatever is in a command, the person is shown all of it, and a screen shows its letters only."""
     arena.person = _always("deny")  # type: ignore[assignment]
@@ -75,7 +76,7 @@ SWAPS = {
 }
 
 
-@pytest.mark.parametrize("name", SWAPS)
+@pytest.mark.parametrize("name", mostly_slow(SWAPS, quick=3))
 async def test_swapped_between_yes_and_run(arena: Arena, name: str) -> None:
     """If what a path means changes between the question and the answer, the yes counts for nothing."""
     path, swap = SWAPS[name]

@@ -6,6 +6,7 @@ import pytest
 
 from session_core.tools import search
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy
+from tests._mostly_slow import mostly_slow
 from tests.hostile._model import OURS, PATIENCE, SECRETS, Arena, Call, shell
 
 OUTWARD = {
@@ -118,7 +119,7 @@ async def test_odd_names(arena: Arena) -> None:
     assert not any(name in OURS for name in arena.changes())
 
 
-@pytest.mark.parametrize("mode", ["auto_edit", "full", "ask_writes", "read_only"])
+@pytest.mark.parametrize("mode", mostly_slow(["auto_edit", "full", "ask_writes", "read_only"], quick=2))
 async def test_protected_files(arena: Arena, mode: PermissionMode) -> None:
     """A change of what runs outside of the sandbox needs a person in every mode, whether or not it is there yet."""
     made = await arena.attack(shell("ln -s .git/hooks hooks; ln -s .envrc env-link; ls -a"))

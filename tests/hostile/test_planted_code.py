@@ -18,6 +18,7 @@ from session_core.tools.command_confinement import CommandLaunch, Confinement, S
 from session_core.tools.process import run_in_group
 from session_core.vocabulary.commands import RequestStop, RestoreToMessage
 from session_core.vocabulary.sessions import Decision, SandboxPolicy
+from tests._mostly_slow import mostly_slow
 from tests._needs import needs_program, needs_sandbox
 from tests.hostile._model import Arena, shell
 from tests.session_core.tools._running import context
@@ -218,7 +219,7 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("name", mostly_slow(LINKS, quick=4))
 async def test_links_at_protected_paths(arena: Arena, name: str) -> None:
     """A committed link takes the sandbox from nobody: it stays what it is, and so does what it leads to."""
     for folder in ("cfg", "far/off"):

@@ -26,7 +26,7 @@ from tests.hostile._repository import (
 from tests.hostile._repository_files import TRICKS
 from tests.hostile._repository_tricks import Trick
 
-every_trick = pytest.mark.parametrize("trick", mostly_slow(TRICKS, quick=25), ids=lambda trick: trick.name)
+every_trick = pytest.mark.parametrize("trick", mostly_slow(TRICKS, quick=15), ids=lambda trick: trick.name)
 BOUND_CHARS = 2_000_000
 
 

@@ -130,6 +130,7 @@ async def test_a_folder_with_a_name_that_steers(hostile: tuple[Ground, socket.so
         assert 0 == code, printed
 
 
+@pytest.mark.slow
 async def test_a_folder_with_a_name_that_is_no_text(hostile: tuple[Ground, socket.socket]) -> None:
     """Called in a folder whose name is no text, the program says so in one line."""
     ground, _ = hostile

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -245,6 +246,7 @@ class Lives:
 _numbers = itertools.count()
 
 
+@pytest.mark.slow
 @settings(max_examples=max(10, settings().max_examples // 3))  # each opens several stores
 @given(program=programs, rnd=st.random_module())
 async def test_a_protocol_is_what_a_replay_makes_of_it(*, program: list[Move], rnd: object, tmp_path: Path) -> None:

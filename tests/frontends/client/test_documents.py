@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from frontends.client import open_client
+from tests._mostly_slow import mostly_slow
 from tests.docs._documents import ROOT, Block, blocks
 from tests.frontends.client._real import real_server
 
@@ -17,7 +18,7 @@ PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
 SNIPPETS = [(code, output) for code, output in pairwise(blocks(PAGE)) if code.language == "python"]
 
 
-@pytest.mark.parametrize(("code", "output"), SNIPPETS, ids=["script", "loop"])
+@pytest.mark.parametrize(("code", "output"), mostly_slow(SNIPPETS, quick=1), ids=["script", "loop"])
 async def test_the_examples_run(code: Block, output: Block, tmp_path: Path) -> None:
     """Every example runs as it stands beside a running server, and prints the text below it."""
     with real_server(tmp_path), trio.fail_after(300):

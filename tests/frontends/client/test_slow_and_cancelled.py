@@ -8,6 +8,7 @@ import pytest
 
 import session_core as sc
 from frontends.client.feed import MAX_WAITING_ITEMS
+from tests._mostly_slow import mostly_slow
 from tests.frontends.client._scripted import (
     SESSION,
     Mirror,
@@ -25,7 +26,7 @@ def server(tmp_path: Path) -> ScriptedServer:
     return ScriptedServer(tmp_path / "s")
 
 
-@pytest.mark.parametrize("by", ["items", "bytes"])
+@pytest.mark.parametrize("by", mostly_slow(["bytes", "items"], quick=1))
 def test_a_reader_that_does_not_read(backend: str, server: ScriptedServer, by: str) -> None:
     """A feed that nobody reads is cut at a bound while commands go on, and its reader then misses nothing."""
     steps, size = (MAX_WAITING_ITEMS // 400 + 3, 1) if by == "items" else (14, 1_200)

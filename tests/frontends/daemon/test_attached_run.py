@@ -34,6 +34,7 @@ async def load(service: Service, session_id: sc.SessionId) -> sc.SessionSnapshot
         return await client.load_session(session_id)
 
 
+@pytest.mark.slow
 def test_a_turn_in_the_service(service: Service, here: Path, capfd: Said) -> None:
     """A new session works in this directory, with the bounds that were asked for, and can be gone on with."""
     first = session_core("run", "--max-steps", "7", "count to 3"), capfd.readouterr()

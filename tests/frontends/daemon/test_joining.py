@@ -53,6 +53,7 @@ async def snapshot_of(service: Service, folder: Path) -> sc.SessionSnapshot:
         return await client.load_session(made.session_id)
 
 
+@pytest.mark.slow
 async def test_closing_the_terminal_is_no_answer(service: Service, tmp_path: Path) -> None:
     """A question whose terminal is closed stays open, and `run --session` shows it, takes the answer and follows."""
     asked = RunOptions(prompt="list the files", cwd=str(tmp_path), home=service.home, permissions="ask_all")

@@ -83,6 +83,7 @@ def test_a_token_for_one_session(service: Service, shell: Shell) -> None:
     assert "" == shell("token", "list")
 
 
+@pytest.mark.slow
 async def test_whoever_came_in_by_it_is_sent_away(service: Service) -> None:
     """Ending a token ends the feed that was opened with it, within a second or so."""
     address = json.loads((await program("status", "--json")).out)["status"]["address"]

@@ -25,6 +25,7 @@ from session_core import limits
 from session_core.ids import MessageId, TurnId
 from session_core.session.session import Session
 from session_core.session.state import SessionState
+from tests._mostly_slow import mostly_slow
 
 TURN = TurnId("turn_1")
 
@@ -80,7 +81,7 @@ async def next_snapshot(feed: RemoteFeed) -> sc.SessionSnapshot:
 
 @pytest.mark.parametrize(
     ("transport", "character"),
-    [("socket", "\N{GRINNING FACE}"), ("WebSocket", "\N{GRINNING FACE}"), ("socket", "\x01")],
+    mostly_slow([("socket", "\N{GRINNING FACE}"), ("WebSocket", "\N{GRINNING FACE}"), ("socket", "\x01")], quick=1),
 )
 async def test_a_session_full_of_long_characters_arrives(tmp_path: Path, transport: str, character: str) -> None:
     """The newest messages come with the number of earlier ones, those come by the page, and what follows folds."""

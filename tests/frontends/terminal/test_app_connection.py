@@ -130,6 +130,7 @@ def test_a_shell_line_while_the_connection_is_lost(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_enter_alone_looks_for_the_service_again(tmp_path: Path) -> None:
     """Without a service Enter tries again, as the screen says, although nothing is typed."""
 

@@ -133,6 +133,7 @@ def test_a_shell_line_is_not_edited(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_editing_what_waits(tmp_path: Path) -> None:
     """A message that waits is rewritten in its place and keeps its files; one that is refused is an edit again."""
     (tmp_path / "a.txt").write_text("content")

@@ -79,6 +79,7 @@ def test_exporting(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_searching(tmp_path: Path) -> None:
     """A search over all sessions finds a message, and opens its session there."""
 

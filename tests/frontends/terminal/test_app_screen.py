@@ -54,7 +54,9 @@ def test_a_new_session_is_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "told"),
-    [("f6", "no conversation"), ("f7", "the queue is empty"), ("f9", "no extension shows anything")],
+    mostly_slow(
+        [("f6", "no conversation"), ("f7", "the queue is empty"), ("f9", "no extension shows anything")], quick=1
+    ),
 )
 def test_keys_stay_where_they_can_be_seen(tmp_path: Path, key: str, told: str) -> None:
     """A key that leads to something that is not there says so, and what is typed next is in the composer."""

@@ -52,6 +52,7 @@ def test_a_background_session_is_stopped_from_the_list(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_renaming_and_deleting(tmp_path: Path) -> None:
     """A session gets another name from the list, and is gone when its deletion is confirmed, not before."""
 

@@ -75,7 +75,7 @@ def run(home: Path, scene: Scene, texts: Sequence[Hostile]) -> None:
 
 @pytest.mark.parametrize(
     "scene",
-    [*SCENES[:4], *(pytest.param(scene, marks=pytest.mark.slow) for scene in SCENES[4:])],
+    [*SCENES[:2], *(pytest.param(scene, marks=pytest.mark.slow) for scene in SCENES[2:])],
     ids=lambda scene: scene.name,
 )
 def test_hostile_text_is_only_text(scene: Scene, tmp_path: Path) -> None:

@@ -239,6 +239,7 @@ async def test_ctrl_c_ends_no_work(service: Service, screen: Screen) -> None:
     assert [LONG] == await at_work(service.home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 async def test_signals(number: signal.Signals, service: Service, screen: Screen) -> None:
     """A terminal that is asked to end gives the window back as it was, and leaves the service and its work alone."""

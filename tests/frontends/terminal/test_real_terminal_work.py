@@ -20,6 +20,7 @@ pytestmark = needs_tmux
 # --- talking ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_talking(service: Service, screen: Screen) -> None:
     """An answer streams in; what is said meanwhile waits in sight, and is answered next, with a tool."""
     await screen.open(service.home, "terminal", "--new", size=(80, 24))

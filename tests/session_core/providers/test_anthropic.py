@@ -246,6 +246,7 @@ def _unrolled(item: Any) -> Any:
     return [_unrolled(each) for each in item]
 
 
+@pytest.mark.slow
 def test_requests_fit_the_types_of_the_official_client() -> None:
     """What is sent has no field that the provider's own client does not know, nor a value of another type."""
     with warnings.catch_warnings():

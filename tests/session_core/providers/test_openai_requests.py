@@ -1,15 +1,13 @@
 """What the OpenAI interfaces are asked: any conversation becomes a request that they accept."""
 
 import json
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
-from openai.types.responses import FunctionToolParam, ResponseInputParam
-from pydantic import TypeAdapter
 
 from session_core.ids import CallId
 from session_core.providers import openai_chat, openai_responses
@@ -24,10 +22,23 @@ from tests.session_core.providers._contract import fewer_examples, message
 from tests.session_core.providers._openai import model_requests
 
 NOTHING: dict[str, Any] = {"role": "none", "type": "none"}
-CHAT_TYPES = TypeAdapter(list[ChatCompletionMessageParam])
-CHAT_TOOLS = TypeAdapter(list[ChatCompletionToolParam])
-INPUT_TYPES = TypeAdapter(ResponseInputParam)
-INPUT_TOOLS = TypeAdapter(list[FunctionToolParam])
+
+
+@cache
+def official_types() -> dict[str, Any]:
+    """The types of the official client by name, loaded on first use: they are heavy."""
+    from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+    from openai.types.responses import FunctionToolParam, ResponseInputParam
+    from pydantic import TypeAdapter
+
+    return {
+        "chat": TypeAdapter(list[ChatCompletionMessageParam]),
+        "chat tools": TypeAdapter(list[ChatCompletionToolParam]),
+        "input": TypeAdapter(ResponseInputParam),
+        "input tools": TypeAdapter(list[FunctionToolParam]),
+    }
+
+
 IMAGE = ImagePart(media_type="image/png", data="aGk=")
 ADDRESS = "data:image/png;base64,aGk="
 CALL = ToolCallPart(call_id=CallId("call_1"), name="look", arguments=JsonObject({"path": "ü"}))
@@ -54,8 +65,8 @@ def test_any_conversation_is_a_legal_chat(request: ModelRequest) -> None:
     """The roles are in order, each call is answered at once and exactly once, and the SDK's types agree."""
     body = json.loads(encode_body(chat(request, ChatOptions(thinking_field="reasoning_content"))))
     messages = body["messages"]
-    CHAT_TYPES.validate_python(messages)
-    CHAT_TOOLS.validate_python(body.get("tools", []))
+    official_types()["chat"].validate_python(messages)
+    official_types()["chat tools"].validate_python(body.get("tools", []))
     if messages[0]["role"] == "system":
         messages = messages[1:]
     assert messages[0]["role"] == "user"
@@ -80,8 +91,8 @@ def test_any_conversation_is_a_legal_chat(request: ModelRequest) -> None:
 def test_any_conversation_is_a_legal_input(request: ModelRequest) -> None:
     """Each call has one output behind it, reasoning is followed by what it led to, and the SDK's types agree."""
     body = json.loads(encode_body(responses(request)))
-    INPUT_TYPES.validate_python(body["input"])
-    INPUT_TOOLS.validate_python(body.get("tools", []))
+    official_types()["input"].validate_python(body["input"])
+    official_types()["input tools"].validate_python(body.get("tools", []))
     called: list[str] = []
     answered: list[str] = []
     for before, each in pairwise([NOTHING, *body["input"]]):

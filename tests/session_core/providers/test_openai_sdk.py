@@ -3,11 +3,10 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
-from openai import APIError, DefaultHttpxClient, OpenAI
 
 from session_core.providers.base import ModelFailed, ModelFinished, ThinkingChunk
 from session_core.providers.endpoint import Endpoint
@@ -17,6 +16,9 @@ from tests.session_core.providers._contract import collect, request
 from tests.session_core.providers._openai import heard
 from tests.session_core.providers._recordings import recording
 from tests.session_core.providers._replay_server import Reply, open_replay_server
+
+if TYPE_CHECKING:
+    from openai import APIError
 
 ASKED = request("hello")
 STOP_REASONS = {"stop": "end", "tool_calls": "tool_calls", "length": "max_tokens", "content_filter": "refused"}
@@ -32,13 +34,15 @@ async def served(kind: str, name: str) -> AsyncIterator[tuple[str, Endpoint]]:
         assert len(server.requests) == 2, "one of us, one of the SDK"
 
 
-async def sdk_events(kind: str, base_url: str) -> tuple[list[Any], APIError | None]:
+async def sdk_events(kind: str, base_url: str) -> "tuple[list[Any], APIError | None]":
     """What the SDK gives out, and what it raises in the end; in a thread, as its async streams leave things open."""
     return await trio.to_thread.run_sync(_sdk_events, kind, base_url)
 
 
-def _sdk_events(kind: str, base_url: str) -> tuple[list[Any], APIError | None]:
+def _sdk_events(kind: str, base_url: str) -> "tuple[list[Any], APIError | None]":
     found: list[Any] = []
+    from openai import APIError, DefaultHttpxClient, OpenAI
+
     http = DefaultHttpxClient(verify=False)  # there is no TLS here, and reading certificates takes long
     with OpenAI(base_url=base_url, api_key="none", max_retries=0, http_client=http) as client:
         stream: Any

@@ -19,6 +19,7 @@ import trio
 
 from session_core.sandbox.bubblewrap import sandbox_argv
 from session_core.sandbox.plan import ResourceLimits, SandboxPlan, plan_sandbox
+from tests._mostly_slow import mostly_slow
 from tests.session_core.sandbox._place import world_base
 from tests.session_core.sandbox._sandbox import CANARY, World, make_world, open_argv
 
@@ -156,7 +157,7 @@ async def test_honest_work(world: World) -> None:
     assert not list(world.root.glob(".vscode"))
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", mostly_slow(WRITES, quick=20))
 async def test_writes(world: World, name: str) -> None:
     """The attempt fails, and everything that must stay is as it was."""
     (world.root / "work").mkdir()

@@ -20,6 +20,7 @@ from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, R
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests import _needs
+from tests._mostly_slow import mostly_slow
 from tests._needs import needs_program, needs_sandbox
 from tests.session_core.tools._calls import (
     EVERY_RIGHT,
@@ -53,7 +54,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("sandbox", [SandboxPolicy(), FULL])
+@pytest.mark.parametrize("sandbox", mostly_slow([SandboxPolicy(), FULL], quick=1))
 async def test_a_command_runs(root: Path, sandbox: SandboxPolicy) -> None:
     """The result tells output and exit code, and the output is shown as it comes."""
     heard: list[str] = []

@@ -35,7 +35,7 @@ def assert_frozen(item: Any) -> None:
         assert isinstance(item, (*IMMUTABLE, Rope))
 
 
-@pytest.mark.parametrize("cls", mostly_slow(wire_classes(), quick=70), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", mostly_slow(wire_classes(), quick=25), ids=lambda cls: cls.__name__)
 def test_every_value_is_frozen_all_the_way_down(cls: type) -> None:
     """Any value of the vocabulary can be hashed, and no field of it or of anything in it can be set."""
 

@@ -50,7 +50,7 @@ def check_outcome(document: bytes, expected: Any) -> None:
     return check_round_trip(refusal, ErrorReply)
 
 
-@pytest.mark.parametrize("cls", mostly_slow(CLASSES, quick=70), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", mostly_slow(CLASSES, quick=25), ids=lambda cls: cls.__name__)
 def test_every_class_survives_the_wire(cls: type) -> None:
     """Any value of any vocabulary class is read back as an equal value, and would be written the same again."""
 

@@ -270,6 +270,7 @@ async def test_a_question_on_a_real_terminal(home: Path, tmp_path: Path) -> None
     assert '[{"result": {"value": "blue"}}]' in screen
 
 
+@pytest.mark.slow
 async def test_nothing_is_paid_for_extensions_that_are_not_there() -> None:
     """Without any folder of extensions nothing of what runs them is imported."""
     done = await program_imports("run", "--no-save", "--quiet", "count to 1")

@@ -37,6 +37,7 @@ def damage(home: Path) -> None:
 # --- looking after the store ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_sound_store() -> None:
     """The real program keeps a session, finds the store sound, and shows its figures."""
     await program("run", "--quiet", "count to 3")

@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import pytest
 import trio
 
 import session_core as sc
@@ -32,6 +33,7 @@ async def test_the_client_library_speaks_over_a_websocket(tmp_path: Path) -> Non
             assert ["far away"] == [each.name for each in (await world.service.load_service()).clients]
 
 
+@pytest.mark.slow
 async def test_clients_that_drop_at_any_moment_leave_nothing(tmp_path: Path) -> None:
     """After many connections that break at random places of requests, feeds and WebSockets, nothing is left of them."""
     provider = ScriptedProvider([*text("a"), Pause("now"), *text("b")])

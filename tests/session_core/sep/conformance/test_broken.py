@@ -23,6 +23,7 @@ async def checked(broken: Broken, folder: Path) -> ConformanceReport:
     return await check_extension(folder, seconds=IN_VAIN if broken.hangs else SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", [BROKEN[::4], pytest.param(BROKEN, marks=pytest.mark.slow)], ids=["some", "all"])
 async def test_each_fault_is_found_where_it_is(tmp_path: Path, faults: Sequence[Broken]) -> None:
     """Each broken extension fails in exactly the steps that its fault concerns, with a sentence that names it."""

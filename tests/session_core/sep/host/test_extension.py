@@ -16,6 +16,7 @@ from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.extension import HostedExtension, ReloadFailed
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.process.process_session import ExtensionTimeouts
+from tests._mostly_slow import mostly_slow
 from tests.session_core.sep._children import (
     PATIENCE,
     QUICK,
@@ -75,16 +76,19 @@ async def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("way", "problem"),
-    [
-        ("exits_at_start", "its process ended with exit status 3, before it was ready; it said: no luck today"),
-        ("exits_in_initialize", "its process ended with exit status 4, before it was ready"),
-        ("exits_when_ready", "its process ended with exit status 5; it said: enough of this"),
-        ("refuses", "it answered initialize with an error: not with you (-32000)"),
-        ("speaks_version_0", "it speaks version 0 of the protocol, and this host version 1"),
-        ("closes_stdout", "the other side has closed its output"),
-        ("leaves_a_grandchild", "its process ended with exit status 0"),
-        ("floods_stdout", "it writes too much that is not a message"),
-    ],
+    mostly_slow(
+        [
+            ("exits_at_start", "its process ended with exit status 3, before it was ready; it said: no luck today"),
+            ("exits_in_initialize", "its process ended with exit status 4, before it was ready"),
+            ("exits_when_ready", "its process ended with exit status 5; it said: enough of this"),
+            ("refuses", "it answered initialize with an error: not with you (-32000)"),
+            ("speaks_version_0", "it speaks version 0 of the protocol, and this host version 1"),
+            ("closes_stdout", "the other side has closed its output"),
+            ("leaves_a_grandchild", "its process ended with exit status 0"),
+            ("floods_stdout", "it writes too much that is not a message"),
+        ],
+        quick=4,
+    ),
 )
 async def test_a_process_that_fails_is_told_and_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, problem: str
@@ -226,7 +230,7 @@ async def test_a_daemon_that_left_the_group_is_found(tmp_path: Path) -> None:
     assert not is_alive(daemon)
 
 
-@pytest.mark.parametrize("way", ["tidies_up_late", "waits_for_the_end_of_stdin"])
+@pytest.mark.parametrize("way", mostly_slow(["tidies_up_late", "waits_for_the_end_of_stdin"], quick=1))
 async def test_a_process_may_tidy_up_after_its_last_answer(tmp_path: Path, way: str) -> None:
     """Shutting down waits for the exit and not only for the answer, and closes stdin for those who wait for that."""
     async with running(script(tmp_path, "hostile", way), pace=attrs.evolve(QUICK, stop=10)):

@@ -38,6 +38,7 @@ from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.scripted import Pause, ScriptedProvider, text
 from session_core.vocabulary.sessions import Settings
+from tests._mostly_slow import mostly_slow
 from tests.properties._world import ANSWERS, Actor, AnswerKind, Move, programs, world_config
 from tests.session_core.service._helpers import new_session, say, scripted, transcript
 from tests.session_core.storage.maintenance._exports import (
@@ -473,7 +474,7 @@ trio.run(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("what", ["small", "half"])
+@pytest.mark.parametrize("what", mostly_slow(["half", "small"], quick=1))
 async def test_a_killed_import_is_all_or_nothing(
     small: Exported, half: Exported, tmp_path: Path, moment: str, what: str
 ) -> None:

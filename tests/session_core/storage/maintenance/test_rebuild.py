@@ -64,22 +64,25 @@ def test_half_an_answer_survives(interrupted_home: Path) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "UPDATE session SET name = 'wrong', last_n = 1000, activity = 'streaming', queued = 5",
-        "UPDATE session SET session_id = 'ses_wrong' WHERE id = 2",
-        "DELETE FROM session",
-        "DELETE FROM message",
-        "UPDATE message SET parent_id = 'msg_wrong'",
-        "DELETE FROM message_text_content",
-        "DELETE FROM message_text_data",
-        "DELETE FROM blob_use",
-        "INSERT INTO state VALUES (1, 3, 0, 0, x'00')",
-        "DROP INDEX event_in_order",
-        "DROP TABLE message",
-        "DROP TABLE session",
-        "PRAGMA user_version = 77",
-        "PRAGMA application_id = 77",
-    ],
+    mostly_slow(
+        [
+            "UPDATE session SET name = 'wrong', last_n = 1000, activity = 'streaming', queued = 5",
+            "UPDATE session SET session_id = 'ses_wrong' WHERE id = 2",
+            "DELETE FROM session",
+            "DELETE FROM message",
+            "UPDATE message SET parent_id = 'msg_wrong'",
+            "DELETE FROM message_text_content",
+            "DELETE FROM message_text_data",
+            "DELETE FROM blob_use",
+            "INSERT INTO state VALUES (1, 3, 0, 0, x'00')",
+            "DROP INDEX event_in_order",
+            "DROP TABLE message",
+            "DROP TABLE session",
+            "PRAGMA user_version = 77",
+            "PRAGMA application_id = 77",
+        ],
+        quick=6,
+    ),
 )
 def test_what_is_derived_comes_back(home: Path, contents: Contents, sql: str) -> None:
     """Whatever is derived from the records may be wrong or gone: it is made again, and nothing is lost."""
@@ -282,7 +285,7 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("step", mostly_slow(range(1, 12), quick=4))
+@pytest.mark.parametrize("step", mostly_slow(range(1, 12), quick=2))
 @pytest.mark.parametrize("damage", ["SELECT 1", "DELETE FROM message"])
 async def test_a_crash_at_any_step_loses_nothing(
     home: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch, step: int, damage: str

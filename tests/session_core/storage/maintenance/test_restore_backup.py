@@ -176,7 +176,7 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("again", ["restore", "rebuild"])
-@pytest.mark.parametrize("step", mostly_slow(range(1, 11), quick=4))
+@pytest.mark.parametrize("step", mostly_slow(range(1, 11), quick=2))
 async def test_a_crash_at_any_step_loses_nothing(  # noqa: PLR0917 - fixtures
     interrupted_home: Path,
     backup: Path,

@@ -14,6 +14,7 @@ from frontends.terminal.transcript.rendering.draw import Drawer
 from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.markdown import markdown
 from frontends.terminal.transcript.rendering.passages import PassageSplitter
+from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, draw, foreign, texts
 
 
@@ -124,15 +125,18 @@ def test_a_fence_within_a_list_does_not_end_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "x" * 1_000_000,
-        "word " * 200_000,
-        "line of text\n" * 100_000,
-        "```python\n" + "x = 1\n" * 100_000,
-        "- item\n" * 100_000,
-        "para\n\n" * 50_000,
-        "|a|b|\n|-|-|\n" + "|1|2|\n" * 100_000,
-    ],
+    mostly_slow(
+        [
+            "x" * 1_000_000,
+            "word " * 200_000,
+            "line of text\n" * 100_000,
+            "```python\n" + "x = 1\n" * 100_000,
+            "- item\n" * 100_000,
+            "para\n\n" * 50_000,
+            "|a|b|\n|-|-|\n" + "|1|2|\n" * 100_000,
+        ],
+        quick=3,
+    ),
     ids=["letters", "words", "lines", "code", "list", "paragraphs", "table"],
 )
 def test_an_enormous_answer_is_shown_in_part_and_says_so(text: str) -> None:
