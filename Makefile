@@ -55,7 +55,7 @@ test: $(VENV)/.dev  ## lint, types and all quick tests: what must pass before a 
 	@$(MAKE) --no-print-directory --jobs 2 quick-tests ruff mypy-product
 
 quick-tests: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -p no:anyio -p no:cov -n $(WORKERS) --dist worksteal -m "not slow"
 
 test-all: checks lint-async-all  ## the same with slow tests and many more random examples
 	@$(INSTALL) '.[dev,fuzz]'

@@ -38,7 +38,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_finish() -> None:
     """From here on the garbage collector looks at what the tests make, and no longer at the tests themselves."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

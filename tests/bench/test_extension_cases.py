@@ -107,6 +107,7 @@ def test_a_case_that_needs_a_program() -> None:
         needing("no-such-program", lambda: result)()
 
 
+@pytest.mark.slow
 @needs_node
 async def test_starts_are_measured(scratch: Path) -> None:
     """An extension with the SDK, bare Python processes and a bare Node peer are all started and all answer."""

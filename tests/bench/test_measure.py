@@ -62,6 +62,7 @@ def test_the_collector_comes_back() -> None:
     assert ([False], True) == (seen, gc.isenabled())
 
 
+@pytest.mark.slow
 async def test_works_take_turns_and_the_best_counts() -> None:
     """Pieces of work run in turns, and the shortest time of each is returned."""
     log: list[str] = []

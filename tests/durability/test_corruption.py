@@ -224,6 +224,7 @@ def test_every_byte(original_of_small_pages: Original, part: int) -> None:
     assert verdicts.keys() == {"harmless", "repaired", "lost a record"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_slow(range(2), quick=1))
 def test_a_flipped_bit_in_the_log(interrupted: Original, seed: int) -> None:
     """A bit that flips in the log of a crashed service is noticed or harmless, and costs at most the record it hits."""

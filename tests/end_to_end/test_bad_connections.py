@@ -10,11 +10,12 @@ from session_core import limits
 from session_core.ids import MessageId
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import ToolCallPart
+from tests._mostly_slow import mostly_slow
 from tests.end_to_end._streams import ANTHROPIC, CHAT, DIALECTS, Dialect
 from tests.end_to_end._world import SILENT_S, World, open_world
 from tests.session_core.providers._replay_server import CUT, FOREVER, STALL, Reply, json_reply
 
-each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+each_dialect = pytest.mark.parametrize("dialect", mostly_slow(DIALECTS, quick=1), ids=str)
 BUSY = {"error": {"type": "overloaded_error", "message": "Overloaded"}}
 
 

@@ -40,6 +40,7 @@ async def test_run_works_in_the_directory_it_was_given(tmp_path: Path) -> None:
     assert '✓ list_files(path=".") success' in ended.err
 
 
+@pytest.mark.slow
 async def test_json_lines() -> None:
     """With --json each line of stdout is a snapshot or an event, and folding them gives a completed turn."""
     ended = await program("run", "--json", "count to 3")
@@ -138,6 +139,7 @@ async def test_consent_needs_a_terminal() -> None:
     assert "list_files found" in allowed.out
 
 
+@pytest.mark.slow
 async def test_ctrl_c_keeps_the_partial_answer() -> None:
     """Ctrl-C stops the turn, keeps what was said, says so, and exits with 130."""
     ended = await interrupted_at("3 ", "run", "count to 1000")

@@ -108,6 +108,7 @@ async def test_pipes_and_devices(arena: Arena) -> None:
     assert (await arena.attack(("grep", {"pattern": "."}), session_id=made.session_id)).statuses[-1] == "success"
 
 
+@pytest.mark.slow
 async def test_odd_names(arena: Arena) -> None:
     """Names that some program might take for a way out are plain names of files inside."""
     for name, path in ODD_NAMES.items():

@@ -49,6 +49,7 @@ NAMES = (
 )
 
 
+@pytest.mark.slow
 async def test_wrong_arguments(arena: Arena) -> None:
     """Arguments that are no arguments get a sentence each, and the turn goes on."""
     tools = ("read", "write", "bash", "grep", "web_fetch", "task", "plan", "skill", "job_output", "multi_edit")
@@ -90,6 +91,7 @@ async def test_many_calls(arena: Arena) -> None:
     assert arena.changes() == set()
 
 
+@pytest.mark.slow
 async def test_endless_turn(arena: Arena) -> None:
     """A model that never stops calling tools comes to the end of its steps."""
     attacked = await arena.attack(*[("plan", {"items": []})] * (limits.MAX_STEPS_PER_TURN + 20))

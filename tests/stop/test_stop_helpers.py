@@ -162,6 +162,7 @@ def is_work(task: trio.lowlevel.Task) -> bool:
     return task.name.startswith("turn ") or task.name.endswith("_run_one")
 
 
+@pytest.mark.slow
 async def test_leaving_the_wait_for_a_stop_stops_all_the_same() -> None:
     """Cancelling whoever asked for a stop, at any step, leaves neither the turn nor a helper running."""
 

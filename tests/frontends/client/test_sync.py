@@ -96,6 +96,7 @@ def test_beside_a_running_loop(backend: str, tmp_path: Path) -> None:
         run(backend, body)
 
 
+@pytest.mark.slow
 def test_a_forgotten_client_is_closed(tmp_path: Path) -> None:
     """A client that nobody holds any more leaves the server by itself, but not while one of its feeds is held."""
     with real_server(tmp_path), connect(tmp_path) as other:

@@ -254,6 +254,7 @@ async def _until_logged(service: Service, words: str) -> None:
             await trio.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_it_refuses_to_end_while_something_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Said) -> None:
     """`shutdown` leaves a busy service alone; forced, it is gone at once, and the turn says that it was interrupted."""
     home = tmp_path / "other"
@@ -326,6 +327,7 @@ def test_watching_all_as_json(service: Service, capfd: Said) -> None:
     assert sc.Activity(name="idle") == doing[name]
 
 
+@pytest.mark.slow
 async def test_leaving_a_watch_leaves_the_work(service: Service) -> None:
     """Ctrl-C ends the watching with 0, and the session works on."""
     session_id = await begin(service.home, "watched", SLOWLY)

@@ -146,6 +146,7 @@ def test_enter_alone_looks_for_the_service_again(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_two_terminals_see_the_same(tmp_path: Path) -> None:
     """What is said in one terminal is seen in another, which opens the last used session of the folder by itself."""
 

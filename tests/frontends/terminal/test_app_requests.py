@@ -112,6 +112,7 @@ def test_the_first_answer_wins(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_a_question_of_an_extension(tmp_path: Path) -> None:
     """A dialog is shown with its choices, and what is chosen is what the asker gets."""
 

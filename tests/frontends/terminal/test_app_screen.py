@@ -24,6 +24,7 @@ def said(times: int) -> list[sc.Message]:
     return conversation(*[one] * times)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_when_a_scrollbar_appears(tmp_path: Path) -> None:
     """A conversation that outgrows the screen is drawn for the width that the scrollbar leaves."""
 
@@ -88,6 +89,7 @@ def test_a_screen_that_is_being_taken_apart(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_what_is_told_covers_no_prompt(tmp_path: Path) -> None:
     """What is told for a while stands above the place where people type."""
 

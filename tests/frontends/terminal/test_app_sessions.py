@@ -18,6 +18,7 @@ async def begin(terminal: Terminal, words: str, answer: str) -> None:
     await terminal.until_shown(answer)
 
 
+@pytest.mark.slow
 def test_switching_between_sessions(tmp_path: Path) -> None:
     """Keys switch between the sessions of the list, and each shows its own conversation."""
 

@@ -94,6 +94,7 @@ def test_keys_in_a_panel_mean_what_is_seen(tmp_path: Path, keys: str, name: str)
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_an_answer_goes_to_who_asked(tmp_path: Path) -> None:
     """A yes is given to the session whose question was on the screen, also if another is viewed right after it."""
 
@@ -176,6 +177,7 @@ def test_what_is_refused_comes_back_where_it_was_typed(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+@pytest.mark.slow
 def test_esc_twice_means_one_session(tmp_path: Path) -> None:
     """Esc in one session and Esc in another are not twice in one: helpers are stopped by two in a row only."""
 

@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"\w+://[^\s\"')]+")
 _NAME_OF_SVG = "http://www.w3.org/2000/svg"
 
 
-@pytest.mark.parametrize("scene", mostly_slow(SCENES, quick=5), ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", mostly_slow(SCENES, quick=2), ids=lambda scene: scene.name)
 def test_the_picture_is_what_the_terminal_shows(scene: Scene, tmp_path: Path) -> None:
     """Each scene, played again, is drawn exactly as in the picture that is kept."""
     kept = PICTURES / f"{scene.name}.svg"

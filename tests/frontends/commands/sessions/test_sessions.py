@@ -38,6 +38,7 @@ async def test_a_session_goes_on_in_another_process(tmp_path: Path) -> None:
     assert listed.out.endswith(f"  {here}\n"), "what goes to a file or a program is not cut"
 
 
+@pytest.mark.slow
 async def test_nothing_is_kept_unless_asked(home: Path) -> None:
     """`--no-save` answers as ever, leaves no home behind, and gives no hint how to go on."""
     ended = await program("run", "--no-save", "count to 3")

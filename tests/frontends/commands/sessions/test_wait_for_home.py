@@ -37,7 +37,7 @@ def held(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generat
     lock.release()
 
 
-@pytest.mark.parametrize("arguments", mostly_slow(WRITING, quick=3))
+@pytest.mark.parametrize("arguments", mostly_slow([(each,) for each in WRITING], quick=3))
 def test_it_goes_on_as_soon_as_the_home_is_free(
     held: HomeLock, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], capfd: Said
 ) -> None:
@@ -58,7 +58,7 @@ def test_it_goes_on_as_soon_as_the_home_is_free(
     assert "in use" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", mostly_slow(WRITING, quick=3))
+@pytest.mark.parametrize("arguments", mostly_slow([(each,) for each in WRITING], quick=3))
 def test_it_gives_up(
     home: Path, held: HomeLock, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], capfd: Said
 ) -> None:

@@ -64,6 +64,7 @@ async def test_a_copy_has_half_an_answer_too(half: Exported) -> None:
     assert half.snapshot.partial == (await kept_state(store, report.session_id)).partial
 
 
+@pytest.mark.slow
 async def test_text_within_a_saved_state_is_exported(tmp_path: Path) -> None:
     """When a state was saved in the middle of an answer, the text before it is in an export, and that after it."""
     provider = ScriptedProvider((*text("so far")[:1], Pause("one"), *text(", and on")[:1], Pause("two"), *text("")))
