@@ -109,8 +109,8 @@ async def test_a_repository_that_was_set_aside(root: Path) -> None:
     assert text == (
         f"(no output)\n[a protected path, '.git', appeared while the command ran; it was moved to {str(kept)!r}; its "
         "'HEAD' was renamed to 'HEAD.set-aside', so that git takes it for no repository: rename it again if you put it "
-        "back; to keep such a change, run the command with change_protected, about which the user is asked]\n"
-        "[exit code 0]"
+        "back; to keep such a change, run the command with change_protected (in a line that a person types: "
+        "!+protected), about which the user is asked]\n[exit code 0]"
     )
     kept.rename(root / ".git")
     (root / ".git/HEAD.set-aside").rename(root / ".git/HEAD")
