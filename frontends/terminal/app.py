@@ -128,7 +128,7 @@ class TerminalApp(TerminalHandlers, HistoryActions):
                 yield PlanPanel(id="plan")
                 yield QueuePanel(id="queue")
                 yield RequestPanel(id="request")
-                yield Composer(id="composer")
+                yield Composer(self.submit, id="composer")
         yield StatusLine(id="status")
 
     def get_line_filters(self) -> list[LineFilter]:

@@ -14,9 +14,9 @@ from textual.widget import Widget
 import session_core as sc
 from frontends.terminal.actions import slash_commands
 from frontends.terminal.actions.stop_and_quit import LeavingActions
-from frontends.terminal.composer.composer import Composer
+from frontends.terminal.composer.completion import ParsedInput
+from frontends.terminal.composer.drafts import PromptSubmission
 from frontends.terminal.composer.keys import TABLE
-from frontends.terminal.destination import MessageTarget
 from frontends.terminal.options import EditTarget
 from frontends.terminal.panels.extension_widgets import WidgetPanel
 from frontends.terminal.panels.message_queue import QueuePanel
@@ -42,52 +42,37 @@ class TerminalHandlers(LeavingActions):
 
     # --- the composer -------------------------------------------------------------------------------------------------
 
-    @on(Composer.MessageSubmitted)
-    def send_submitted(self, event: Composer.MessageSubmitted) -> None:
-        """Send the typed message, also to a service that has to be started again first."""
+    def submit(self, entered: ParsedInput, submission: PromptSubmission) -> None:
+        """Do what was typed; one that needs the service also reaches one that has to be started again first."""
+        if entered.kind == "command":
+            with self.reporting_errors():
+                self._run_slash_command(entered.text, entered.arguments, submission)
+            return
         self.action_reconnect()
-        self._show_newest(event.submission.target)
-        self.run_in_background(self.service_actions.send_submission(event.submission), unsent=event.submission)
-
-    @on(Composer.EmptySubmitted)
-    def retry_connection(self) -> None:
-        """Try to connect again if connecting has failed."""
-        self.action_reconnect()
-
-    @on(Composer.MessageHeld)
-    def show_held(self, event: Composer.MessageHeld) -> None:
-        """Show what would be attached before the message is sent."""
-        self.restore_unsent(event.submission)
-        self.tell(event.why, "warning", seconds=12)
-
-    @on(Composer.ShellLineSubmitted)
-    def run_shell_line(self, event: Composer.ShellLineSubmitted) -> None:
-        """Run the shell line typed after `!`; a service that has to be started again first does not run it later."""
-        self.action_reconnect()
-        self._show_newest(event.submission.target)
-        self.run_in_background(
-            self.service_actions.run_line(event.line, event.submission.target), unsent=event.submission
-        )
-
-    def _show_newest(self, target: MessageTarget) -> None:
-        if self.service_actions.target.is_same(target):
+        if not submission.text and not submission.attached:
+            return
+        if self.service_actions.target.is_same(submission.target):
             self.transcript.action_newest()
+        if entered.kind == "message":
+            work = self.service_actions.send_submission(submission)
+        else:  # a shell line, which a service that has to be started again first does not run later
+            work = self.service_actions.run_line(entered.text, submission.target)
+        self.run_in_background(work, unsent=submission)
 
-    @on(Composer.SlashSubmitted)
-    async def run_slash_command(self, event: Composer.SlashSubmitted) -> None:
+    def _run_slash_command(self, name: str, arguments: str, submission: PromptSubmission) -> None:
         """Run the command typed after `/`: our own commands first, then those of extensions."""
-        command = slash_commands.find_command(event.name, self.service_actions.commands)
-        if command is not None and (refused := slash_commands.check_arguments(command, event.arguments)) is not None:
+        command = slash_commands.find_command(name, self.service_actions.commands)
+        if command is not None and (refused := slash_commands.check_arguments(command, arguments)) is not None:
             self.tell(refused, "warning")
-            self.restore_unsent(event.submission)
+            self.restore_unsent(submission)
         elif command is not None:
-            await self.run_action(command.action_for(event.arguments), self)
-        elif slash_commands.is_extension_command(event.name, self.service_actions.commands):
-            wish = self.service_actions.run_command(event.name, event.arguments, event.submission.target)
-            self.run_in_background(wish, unsent=event.submission)
+            getattr(self, f"action_{command.action}")(*command.arguments_of(arguments))
+        elif slash_commands.is_extension_command(name, self.service_actions.commands):
+            wish = self.service_actions.run_command(name, arguments, submission.target)
+            self.run_in_background(wish, unsent=submission)
         else:
-            self.tell(slash_commands.describe_unknown(event.name, self.service_actions.commands), "warning")
-            self.restore_unsent(event.submission)
+            self.tell(slash_commands.describe_unknown(name, self.service_actions.commands), "warning")
+            self.restore_unsent(submission)
 
     # --- requests, queue, extensions ----------------------------------------------------------------------------------
 

@@ -138,7 +138,13 @@ class ServiceActions(ServiceQueries):
             return target.session_id
 
     async def send_submission(self, submission: PromptSubmission) -> None:
-        """Send a message, or replace the one being edited."""
+        """Send a message, or replace the one being edited; messages leave in the order in which they were typed."""
+        if submission.prompt is not None:
+            submission, why = await self._mentions.attach(submission)
+            if why:
+                self._app.restore_unsent(submission)
+                self._app.tell(why, "warning", seconds=12)
+                return
         session_id = await self.ensure_session(submission.target, submission.text)
         images, files = images_of(submission.attached), files_of(submission.attached)
         editing = submission.editing

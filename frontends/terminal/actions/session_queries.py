@@ -11,6 +11,7 @@ import anyio.to_thread
 
 import session_core as sc
 from frontends.shared.figures import format_size
+from frontends.terminal.composer.mentions import MentionedFiles
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.feeds import NOT_YET
 from frontends.terminal.options import NewSession
@@ -44,6 +45,7 @@ class ServiceQueries:
         self.models: tuple[str, ...] = ()
         self.default_model = ""
         self._begun = False
+        self._mentions = MentionedFiles(lambda text: app.tell(text, "warning"))
 
     # --- known state --------------------------------------------------------------------------------------------------
 

@@ -34,9 +34,9 @@ class SlashCommand:
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
 
-    def action_for(self, arguments: str) -> str:
-        """Return the action with the arguments that were typed."""
-        return f"{self.action}({arguments.strip()!r})" if self.hint and arguments.strip() else f"{self.action}()"
+    def arguments_of(self, typed: str) -> tuple[str, ...]:
+        """Return what its action is called with."""
+        return (typed.strip(),) if self.hint and typed.strip() else ()
 
 
 def _command(name: str, text: str, action: str = "", **more: object) -> SlashCommand:

@@ -1,6 +1,6 @@
 """The composer: the input for prompts with its suggestions, attachments and history.
 
-It posts messages and never waits; slow work (files, the clipboard) runs in the background.
+It never waits: slow work (files, the clipboard) runs in the background.
 
 Rules:
 1. What the user wrote is never lost: not by walking the history, not by a failed send, not by a search.
@@ -12,12 +12,11 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 import anyio.to_thread
 import attrs
 from textual import on
@@ -25,19 +24,23 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.document._document import Selection
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 import session_core as sc
 from frontends.shared.sanitise import one_line
-from frontends.terminal.composer.attached_files import NotAttached, join_attachments, read_mentions
-from frontends.terminal.composer.attachments import AttachmentList
-from frontends.terminal.composer.completion import Completer, find_mentions, parse_input
+from frontends.terminal.composer.attached_files import (
+    Attachment,
+    NotAttached,
+    clipboard_image,
+    clipboard_text,
+    find_image_paths,
+    join_attachments,
+    read_image,
+)
+from frontends.terminal.composer.completion import Completer, ParsedInput, parse_input
 from frontends.terminal.composer.drafts import NOTHING, Draft, PromptSubmission
 from frontends.terminal.composer.editor import Editor
-from frontends.terminal.composer.keys import KEYS as KEYS
-from frontends.terminal.composer.keys import KeyIntent
 from frontends.terminal.composer.paste import MAX_PASTED_CHARS, Prompt, is_large, sanitise_paste
 from frontends.terminal.composer.popup import Chips, Popup
 from frontends.terminal.composer.prompt_history import HistoryWalk, PromptHistory
@@ -45,152 +48,7 @@ from frontends.terminal.composer.suggestions import SuggestionController
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.options import EditTarget, NewSession
 
-# --- sending messages, with the files they mention --------------------------------------------------------------------
-# Rules:
-# 1. Messages leave in the order in which they were sent, even if files have to be read for one of them.
-# 2. Only mentions visible in the input count: a folded paste mentions nothing.
-# 3. Files inside the session's folder are attached silently. A file from elsewhere is shown first: the message comes
-# back with it, and leaves when it is sent again. A file removed then is not offered again.
 log = logging.getLogger(__name__)
-
-
-class MessageSender:
-    """Sends messages, or holds them back with the reason."""
-
-    def __init__(
-        self,
-        start: Callable[[Callable[[], Awaitable[None]]], object],
-        send: Callable[[PromptSubmission], object],
-        hold: Callable[[PromptSubmission, str], object],
-        tell: Callable[[str], object],
-    ) -> None:
-        self._start = start
-        self._send = send
-        self._hold = hold
-        self._tell = tell
-        self._order = anyio.Lock()
-        self._pending = 0
-
-    def send(self, submission: PromptSubmission) -> None:
-        """Send a message, after those before it."""
-        there = {each.name for each in submission.attached}.union(
-            submission.editing.files if submission.editing is not None else ()
-        )
-        paths = [path for path in find_mentions(submission.as_prompt.text) if path not in there]
-        if paths or self._pending:
-            self._pending += 1
-            self._start(partial(self._send_in_turn, submission, paths))
-        else:
-            self._send(submission)
-
-    async def _send_in_turn(self, submission: PromptSubmission, paths: list[str]) -> None:
-        async with self._order:
-            why = ""
-            try:
-                if paths:
-                    submission, why = await self._attach_mentions(submission, paths)
-            except Exception as error:
-                log.exception("mentioned files could not be read")
-                why = f"unexpected error: {type(error).__name__}: {error}"
-            finally:
-                self._pending -= 1
-            if why:
-                self._hold(submission, why)
-            else:
-                self._send(submission)
-
-    async def _attach_mentions(self, submission: PromptSubmission, paths: list[str]) -> tuple[PromptSubmission, str]:
-        """Return a message with its mentioned files, and the reason to hold it back, if any."""
-        try:
-            await submission.target.wait_decided()  # its folder is known only then
-        except sc.SessionCoreError:
-            return submission, ""  # sending reports the error
-        found = await anyio.to_thread.run_sync(read_mentions, paths, Path(submission.target.new.cwd))
-        asked = [each for each in found.outside if each.name not in submission.offered]
-        try:
-            attached = join_attachments(submission.attached, (*found.inside, *asked))
-        except NotAttached as error:
-            self._tell(f"{error} The files were not attached.")
-            return submission, ""
-        names = [each.name for each in asked]
-        submission = attrs.evolve(submission, attached=attached, offered=submission.offered | set(names))
-        return submission, _describe_outside_files(names) if names else ""
-
-
-def _describe_outside_files(names: list[str]) -> str:
-    lies, it, chip = ("lies", "it", "its chip") if len(names) == 1 else ("lie", "them", "a chip")
-    return (
-        f"{', '.join(names)} {lies} outside the session's folder. Nothing was sent yet: "
-        f"Enter sends {it} along, a click on {chip} leaves it out."
-    )
-
-
-# Earlier prompts in the input: recorded when sent, and walked by keys. File access runs in the background.
-class HistoryNavigator:
-    """Keeps the history of an input, and the position in it."""
-
-    def __init__(
-        self, editor: Editor, file: Path | None, start: Callable[[Callable[[], Awaitable[None]]], object]
-    ) -> None:
-        self._editor = editor
-        self._history = PromptHistory(file)
-        self._start = start
-        self._walk: HistoryWalk | None = None
-
-    @property
-    def prompts(self) -> Sequence[Prompt]:
-        """The earlier prompts, as far as they are loaded."""
-        return self._history.prompts
-
-    @property
-    def draft(self) -> Prompt | None:
-        """The draft, while an earlier prompt is in the input."""
-        return self._walk.draft if self._walk is not None else None
-
-    def use(self, file: Path) -> None:
-        """Use this file for the history from now on."""
-        self._history = PromptHistory(file)
-        self._walk = None
-
-    def learn(self) -> None:
-        """Load the prompts of all terminals."""
-        self._start(self._learn)
-
-    async def _learn(self) -> None:
-        history = self._history
-        history.merge_read(await anyio.to_thread.run_sync(history.read))
-
-    def remember(self, prompt: Prompt) -> None:
-        """Record a prompt that was sent."""
-        self._walk = None
-        if self._history.add(prompt):
-            self._start(partial(_write, self._history, prompt))
-
-    def reset_walk(self) -> None:
-        """Return to the end: the current input is the draft."""
-        self._walk = None
-
-    def resume_walk_at(self, past: Sequence[Prompt], index: int, draft: Prompt) -> None:
-        """Continue at a prompt that was found, keeping the draft."""
-        self._walk = HistoryWalk.from_search(past, index, draft)
-
-    def go_older(self) -> Prompt | None:
-        """Go to the previous prompt; None at the oldest."""
-        if self._walk is None:
-            self._walk = HistoryWalk(self._history.prompts)
-        return self._walk.go_older(self._editor.prompt)
-
-    def go_newer(self) -> Prompt | None:
-        """Go to the next prompt, and finally to the draft; None at the end."""
-        return None if self._walk is None else self._walk.go_newer(self._editor.prompt)
-
-
-async def _write(history: PromptHistory, prompt: Prompt) -> None:
-    await anyio.to_thread.run_sync(history.write, prompt)
-
-
-# --- composer ---------------------------------------------------------------------------------------------------------
-
 
 _SHOWN_CHARS: Final = 400
 _WHILE_BUSY: Final = {
@@ -199,6 +57,8 @@ _WHILE_BUSY: Final = {
     "command": "",
 }
 """The title above the input for each kind of text while a turn runs."""
+_UNREACHABLE: Final = "The clipboard is empty or cannot be reached from here; paste with your terminal's own key."
+_ELSEWHERE: Final = "You have switched to another session, so nothing was pasted; paste again where it belongs."
 Work = Callable[[], Awaitable[None]]
 
 
@@ -220,51 +80,40 @@ class Composer(Widget):
     """
     can_focus = False
 
-    class _SubmissionMessage(Message):
-        def __init__(self, submission: PromptSubmission) -> None:
-            self.submission = submission
-            super().__init__()
-
-    class MessageSubmitted(_SubmissionMessage):
-        """A message is to be sent; if that fails, give it back with `restore`."""
-
-    class EmptySubmitted(Message):
-        """Enter was pressed with nothing to send."""
-
-    class MessageHeld(_SubmissionMessage):
-        """A message must not be sent yet: give it back, and show why."""
-
-        def __init__(self, submission: PromptSubmission, why: str) -> None:
-            self.why = why
-            super().__init__(submission)
-
-    class ShellLineSubmitted(_SubmissionMessage):
-        """A shell line, without its mark; `submission` is the input as typed."""
-
-        def __init__(self, line: str, submission: PromptSubmission) -> None:
-            self.line = line
-            super().__init__(submission)
-
-    class SlashSubmitted(_SubmissionMessage):
-        """A command, without its slash; `submission` is the input as typed."""
-
-        def __init__(self, name: str, arguments: str, submission: PromptSubmission) -> None:
-            self.name = name
-            self.arguments = arguments
-            super().__init__(submission)
-
-    def __init__(self, *, history: Path | None = None, folder: Path | None = None, id: str | None = None) -> None:
+    def __init__(
+        self,
+        submit: Callable[[ParsedInput, PromptSubmission], object],
+        *,
+        history: Path | None = None,
+        folder: Path | None = None,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
         target = MessageTarget(NewSession(cwd=str(folder or Path())))
         self.get_target: Callable[[], MessageTarget] = lambda: target
-        self._editor = Editor(self._handle_intent, self._paste)
+        self._submit = submit
         self._popup = Popup()
+        self._editor = Editor(self._paste)
+        self._suggesting = SuggestionController(
+            self._editor, self._popup, partial(self._start, group="composer suggestions", exclusive=True)
+        )
+        self._editor.changed = self._suggesting.handle_text_change
+        self._editor.intents = {
+            "send": self._submit_prompt,
+            "steer": partial(self._submit_prompt, steer=True),
+            "older": lambda: self._suggesting.move(-1) or self._recall_prompt(older=True),
+            "newer": lambda: self._suggesting.move(1) or self._recall_prompt(older=False),
+            "take": lambda: self._accept_suggestion() is not None,
+            "close": self._suggesting.close,
+            "search": self._search,
+            "clipboard": self._paste_clipboard,
+            "drop": lambda: not self._editor.text and self._drop(-1),
+        }
         self._chips = Chips()
         self._mark = Static(Content("> "), id="mark")
-        self._recalling = HistoryNavigator(self._editor, history, self._start)
-        self._suggesting = SuggestionController(self._editor, self._popup, self._ask)
-        self._attaching = AttachmentList(self._chips, self._start, self._insert_paste, self._tell, self._retitle)
-        self._sending = MessageSender(self._start, self._send, self._hold, self._tell)
+        self._history = PromptHistory(history)
+        self._walk: HistoryWalk | None = None  # through the history; None while the draft is in the input
+        self._attached: tuple[Attachment, ...] = ()
         self._rest = Draft()  # the parts of the draft outside the input and the chips
         self._busy = False
         self._last_status: tuple[bool, str] | None = None
@@ -279,7 +128,7 @@ class Composer(Widget):
 
     def on_mount(self) -> None:
         """Read the history in the background."""
-        self._recalling.learn()
+        self._start(self._load_history)
 
     # --- for the app --------------------------------------------------------------------------------------------------
 
@@ -297,9 +146,10 @@ class Composer(Widget):
 
     def use_history(self, file: Path) -> None:
         """Use this history file, which all terminals of a home share."""
-        self._recalling.use(file)
+        self._history = PromptHistory(file)
+        self._walk = None
         if self.is_mounted:
-            self._recalling.learn()
+            self._start(self._load_history)
 
     @property
     def text(self) -> str:
@@ -323,7 +173,7 @@ class Composer(Widget):
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to send."""
-        return not self._editor.text and not self._attaching.attachments
+        return not self._editor.text and not self._attached
 
     @property
     def editing(self) -> EditTarget | None:
@@ -334,7 +184,7 @@ class Composer(Widget):
     def draft(self) -> Draft:
         """The current draft, with pastes, attachments and the edit target."""
         prompt = self._suggesting.searched_from or self._editor.prompt
-        return attrs.evolve(self._rest, prompt=prompt, attached=self._attaching.attachments)
+        return attrs.evolve(self._rest, prompt=prompt, attached=self._attached)
 
     @draft.setter
     def draft(self, draft: Draft) -> None:
@@ -344,7 +194,7 @@ class Composer(Widget):
     def _load_draft(self, draft: Draft) -> None:
         self._rest = attrs.evolve(draft, prompt=NOTHING, attached=())
         self._replace_text(draft.prompt)
-        self._attaching.show(draft.attached)
+        self._show_attached(draft.attached)
 
     def clear(self) -> None:
         """Clear everything; an edit is cancelled, and the earlier draft comes back."""
@@ -364,79 +214,54 @@ class Composer(Widget):
         self.screen.set_focus(self._editor, scroll_visible)
         return self
 
-    # --- requests of keys ---------------------------------------------------------------------------------------------
-
-    def _handle_intent(self, intent: KeyIntent) -> bool:
-        match intent:
-            case "changed":
-                self._suggesting.handle_text_change()
-                return True
-            case "send" | "steer":
-                return self._submit_prompt(steer=intent == "steer")
-            case "older":
-                return self._suggesting.move(-1) or self._recall_prompt(older=True)
-            case "newer":
-                return self._suggesting.move(1) or self._recall_prompt(older=False)
-            case "take":
-                return self._accept_suggestion() is not None
-            case "close":
-                return self._suggesting.close()
-            case "search":
-                return self._search()
-            case "clipboard":
-                self._attaching.paste_clipboard(self.app.clipboard, self.get_target)
-                return True
-            case "drop":
-                return not self._editor.text and self._attaching.drop(-1)
-
-    def _submit_prompt(self, *, steer: bool) -> bool:
+    def _submit_prompt(self, *, steer: bool = False) -> bool:
         if self._suggesting.is_taken_by_enter and self._accept_suggestion() != "send":
             return True
-        draft, waiting = attrs.evolve(self._rest, attached=self._attaching.attachments), self._recalling.draft
+        draft, waiting = self._rest, self._walk.draft if self._walk is not None else None
         prompt = self._editor.prompt
         text = prompt.whole.strip()
-        if not text and not draft.attached:
-            self.post_message(self.EmptySubmitted())
-            return True
+        entered = parse_input(text)
         submission = PromptSubmission(
             text=text, target=self.get_target(), prompt=prompt, steer=steer, editing=draft.editing
         )
-        entered = parse_input(text)
-        self._recalling.remember(prompt)
         if entered.kind == "message":
-            done = Draft(prompt=waiting or NOTHING) if draft.aside is None else draft.aside
-            self._load_draft(done)
-            self._sending.send(
-                attrs.evolve(submission, text=entered.text, attached=draft.attached, offered=draft.offered)
-            )
-        else:  # the edit waits, with its attachments
-            self._replace_text(waiting or NOTHING)
-            if entered.kind == "shell":
-                self.post_message(self.ShellLineSubmitted(entered.text, submission))
-            else:
-                self.post_message(self.SlashSubmitted(entered.text, entered.arguments, submission))
+            submission = attrs.evolve(submission, text=entered.text, attached=self._attached, offered=draft.offered)
+        if text or submission.attached:
+            self._remember(prompt)
+            if entered.kind == "message":
+                self._load_draft(Draft(prompt=waiting or NOTHING) if draft.aside is None else draft.aside)
+            else:  # the edit waits, with its attachments
+                self._replace_text(waiting or NOTHING)
+        self._submit(entered, submission)
         return True
 
-    def _send(self, submission: PromptSubmission) -> None:
-        self.post_message(self.MessageSubmitted(submission))
-
-    def _hold(self, submission: PromptSubmission, why: str) -> None:
-        self.post_message(self.MessageHeld(submission, one_line(why, _SHOWN_CHARS)))
-
     # --- history ------------------------------------------------------------------------------------------------------
+
+    async def _load_history(self) -> None:
+        history = self._history
+        history.merge_read(await anyio.to_thread.run_sync(history.read))
+
+    def _remember(self, prompt: Prompt) -> None:
+        self._walk = None
+        if self._history.add(prompt):
+            self._start(partial(anyio.to_thread.run_sync, self._history.write, prompt))
 
     def _recall_prompt(self, *, older: bool) -> bool:
         editor = self._editor
         if not (editor.at_top if older else editor.at_bottom):
             return False
-        there = self._recalling.go_older() if older else self._recalling.go_newer()
+        if self._walk is None and older:
+            self._walk = HistoryWalk(self._history.prompts)
+        there = None
+        if self._walk is not None:
+            there = self._walk.go_older(editor.prompt) if older else self._walk.go_newer(editor.prompt)
         if there is not None:
             self._replace_text(there, walking=True)
         return there is not None or older
 
     def _search(self) -> bool:
-        self._suggesting.search(self._recalling.prompts)
-        self._recalling.learn()
+        self._suggesting.search(self._history.prompts)
+        self._start(self._load_history)
         return True
 
     def _accept_suggestion(self) -> str | None:
@@ -445,14 +270,73 @@ class Composer(Widget):
         if found is None:
             return None
         if found.prompt is not None:
-            self._recalling.resume_walk_at(self._suggesting.past, found.index, found.draft)
+            self._walk = HistoryWalk.from_search(self._suggesting.past, found.index, found.draft)
             self._replace_text(found.prompt, walking=True)
         return "send" if found.complete else "edit"
 
-    # --- pasting ------------------------------------------------------------------------------------------------------
+    # --- pasting and attachments --------------------------------------------------------------------------------------
+
+    def _show_attached(self, attached: tuple[Attachment, ...]) -> None:
+        """Replace all attachments by these."""
+        self._attached = attached
+        self._chips.show(tuple(each.label for each in attached))
+        self._retitle()
+
+    def _drop(self, index: int) -> bool:
+        """Remove one attachment; False if the index is out of range."""
+        if not -len(self._attached) <= index < len(self._attached):
+            return False
+        remaining = list(self._attached)
+        del remaining[index]
+        self._show_attached(tuple(remaining))
+        return True
 
     def _paste(self, pasted: str) -> None:
-        self._attaching.paste(pasted, self.get_target)
+        """Attach the images whose paths were pasted or dropped; insert any other text."""
+        paths = find_image_paths(pasted)
+        if paths:
+            self._start(partial(self._attach_images, paths, pasted, self.get_target()))
+        else:
+            self._insert_paste(pasted)
+
+    async def _attach_images(self, paths: list[str], pasted: str, target: MessageTarget) -> None:
+        folder = Path(target.new.cwd)
+        try:
+            found = [await anyio.to_thread.run_sync(read_image, path, folder) for path in paths]
+            if self._is_here(target):
+                self._show_attached(join_attachments(self._attached, found))
+        except NotAttached as error:
+            self._tell(str(error))
+            if self.get_target().is_same(target):
+                self._insert_paste(pasted)
+
+    def _paste_clipboard(self) -> bool:
+        """Attach the image in the clipboard, or insert its text, or else the text this terminal last copied."""
+        self._start(partial(self._read_clipboard, self.app.clipboard, self.get_target()))
+        return True
+
+    async def _read_clipboard(self, own: str, target: MessageTarget) -> None:
+        try:
+            image = await clipboard_image()
+            if image is not None:
+                if self._is_here(target):
+                    self._show_attached(join_attachments(self._attached, [image]))
+                return
+        except NotAttached as error:
+            self._tell(str(error))
+            return
+        text = await clipboard_text() or own
+        if not text:
+            self._tell(_UNREACHABLE)
+        elif self._is_here(target):
+            self._paste(text)
+
+    def _is_here(self, target: MessageTarget) -> bool:
+        """Return whether the result of a slow read is still wanted: it belongs to the session viewed at the start."""
+        here = self.get_target().is_same(target)
+        if not here:
+            self._tell(_ELSEWHERE)
+        return here
 
     def _insert_paste(self, pasted: str) -> None:
         text = sanitise_paste(pasted)
@@ -468,7 +352,7 @@ class Composer(Widget):
     def _replace_text(self, prompt: Prompt, *, walking: bool = False) -> None:
         """Replace the text; text that was not typed gets no suggestions."""
         if not walking:
-            self._recalling.reset_walk()
+            self._walk = None
         self._suggesting.quiet = True
         self._editor.set_prompt(prompt)
         self._suggesting.quiet = False
@@ -493,7 +377,7 @@ class Composer(Widget):
     @on(Chips.Removed)
     def _chip_clicked(self, event: Chips.Removed) -> None:
         event.stop()
-        self._attaching.drop(event.index)
+        self._drop(event.index)
         self.focus()
 
     def _retitle(self) -> None:
@@ -507,7 +391,7 @@ class Composer(Widget):
         words.append("edit" if self.editing is not None else "")
         lines = self._editor.document.line_count
         words.append(f"{lines} lines" if lines > 1 else "")
-        attached = len(self._attaching.attachments)
+        attached = len(self._attached)
         words.append(f"{attached} attachments" if attached > 1 else "")
         if self._busy and text and self.editing is None and not searching:
             words.append(_WHILE_BUSY[parse_input(text).kind])
@@ -516,20 +400,15 @@ class Composer(Widget):
     def _tell(self, message: str) -> None:
         self.notify(one_line(message, _SHOWN_CHARS), severity="warning", markup=False)
 
-    def _start(self, work: Work) -> None:
-        self.run_worker(self._guarded(work), group="composer", exit_on_error=False)
+    def _start(self, work: Work, *, group: str = "composer", exclusive: bool = False) -> None:
+        """Do something in the background; a failure is reported and lets the user go on writing."""
 
-    def _ask(self, work: Work) -> None:
-        self.run_worker(self._guarded(work), group="composer suggestions", exclusive=True, exit_on_error=False)
-
-    def _guarded(self, work: Work) -> Callable[[], Coroutine[None, None, Any]]:
-        """Return background work that reports a failure and lets the user go on writing."""
-
-        async def guarded() -> None:
+        async def report_failure() -> None:
             try:
                 await work()
             except Exception as error:
                 log.exception("background work of the composer failed")
                 self._tell(f"unexpected error: {type(error).__name__}: {error}")
 
-        return guarded
+        guarded: Callable[[], Coroutine[None, None, Any]] = report_failure
+        self.run_worker(guarded, group=group, exclusive=exclusive, exit_on_error=False)

@@ -24,7 +24,7 @@ class PromptSubmission:
     Attributes:
         prompt: The input as written; None if the message comes from elsewhere.
         editing: The message it replaces.
-        offered: Files outside the session's folder that were shown before sending; see `MessageSender`.
+        offered: Files outside the session's folder that were shown before sending; see `mentions`.
     """
 
     text: str

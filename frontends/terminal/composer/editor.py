@@ -5,7 +5,7 @@ prompt, ...). The owner is called directly, not by a message: the next key may a
 input as the last key left it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rich.style import Style
@@ -87,7 +87,12 @@ def _in_word(character: str) -> bool:
 
 
 class Editor(TextArea, inherit_bindings=False):
-    """The text being written."""
+    """The text being written.
+
+    Attributes:
+        intents: What the owner does on its keys; each returns whether it did anything.
+        changed: Called after every change of the text.
+    """
 
     DEFAULT_CSS = """
     Editor, Editor:focus {
@@ -97,8 +102,9 @@ class Editor(TextArea, inherit_bindings=False):
     Editor > .text-area--placeholder { color: $text-muted; }
     """
 
-    def __init__(self, handle_intent: Callable[[KeyIntent], bool], pasted: Callable[[str], object]) -> None:
-        self._handle_intent = handle_intent
+    def __init__(self, pasted: Callable[[str], object]) -> None:
+        self.intents: Mapping[KeyIntent, Callable[[], bool]] = {}
+        self.changed: Callable[[], object] = lambda: None
         self._pasted = pasted
         self.pastes = Pastes()
         self._invisible = InvisibleCharacters()
@@ -161,7 +167,7 @@ class Editor(TextArea, inherit_bindings=False):
             edit.from_location, edit.to_location = self._edge(top, -1), self._edge(bottom, 1)
         self._yanked = None
         result = super().edit(edit)
-        self._handle_intent("changed")
+        self.changed()
         return result
 
     def get_line(self, line_index: int) -> Text:
@@ -216,7 +222,7 @@ class Editor(TextArea, inherit_bindings=False):
         row = ROWS.get(event.key)
         if row is not None:
             event.prevent_default()
-            if self._act(row):
+            if (row.intent is not None and self.intents[row.intent]()) or self._run_row(row):
                 event.stop()
             self._last = row.action
             return
@@ -228,10 +234,8 @@ class Editor(TextArea, inherit_bindings=False):
             event.stop()
             self.insert_text(event.character)
 
-    def _act(self, row: ComposerKey) -> bool:
-        """Run a row of the table; False if the key is not for us and may bubble up."""
-        if row.intent is not None and self._handle_intent(row.intent):
-            return True
+    def _run_row(self, row: ComposerKey) -> bool:
+        """Run the action of a row; False if the key is not for us and may bubble up."""
         if not row.action:
             return False
         action: Callable[..., bool | None] = getattr(self, f"action_{row.action}")

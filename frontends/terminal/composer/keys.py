@@ -6,8 +6,8 @@ import attrs
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.keys import Keys
 
-KeyIntent = Literal["send", "steer", "older", "newer", "search", "clipboard", "take", "close", "drop", "changed"]
-"""A request of the editor to its owner, who returns whether it was handled. `changed` needs no answer."""
+KeyIntent = Literal["send", "steer", "older", "newer", "search", "clipboard", "take", "close", "drop"]
+"""A request of the editor to its owner, who returns whether it was handled."""
 
 # Terminals send Alt+Enter as these two characters; Textual would turn them into a plain Enter, which sends.
 if isinstance(ANSI_SEQUENCES_KEYS, dict):

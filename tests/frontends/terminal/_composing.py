@@ -13,9 +13,10 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from frontends.terminal.composer.attached_files import files_of, images_of
-from frontends.terminal.composer.completion import Completer, Suggestion, rank_suggestions
+from frontends.terminal.composer.completion import Completer, ParsedInput, Suggestion, rank_suggestions
 from frontends.terminal.composer.composer import Composer
 from frontends.terminal.composer.drafts import PromptSubmission
+from frontends.terminal.composer.mentions import MentionedFiles
 from tests.frontends.terminal._idle import idle, workers_done
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -27,9 +28,10 @@ class ComposerApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "#above { height: 1fr; }"
 
-    def __init__(self, composer: Composer) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.composer = composer
+        self.composer = Composer(self.submit, **options)
+        self.mentions = MentionedFiles(self.notify)
         self.told: list[tuple[Any, ...]] = []
         self.keys: list[str] = []
         self.said: list[PromptSubmission] = []
@@ -42,21 +44,23 @@ class ComposerApp(App[None]):
         self.composer.show(busy=False, placeholder="Ask [b]anything")
         self.composer.focus()
 
-    def on_composer_message_submitted(self, sent: Composer.MessageSubmitted) -> None:
-        said = sent.submission
+    def submit(self, entered: ParsedInput, submission: PromptSubmission) -> None:
+        if entered.kind == "shell":
+            self.told.append(("shell", entered.text))
+        elif entered.kind == "command":
+            self.told.append(("slash", entered.text, entered.arguments))
+        elif submission.text or submission.attached:
+            self.run_worker(self._send(submission))
+
+    async def _send(self, submission: PromptSubmission) -> None:
+        said, why = await self.mentions.attach(submission)
+        if why:
+            self.told.append(("held", why))
+            self.composer.restore(said)
+            return
         self.said.append(said)
         names = tuple(file.name for file in files_of(said.attached))
         self.told.append(("steer" if said.steer else "sent", said.text, len(images_of(said.attached)), names))
-
-    def on_composer_message_held(self, held: Composer.MessageHeld) -> None:
-        self.told.append(("held", held.why))
-        self.composer.restore(held.submission)
-
-    def on_composer_shell_line_submitted(self, typed: Composer.ShellLineSubmitted) -> None:
-        self.told.append(("shell", typed.line))
-
-    def on_composer_slash_submitted(self, typed: Composer.SlashSubmitted) -> None:
-        self.told.append(("slash", typed.name, typed.arguments))
 
     def on_key(self, event: events.Key) -> None:
         """A key that the composer has left to others."""
@@ -124,7 +128,7 @@ async def composing(
     *, history: Path | None = None, folder: Path | None = None, size: tuple[int, int] = (60, 24)
 ) -> AsyncGenerator[Hands]:
     """Have a composer with the focus."""
-    app = ComposerApp(Composer(history=history, folder=folder))
+    app = ComposerApp(history=history, folder=folder)
     async with app.run_test(size=size) as pilot:
         hands = Hands(app, pilot)
         await hands.settle()

@@ -80,7 +80,7 @@ def test_attachments_are_not_thrown_away(tmp_path: Path) -> None:
             await stage.show(session(), summary("s1", "another"))
             composer = stage.app.composer
             file = Attachment(name="f", part=sc.FilePart(name="f", text="t"))
-            composer._attaching.show((file,))
+            composer._show_attached((file,))
             await stage.pilot.press("ctrl+d")
             assert not stage.app._exit
             await stage.pilot.press("ctrl+c")

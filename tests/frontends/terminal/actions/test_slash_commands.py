@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.actions import parse
 
 import session_core as sc
 from frontends.terminal.actions import slash_commands
@@ -55,9 +54,7 @@ def test_arguments_arrive_as_they_were_typed(typed: str) -> None:
     """Whatever is typed after a command is handed on as one text, and is never read as anything else."""
     command = slash_commands.find_command("rename")
     assert command is not None
-    _, name, arguments = parse(command.action_for(typed))
-    assert name == "rename"
-    assert arguments == ((typed.strip(),) if typed.strip() else ())
+    assert command.arguments_of(typed) == ((typed.strip(),) if typed.strip() else ())
 
 
 def test_what_takes_nothing_says_so() -> None:

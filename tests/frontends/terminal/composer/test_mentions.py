@@ -1,17 +1,20 @@
 """Messages on their way out of the input: which files go along, and what happens if they cannot be read."""
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from textual import events
 
-from frontends.terminal.composer import attached_files, attachments, composer
+from frontends.terminal.composer import attached_files, composer, mentions
 from frontends.terminal.composer.attached_files import Mentions
 from frontends.terminal.composer.completion import Suggestion
 from frontends.terminal.destination import MessageTarget
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._composing import PNG, composing
-from tests.frontends.terminal._idle import PATIENCE_S
+from tests.frontends.terminal._idle import PATIENCE_S, until
+from tests.frontends.terminal._staged import open_stage, session
 
 
 def test_a_paste_mentions_nothing(tmp_path: Path) -> None:
@@ -69,7 +72,7 @@ def test_a_file_that_is_left_out_stays_out(tmp_path: Path) -> None:
                 await hands.press("enter")
                 await hands.settle()
                 assert "held" == hands.app.told[-1][0]
-                hands.composer._attaching.drop(0)
+                hands.composer._drop(0)
                 await hands.press("enter")
                 await hands.settle()
                 assert ("sent", "see @../secret now", 0, ()) == hands.app.told[-1]
@@ -77,24 +80,45 @@ def test_a_file_that_is_left_out_stays_out(tmp_path: Path) -> None:
     on_asyncio(play)
 
 
+def test_messages_leave_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message whose files are still being read is not overtaken by one that mentions none."""
+    (tmp_path / "slow").write_text("slow")
+    on = threading.Event()
+
+    def slowly(paths: Sequence[str], folder: Path) -> Mentions:
+        assert on.wait(PATIENCE_S)
+        return attached_files.read_mentions(paths, folder)
+
+    monkeypatch.setattr(mentions, "read_mentions", slowly)
+
+    async def play() -> None:
+        async with composing(folder=tmp_path) as hands:
+            for key in ("@", "s", "l", "o", "w", "enter", "x", "enter"):
+                hands.app.post_message(events.Key(key, key if len(key) == 1 else None))
+            await until(lambda: not hands.written, "an empty input")
+            on.set()
+            await hands.settle()
+            assert [("sent", "@slow", 0, ("slow",)), ("sent", "x", 0, ())] == hands.app.told
+
+    on_asyncio(play)
+
+
 def test_a_fault_while_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody expected closes nothing: the message comes back, and the next one goes."""
+    """An error that nobody expected closes nothing: the message comes back."""
 
     def broken(*_: object) -> Mentions:
         raise KeyError("oops")
 
-    monkeypatch.setattr(composer, "read_mentions", broken)
+    monkeypatch.setattr(mentions, "read_mentions", broken)
 
     async def play() -> None:
-        async with composing(folder=tmp_path) as hands:
-            await hands.type("see @file ")
-            await hands.press("enter")
-            await hands.settle()
-            assert [("held", "unexpected error: KeyError: 'oops'")] == hands.app.told
-            assert "see @file " == hands.written
-            hands.composer.clear()
-            await hands.press("x enter")
-            assert ("sent", "x", 0, ()) == hands.app.told[-1]
+        async with open_stage(tmp_path) as stage:
+            await stage.show(session())
+            stage.app.composer.text = "see @file "
+            await stage.pilot.press("enter")
+            await stage.settle()
+            assert "unexpected error: KeyError: 'oops'" in stage.text
+            assert "see @file " == stage.app.composer.text
 
     on_asyncio(play)
 
@@ -127,7 +151,7 @@ def test_a_picture_stays_with_its_session(tmp_path: Path, monkeypatch: pytest.Mo
         assert on.wait(PATIENCE_S)
         return attached_files.read_image(path, folder)
 
-    monkeypatch.setattr(attachments, "read_image", slowly)
+    monkeypatch.setattr(composer, "read_image", slowly)
 
     async def play() -> None:
         async with composing() as hands:
