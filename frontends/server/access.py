@@ -45,7 +45,7 @@ class Access:
         if self.role == "observer" and _looks_elsewhere(command):
             raise sc.AccessDenied("this client may only see the folder of a session: name one", field="session_id")
         if self.sessions is not None:
-            session_id = getattr(command, "session_id", None)
+            session_id = command.session_id
             if session_id is None:
                 raise _about_no_session(command)
             self.check_session(session_id)
@@ -78,7 +78,7 @@ def _access_denied(what: str, *, field: str | None = None) -> sc.AccessDenied:
 
 
 def _about_no_session(command: "sc.Command[object]") -> sc.AccessDenied:
-    if hasattr(command, "session_id"):
+    if "session_id" in attrs.fields_dict(type(command)):
         return _access_denied("ask this about all sessions: name one of its own", field="session_id")
     return _access_denied(REFUSALS.get(type(command), DEFAULT_REFUSAL), field="type")
 

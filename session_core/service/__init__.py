@@ -7,6 +7,7 @@
 - `session_queues`: keeps the commands of one session in order while one of them is being prepared
 - `validation`: checks the text and files that commands carry
 - `handlers`: one synchronous function per command, in a table
+- `handler_api`: what a handler gets and gives: the caller, and a reply now or later
 - `core`: the state that handlers share: sessions, starting and ending turns
 - `stop`: the stop contract, beside the mailbox
 - `idempotency`: replies remembered for retries

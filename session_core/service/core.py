@@ -8,8 +8,8 @@ Rules:
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 import attrs
 import trio
@@ -30,7 +30,6 @@ from session_core.service.config import ServiceConfig
 from session_core.service.extension_api import extension_of
 from session_core.service.file_finder import FileFinder
 from session_core.service.loaded_sessions import LoadedSessions
-from session_core.service.mailbox import Mailbox
 from session_core.service.protocols import SessionProtocols
 from session_core.service.session_queues import begin_work
 from session_core.service.session_tree import SessionTree
@@ -48,7 +47,7 @@ from session_core.stream.event_stream import EventStream
 from session_core.tools.base import current_turn_id
 from session_core.tools.output_files import OutputFiles
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.commands import Command, CommandRequest
+from session_core.vocabulary.commands import CommandRequest
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnStatus
@@ -97,31 +96,25 @@ log = logging.getLogger(__name__)
 
 RETRY_WAKEUP_MS = 10_000  # a wake-up that finds the queue full retries after this long
 
-Handlers = dict[type[Command[Any]], Callable[..., object]]
-"""The function that handles each command."""
-
-
-@attrs.frozen
-class PendingReply:
-    """A reply that takes time: the caller waits for it in its own task, the actor does not."""
-
-    wait: Callable[[], Awaitable[object]]
-
-
-@attrs.frozen(kw_only=True)
-class Caller:
-    """The sender of the command being handled, and its place in the order of all commands."""
-
-    client_id: ClientId
-    number: int
-
 
 class ServiceCore:
-    """The inside of a service."""
+    """The inside of a service.
 
-    def __init__(self, config: ServiceConfig, nursery: trio.Nursery) -> None:
+    Args:
+        config: The settings.
+        nursery: Where work runs.
+        list_waiting_commands: Returns the commands that were sent and not handled yet.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        nursery: trio.Nursery,
+        list_waiting_commands: Callable[[], Iterable[CommandRequest]] = tuple,
+    ) -> None:
         self.config = config
         self.nursery = nursery
+        self.list_waiting_commands = list_waiting_commands
         self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
         self.recorder = EventRecorder(self.stream, config.store, config.now)
         self.store = config.store
@@ -160,21 +153,6 @@ class ServiceCore:
             ),
         )
         self.wakeups = WakeupClock(config.now, self._wake_up)
-        self._mailbox: Mailbox | None = None
-
-    # --- the mailbox, as far as a stop needs it -----------------------------------------------------------------------
-
-    def attach_mailbox(self, mailbox: Mailbox) -> None:
-        """Let a stop see the waiting commands."""
-        self._mailbox = mailbox
-
-    def last_command_number(self) -> int:
-        """Return the number of the newest command that was sent, handled or not."""
-        return self._mailbox.last_number if self._mailbox is not None else 0
-
-    def waiting_commands(self) -> Iterator[CommandRequest]:
-        """Return the commands that wait in the mailbox."""
-        return self._mailbox.waiting_requests() if self._mailbox is not None else iter(())
 
     def _is_wanted(self, session_id: SessionId) -> bool:
         """Return whether a command waits for a session, or something runs for it that a stop must find."""
@@ -182,9 +160,7 @@ class ServiceCore:
         busy = bool(self.side_tasks.running_for(session_id)) or any(job.state == "running" for job in jobs)
         protocol = self.protocols.find_live(session_id)
         busy = busy or (protocol is not None and protocol.dirty)
-        return busy or any(
-            getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands()
-        )
+        return busy or any(request.command.session_id == session_id for request in self.list_waiting_commands())
 
     # --- the store ----------------------------------------------------------------------------------------------------
 

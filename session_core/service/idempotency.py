@@ -9,7 +9,7 @@ import trio
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId
-from session_core.service.core import PendingReply
+from session_core.service.handler_api import PendingReply
 from session_core.service.preparation import SeenRequest
 from session_core.service.validation import check_encodable
 from session_core.storage.base import StoredReply
@@ -90,7 +90,7 @@ class RememberedReplies:
         assert key is not None
         self._replies[client_id, key] = (fingerprint, reply)
         if not isinstance(reply, PendingReply):
-            about = getattr(request.command, "session_id", None) if isinstance(reply, QUOTING) else None
+            about = request.command.session_id if isinstance(reply, QUOTING) else None
             self._keep(
                 StoredReply(client_id=client_id, key=key, fingerprint=fingerprint, reply=reply, session_id=about)
             )

@@ -6,7 +6,7 @@ read, and its extensions are started where they may be needed.
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 
@@ -22,13 +22,11 @@ from session_core.agent.hooks import (
 from session_core.errors import Forbidden
 from session_core.ids import SessionId
 from session_core.permissions.line_rights import read_person_line
+from session_core.service.core import ServiceCore
 from session_core.service.validation import checked_path
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.argument_checks import checked_value
 from session_core.vocabulary.commands import ForkSession
-
-if TYPE_CHECKING:
-    from session_core.service.core import ServiceCore
 
 R = TypeVar("R")
 _ENTER: Final = frozenset({c.CreateSession, c.ForkSession, c.ChangeWorkingDirectory})
@@ -84,13 +82,13 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
     return command
 
 
-def enters_folder(core: "ServiceCore", command: c.Command[Any]) -> bool:
+def enters_folder(core: ServiceCore, command: c.Command[Any]) -> bool:
     """Return whether a folder must be read before this command is sent."""
     return core.config.folders is not None and type(command) in _MAY_ENTER
 
 
 @asynccontextmanager
-async def hold_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenerator[None]:
+async def hold_folder(core: ServiceCore, command: c.Command[Any]) -> AsyncGenerator[None]:
     """Load the folder's settings and keep them unchanged within the block, with the extensions it needs.
 
     Raises:
@@ -117,7 +115,7 @@ async def hold_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGene
 def _nothing() -> None: ...
 
 
-def _names_unknown_model(core: "ServiceCore", command: c.Command[Any]) -> bool:
+def _names_unknown_model(core: ServiceCore, command: c.Command[Any]) -> bool:
     """Return whether a session is to use a model that only an extension of its folder can provide."""
     match command:
         case c.CreateSession(model=None):
@@ -128,7 +126,7 @@ def _names_unknown_model(core: "ServiceCore", command: c.Command[Any]) -> bool:
             return False
 
 
-def _folder_of(core: "ServiceCore", command: c.Command[Any]) -> str | None:
+def _folder_of(core: ServiceCore, command: c.Command[Any]) -> str | None:
     match command:
         case c.CreateSession(cwd=None):
             return core.config.cwd
@@ -144,7 +142,7 @@ def _folder_of(core: "ServiceCore", command: c.Command[Any]) -> str | None:
             return None
 
 
-def _cwd_of(core: "ServiceCore", session_id: SessionId) -> str | None:
+def _cwd_of(core: ServiceCore, session_id: SessionId) -> str | None:
     summary = core.summary_of(session_id)
     return summary.cwd if summary is not None else None
 

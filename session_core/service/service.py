@@ -25,9 +25,10 @@ from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, RequestId, SessionId
 from session_core.service import retention
 from session_core.service.config import BackgroundTask, ServiceConfig
-from session_core.service.core import Caller, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
 from session_core.service.extension_api import extension_of
 from session_core.service.feed import Feed
+from session_core.service.handler_api import Caller, PendingReply
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
 from session_core.service.mailbox import Acknowledger, DurableReply, Mailbox, MailboxEntry, MailboxStatistics
@@ -129,12 +130,11 @@ log = logging.getLogger(__name__)
 class SessionService(SessionMethods):
     """A running service, opened by `open_session_service`; the methods are those of `SessionMethods`."""
 
-    def __init__(self, core: ServiceCore) -> None:
-        self._core = core
+    def __init__(self, config: ServiceConfig, nursery: trio.Nursery) -> None:
+        self._mailbox = Mailbox(self._perform, capacity=config.mailbox_capacity, hold=self._hold)
+        self._core = core = ServiceCore(config, nursery, self._mailbox.waiting_requests)
         self._replies = RememberedReplies(core.store.remember)
         self._acknowledger = Acknowledger(core.store, lambda: core.stream.seq)
-        self._mailbox = Mailbox(self._perform, capacity=core.config.mailbox_capacity, hold=self._hold)
-        core.attach_mailbox(self._mailbox)
 
     @property
     def core(self) -> ServiceCore:
@@ -174,9 +174,8 @@ class SessionService(SessionMethods):
     def _has_to_wait(self, request: CommandRequest) -> bool:
         """Return whether a command may have to wait before it can enter the mailbox."""
         core, command = self._core, request.command
-        session_id: SessionId | None = getattr(command, "session_id", None)
         return (
-            (session_id is not None and session_id not in core.sessions)
+            (command.session_id is not None and command.session_id not in core.sessions)
             or enters_folder(core, command)
             or self._mailbox.queues.must_wait(request)
             or (core.config.hooks is not NO_HOOKS and wants_hooks(core.config.hooks, command))
@@ -196,7 +195,7 @@ class SessionService(SessionMethods):
             return await self._send(request, place)
 
     async def _send(self, request: CommandRequest, place: QueuePlace | None) -> object:
-        session_id: SessionId | None = getattr(request.command, "session_id", None)
+        session_id = request.command.session_id
         if session_id is None or session_id in self._core.sessions:
             return await self._run(request, place)
         # Even an unreadable session can be deleted; it is unloaded again if the deletion was refused.
@@ -479,8 +478,8 @@ async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGener
     try:
         with own.reraise():
             async with trio.open_nursery() as nursery:
-                core = ServiceCore(config, nursery)
-                service = SessionService(core)
+                service = SessionService(config, nursery)
+                core = service.core
                 await nursery.start(core.store.run, core)
                 await service._start(opened, nursery)  # noqa: SLF001 - the service's own part
                 try:

@@ -145,7 +145,7 @@ class SessionQueues:
 
     def must_wait(self, request: CommandRequest) -> bool:
         """Return whether a command must queue behind others."""
-        session_id: SessionId | None = getattr(request.command, "session_id", None)
+        session_id = request.command.session_id
         line = self._queues.get(session_id) if self._queues and session_id is not None else None
         return line is not None and not _may_skip_queue(request, line.session_id) and line.must_wait(request)
 
@@ -156,7 +156,7 @@ class SessionQueues:
         Raises:
             Overloaded: Too many commands wait already.
         """
-        session_id: SessionId | None = getattr(request.command, "session_id", None)
+        session_id = request.command.session_id
         if session_id is None or _may_skip_queue(request, session_id):
             yield QueuePlace(request, number, session_id, None, self)
             return

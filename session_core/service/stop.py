@@ -10,12 +10,12 @@ Rules:
 4. The outcome is accurate: what ended, what survived, and whether something did not end in time.
 """
 
-from collections.abc import Iterator
-
+import attrs
 import trio
 
 from session_core.ids import SessionId
-from session_core.service.core import Caller, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, PendingReply
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
@@ -35,105 +35,107 @@ STARTS_WORK = (
 
 def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> PendingReply:
     """Stop now; the reply comes when the stopped work has ended, or after the stop patience."""
-    return PendingReply(_Stop(core, command, caller).outcome)
+    stopped = stop_now(core, command, caller)
+    return PendingReply(lambda: wait_for_outcome(core, stopped))
 
 
-class _Stop:
-    """One stop: it acts on construction and reports the outcome afterwards."""
+@attrs.frozen(kw_only=True)
+class Stopped:
+    """What a stop has done in its own step."""
 
-    def __init__(self, core: ServiceCore, command: c.RequestStop, caller: Caller) -> None:
-        self._command = command
-        self._patience_ms = core.config.stop_patience_ms
-        self._session = core.session(command.session_id)
-        self._children = list(core.tree.subtree(command.session_id))
-        below = core.tree.subagents(self._session) if command.scope == "turn" else self._children
-        self._targets = [self._session, *below]
-        self._jobs = core.config.jobs
-        self._side = core.side_tasks
-        self._before = [work for target in self._targets for work in self._list_running(target)]
-        self._ended = [target.work.ended for target in self._targets if target.work is not None]
-        self._ended += [
-            work.ended for target in self._targets for work in core.side_tasks.running_for(target.state.session_id)
-        ]
-        self._withheld = _withhold_waiting_commands(core, self._targets)
-        self._returned = _return_queue(self._targets, command, caller)
-        for target in self._targets:
-            for elsewhere, approval in core.tree.find_forwarded_approvals(target):
-                elsewhere.resolve_approval(approval.request_id, "deny", "stopped", caller.client_id)
-            core.side_tasks.stop(target.state.session_id)
-            if not target.request_stop(command.scope, caller.client_id):
-                target.close_requests("stopped", caller.client_id)
-            if command.scope == "session":
-                self._before += [*_list_wakeups(target), *self._list_jobs(target)]
-                if self._jobs is not None:
-                    self._jobs.cancel_session(target.state.session_id)
-                for wakeup in target.state.wakeups:
-                    core.cancel_wakeup(target, wakeup.wakeup_id, caller.client_id)
-
-    async def outcome(self) -> r.StopOutcome:
-        """Wait for the stopped work to end, at most for the stop patience, and report what happened."""
-        await trio.lowlevel.checkpoint()
-        with trio.move_on_after(self._patience_ms / 1000):
-            for ended in self._ended:
-                await ended.wait()
-            if self._command.scope == "session" and self._jobs is not None:
-                for target in self._targets:
-                    await self._jobs.stop_session(target.state.session_id)
-        still_there = {
-            each
-            for target in self._targets
-            for each in (*self._list_running(target), *_list_wakeups(target), *self._list_jobs(target))
-        }
-        gone = tuple(each for each in self._before if each not in still_there)
-        stuck = any(not ended.is_set() for ended in self._ended) or (
-            self._command.scope == "session" and any(map(self._list_jobs, self._targets))
-        )
-        return r.StopOutcome(
-            session_id=self._command.session_id,
-            scope=self._command.scope,
-            result="still_stopping" if stuck else "stopped" if gone else "nothing_running",
-            ended=gone,
-            survived=tuple(self._survivors(still_there)),
-            kept=tuple(item for target in self._targets for item in target.state.queue),
-            returned=self._returned,
-            withheld=self._withheld,
-            cursor=self._session.cursor,
-        )
-
-    def _list_jobs(self, session: Session) -> list[StoppedWork]:
-        if self._jobs is None:
-            return []
-        session_id = session.state.session_id
-        running = [job for job in self._jobs.list(session_id) if job.state == "running"]
-        return [_build_entry("job", session_id, job.job_id) for job in running]
-
-    def _survivors(self, still_there: set[StoppedWork]) -> Iterator[StoppedWork]:
-        """Return the session's work that is still alive: outside the chosen scope, or not ended in time."""
-        yield from (each for each in self._before if each in still_there)
-        if self._command.scope != "session":
-            yield from (each for target in self._targets for each in (*_list_wakeups(target), *self._list_jobs(target)))
-        if self._command.scope == "turn":
-            others = (child for child in self._children if child not in self._targets)
-            yield from (each for child in others for each in self._list_running(child))
-
-    def _list_running(self, session: Session) -> list[StoppedWork]:
-        """Return what runs or waits in a session and would end if it were stopped."""
-        side = self._side.running_for(session.state.session_id)
-        beside = [_build_entry("command", session.state.session_id, work.work_id) for work in side]
-        return [*_list_session_work(session), *beside]
+    command: c.RequestStop
+    session: Session
+    children: list[Session]
+    """All child sessions of the session, stopped or not."""
+    targets: list[Session]
+    """The session and those that are stopped with it."""
+    work: list[StoppedWork]
+    """What ran, waited or was scheduled in them, as far as the scope reaches."""
+    ended: list[trio.Event]
+    """One for each running task; set when it has ended."""
+    withheld: int
+    returned: tuple[QueueItem, ...]
 
 
-def _withhold_waiting_commands(core: ServiceCore, targets: list[Session]) -> int:
+def stop_now(core: ServiceCore, command: c.RequestStop, caller: Caller) -> Stopped:
+    """Stop the session, and others with it as far as the scope reaches; all in this step."""
+    session = core.session(command.session_id)
+    children = list(core.tree.subtree(command.session_id))
+    targets = [session, *(core.tree.subagents(session) if command.scope == "turn" else children)]
+    work = [each for target in targets for each in _list_running(core, target)]
+    ended = [target.work.ended for target in targets if target.work is not None]
+    ended += [task.ended for target in targets for task in core.side_tasks.running_for(target.state.session_id)]
+    withheld = _withhold_waiting_commands(core, targets, caller)
+    returned = _return_queue(targets, command, caller)
+    for target in targets:
+        for elsewhere, approval in core.tree.find_forwarded_approvals(target):
+            elsewhere.resolve_approval(approval.request_id, "deny", "stopped", caller.client_id)
+        core.side_tasks.stop(target.state.session_id)
+        if not target.request_stop(command.scope, caller.client_id):
+            target.close_requests("stopped", caller.client_id)
+        if command.scope == "session":
+            work += [*_list_wakeups(target), *_list_jobs(core, target)]
+            if core.config.jobs is not None:
+                core.config.jobs.cancel_session(target.state.session_id)
+            for wakeup in target.state.wakeups:
+                core.cancel_wakeup(target, wakeup.wakeup_id, caller.client_id)
+    return Stopped(
+        command=command,
+        session=session,
+        children=children,
+        targets=targets,
+        work=work,
+        ended=ended,
+        withheld=withheld,
+        returned=returned,
+    )
+
+
+async def wait_for_outcome(core: ServiceCore, stopped: Stopped) -> r.StopOutcome:
+    """Wait for the stopped work to end, at most for the stop patience, and report what happened."""
+    await trio.lowlevel.checkpoint()
+    scope, targets, jobs = stopped.command.scope, stopped.targets, core.config.jobs
+    with trio.move_on_after(core.config.stop_patience_ms / 1000):
+        for ended in stopped.ended:
+            await ended.wait()
+        if scope == "session" and jobs is not None:
+            for target in targets:
+                await jobs.stop_session(target.state.session_id)
+    scheduled = [each for target in targets for each in (*_list_wakeups(target), *_list_jobs(core, target))]
+    alive = {*scheduled, *(each for target in targets for each in _list_running(core, target))}
+    gone = tuple(each for each in stopped.work if each not in alive)
+    survived = [each for each in stopped.work if each in alive]  # did not end in time; the others were left alone
+    if scope != "session":
+        survived += scheduled
+    if scope == "turn":
+        survived += [each for child in stopped.children if child not in targets for each in _list_running(core, child)]
+    stuck = any(not ended.is_set() for ended in stopped.ended) or (
+        scope == "session" and any(_list_jobs(core, target) for target in targets)
+    )
+    return r.StopOutcome(
+        session_id=stopped.command.session_id,
+        scope=scope,
+        result="still_stopping" if stuck else "stopped" if gone else "nothing_running",
+        ended=gone,
+        survived=tuple(survived),
+        kept=tuple(item for target in targets for item in target.state.queue),
+        returned=stopped.returned,
+        withheld=stopped.withheld,
+        cursor=stopped.session.cursor,
+    )
+
+
+def _withhold_waiting_commands(core: ServiceCore, targets: list[Session], caller: Caller) -> int:
     """Mark the targets: commands already waiting must start nothing. Returns how many those are."""
     for target in targets:
-        target.stop_mark = core.last_command_number()
+        target.stop_mark = caller.number
     ids = {target.state.session_id for target in targets}
     return sum(
         1
-        for request in core.waiting_commands()
+        for request in core.list_waiting_commands()
         if isinstance(request.command, STARTS_WORK)
         and request.command.session_id in ids
-        and getattr(request.command, "deliver_as", None) != "next_turn"
+        and not (isinstance(request.command, c.SendUserMessage) and request.command.deliver_as == "next_turn")
     )
 
 
@@ -147,7 +149,8 @@ def _return_queue(targets: list[Session], command: c.RequestStop, caller: Caller
     return tuple(returned)
 
 
-def _list_session_work(session: Session) -> list[StoppedWork]:
+def _list_running(core: ServiceCore, session: Session) -> list[StoppedWork]:
+    """Return what runs or waits in a session and would end if it were stopped."""
     state, session_id = session.state, session.state.session_id
     found: list[StoppedWork] = []
     if session.work is not None:
@@ -155,7 +158,14 @@ def _list_session_work(session: Session) -> list[StoppedWork]:
     found += [_build_entry("tool_call", session_id, tool.call_id) for tool in state.tools if tool.result is None]
     found += [_build_entry("approval", session_id, approval.request_id) for approval in state.approvals]
     found += [_build_entry("dialog", session_id, dialog.request_id) for dialog in state.dialogs]
+    found += [_build_entry("command", session_id, task.work_id) for task in core.side_tasks.running_for(session_id)]
     return found
+
+
+def _list_jobs(core: ServiceCore, session: Session) -> list[StoppedWork]:
+    session_id = session.state.session_id
+    jobs = core.config.jobs.list(session_id) if core.config.jobs is not None else ()
+    return [_build_entry("job", session_id, job.job_id) for job in jobs if job.state == "running"]
 
 
 def _list_wakeups(session: Session) -> list[StoppedWork]:

@@ -40,6 +40,11 @@ class Command(Generic[R_co]):
     lane: ClassVar[Lane] = "mailbox"
     reads_only: ClassVar[bool] = False
 
+    @property
+    def session_id(self) -> SessionId | None:
+        """The session that the command is about; commands with a field of this name say which."""
+        return None
+
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
 

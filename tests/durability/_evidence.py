@@ -85,7 +85,7 @@ def promised(command: Command[Any], reply: Any) -> Iterator[Fact]:
         assert command.name is not None
         yield reply.session_id, ev.SessionCreated.__name__, command.name
         return
-    session_id: SessionId = getattr(command, "session_id", SessionId(""))
+    session_id = command.session_id or SessionId("")
     for promise in (_of_sessions, _of_messages, _of_queues, _of_requests):
         for kind, about in promise(command, reply):
             yield session_id, kind.__name__, about
@@ -231,13 +231,13 @@ def _check_newest(promises: Promises, session_id: SessionId, kind: type[Command[
     changes = [
         (runs.index(reply.cursor.epoch), reply.cursor.seq, getattr(sent.command, field))
         for sent, reply in promises.kept
-        if isinstance(sent.command, kind) and getattr(sent.command, "session_id", None) == session_id
+        if isinstance(sent.command, kind) and sent.command.session_id == session_id
     ]
     if changes:
         untold = {
             getattr(sent.command, field)
             for sent in promises.in_flight
-            if isinstance(sent.command, kind) and getattr(sent.command, "session_id", None) == session_id
+            if isinstance(sent.command, kind) and sent.command.session_id == session_id
         }
         assert found in {max(changes)[-1], *untold}, f"{field} of {session_id}"
 
@@ -247,7 +247,7 @@ def _check_waiting(promises: Promises, session: KeptSession, counts: Counter[Fac
     session_id, state = session.summary.session_id, session.replayed
     delivered = [e.event.queue_item_id for e in session.events if isinstance(e.event, ev.MessageAdded)]
     for sent, reply in promises.kept:
-        if getattr(sent.command, "session_id", None) != session_id:
+        if sent.command.session_id != session_id:
             continue
         if isinstance(reply, r.SendUserMessageReply) and reply.queue_item_id is not None:
             waits = [item.item_id for item in state.queue].count(reply.queue_item_id)

@@ -171,7 +171,7 @@ async def check_retries(service: SessionService, promises: Promises) -> None:
     for sent in done:
         if isinstance(sent.command, c.DeleteSession):
             assert sent.command.session_id not in kept
-        elif getattr(sent.command, "session_id", None) in {None, *kept}:
+        elif sent.command.session_id in {None, *kept}:
             assert effects(sent, kept) == 1, f"{sent} was done once"
 
 

@@ -8,10 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from session_core.ids import LOCAL_CLIENT, SessionId
-from session_core.service.core import Caller
+from session_core.ids import SessionId
 from session_core.service.service import SessionService
-from session_core.service.stop import stop
 from session_core.session.state import SessionState
 from session_core.testing.cancel_sweep import MOMENTS, Moment, at_step
 from session_core.testing.checked import open_checked_service
@@ -23,6 +21,7 @@ from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import DeliverAs
 from session_core.vocabulary.snapshots import SessionSnapshot
 from tests.properties._world import world_config
+from tests.session_core.service._helpers import stop_in_this_step
 
 MOST_STEPS = 200
 
@@ -110,9 +109,9 @@ async def still_usable(service: SessionService, session_id: SessionId) -> None:
     assert outcome.status == "completed"
 
 
-def stop_now(service: SessionService, session_id: SessionId) -> None:
+def stop_session(service: SessionService, session_id: SessionId) -> None:
     """Stop as `request_stop` does, in the very step; only nobody waits for the outcome."""
-    stop(service._core, c.RequestStop(session_id=session_id), Caller(client_id=LOCAL_CLIENT, number=0))
+    stop_in_this_step(service, c.RequestStop(session_id=session_id))
 
 
 def check_nothing_torn(run: Aftermath) -> None:
@@ -159,7 +158,7 @@ async def test_a_stop_at_every_step(moment: Moment, autojump_clock: MockClock) -
     """Stopped at each step in turn, the turn ends as stopped, or as completed when it was over, and nothing is torn."""
     statuses: list[str] = []
     for step in range(1, MOST_STEPS):
-        run = await run_with(step, moment, stop_now)
+        run = await run_with(step, moment, stop_session)
         if not run.hit:
             break
         try:

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.ids import LOCAL_CLIENT, SessionId
-from session_core.service.core import PendingReply
+from session_core.service.handler_api import PendingReply
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, ScriptedProvider, ScriptedTool, text, tool_call

@@ -7,10 +7,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from session_core.ids import LOCAL_CLIENT
-from session_core.service.core import Caller
 from session_core.service.service import SessionService
-from session_core.service.stop import stop
+from session_core.service.stop import wait_for_outcome
 from session_core.testing.cancel_sweep import SweepRun, at_step, cancel_sweep
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, text, tool_call
@@ -19,7 +17,7 @@ from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import StopScope
 from tests.session_core.service._family import Scripts, by_name, hand_over, helped
-from tests.session_core.service._helpers import actor_held, new_session, of_type
+from tests.session_core.service._helpers import actor_held, new_session, of_type, stop_in_this_step
 
 TREE: Scripts = {
     "go": [hand_over("a", "b"), text("went on")],
@@ -52,12 +50,12 @@ async def test_a_stop_of_any_scope_ends_the_helpers(scope: StopScope) -> None:
     async with open_tree() as service:
         ids = by_name(service)
         command = RequestStop(session_id=ids["go"], scope=scope)
-        later = stop(service._core, command, Caller(client_id=LOCAL_CLIENT, number=0))
+        stopped = stop_in_this_step(service, command)
         asked = {name for name, session_id in ids.items() if of_type(service, session_id, ev.StopRequested)}
         meant = {"go", "a", "b", "c"} | ({"stranger"} if scope != "turn" else set())
         assert meant == asked, "nothing was awaited yet"
 
-        await later.wait()
+        await wait_for_outcome(service.core, stopped)
         await wait_all_tasks_blocked()
         assert dict.fromkeys(meant, "stopped") == {
             name: activity for name, activity in (await activities(service)).items() if name in meant
@@ -140,16 +138,15 @@ async def test_a_stop_at_any_step_leaves_nothing_running() -> None:
         }
         async with open_checked_service(helped(scripts)) as service:
             parent = await new_session(service, name="go")
-            core = service._core
 
             def cut() -> None:
-                stop(core, RequestStop(session_id=parent), Caller(client_id=LOCAL_CLIENT, number=0))  # noqa: B023
+                stop_in_this_step(service, RequestStop(session_id=parent))  # noqa: B023
 
             with at_step(is_work, step, cut) as counter:
                 await service.send_user_message(parent, "go")
                 await wait_all_tasks_blocked()
             assert 0 == service.statistics().running
-            for session in core.sessions.values():
+            for session in service.core.sessions.values():
                 assert session.state.tools == ()
                 assert session.state.activity.name in {"idle", "stopped"}
             if counter.steps < step:

@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from session_core.ids import LOCAL_CLIENT, SessionId
-from session_core.service.core import Caller
-from session_core.service.stop import stop
+from session_core.ids import SessionId
 from session_core.testing.scripted import Pause
 from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.sessions import StopScope
 from tests.session_core.service._family import PromptedProvider, Scripts, by_name, hand_over
-from tests.session_core.service._helpers import new_session, say, until
+from tests.session_core.service._helpers import new_session, say, stop_in_this_step, until
 from tests.session_core.service._project import FULL_ACCESS, Project, open_project, shell, turn
 
 JOB = shell("sleep 600", background=True)
@@ -60,7 +58,7 @@ async def test_jobs_end_although_nobody_waits_for_the_stop(tmp_path: Path) -> No
         session_id = await new_session(project.service)
         await say(project.service, session_id, "go")
         command = RequestStop(session_id=session_id, scope="session")
-        stop(project.service._core, command, Caller(client_id=LOCAL_CLIENT, number=0))  # and its outcome is not awaited
+        stop_in_this_step(project.service, command)
         await until(lambda: not running(project, session_id))
 
 

@@ -17,7 +17,7 @@ or a `PendingReply` when the reply takes time. Refusals are typed errors; anythi
 only.
 """
 
-from session_core.service.core import Handlers
+from session_core.service.handler_api import Handlers
 from session_core.service.handlers import (
     choices,
     extensions,

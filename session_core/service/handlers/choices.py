@@ -7,7 +7,8 @@ from session_core import limits
 from session_core.agent.folder_settings import FolderUnusable
 from session_core.errors import InvalidInput
 from session_core.providers.catalogue import ModelInfo
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.validation import check_encodable, check_limit, checked_path
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r

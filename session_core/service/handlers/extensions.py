@@ -7,8 +7,9 @@ from session_core.agent.streamed_answer import replace_surrogates
 from session_core.errors import Conflict, InvalidInput, NotFound, SessionCoreError, Unavailable
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
 from session_core.service.extension_api import ExtensionManager, Extensions, display_owner, extension_of
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.handlers.messages import is_overtaken
 from session_core.service.validation import (
     check_encodable,

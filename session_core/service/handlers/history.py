@@ -3,7 +3,8 @@
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import MessageId
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.validation import check_limit, checked_text
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c

@@ -4,7 +4,8 @@ from session_core import limits
 from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
 from session_core.service.compact_and_restore import start_compaction
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.validation import checked_schema, user_parts
 from session_core.session.message_tree import newest_leaf

@@ -10,7 +10,8 @@ from session_core.errors import Conflict, InvalidInput
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.faults import InputRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.protocols import ProtocolUnusable
 from session_core.service.validation import checked_text, text_parts
 from session_core.session.session import Session

@@ -2,7 +2,8 @@
 
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import QueueItemId
-from session_core.service.core import Caller, Handlers, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers
 from session_core.service.validation import user_parts
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c

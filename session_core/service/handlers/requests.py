@@ -4,8 +4,9 @@ from session_core import limits
 from session_core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from session_core.ids import ClientId, RequestId, WakeupId, new_id
 from session_core.permissions.answers import explain_refused_decision
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
 from session_core.service.extension_api import extension_of
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.stop import stop
 from session_core.service.validation import checked_name, checked_text
 from session_core.session.session import ResolvedRequest, Session

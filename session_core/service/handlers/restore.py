@@ -29,7 +29,8 @@ from session_core.errors import (
 from session_core.ids import MessageId, SessionId, TurnId
 from session_core.sandbox.workspace import WorkspaceRefused
 from session_core.service.compact_and_restore import start_restore
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.turn_host import checkpoint_turn_id, workspace_of
 from session_core.session.deferred import Deferred

@@ -9,8 +9,9 @@ from session_core.config.values import Config
 from session_core.errors import NotFound, Unavailable
 from session_core.ids import new_session_id
 from session_core.protocols.options import Materialization, parse_plugin_options
-from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.core import ServiceCore
 from session_core.service.extension_api import explain_missing_model
+from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.validation import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.session.executor_points import find_executor_state

@@ -1,6 +1,7 @@
 """Settings: model, permission mode, sandbox policy, working directory, limits. Allowed at any time, even in a turn."""
 
-from session_core.service.core import Caller, Handlers, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers
 from session_core.service.handlers.sessions import check_model
 from session_core.service.validation import checked_limits, checked_path, checked_sandbox
 from session_core.vocabulary import commands as c

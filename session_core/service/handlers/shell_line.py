@@ -10,7 +10,8 @@ from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailab
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, TurnId, new_id
 from session_core.permissions.line_rights import read_person_line
-from session_core.service.core import Caller, Handlers, ServiceCore
+from session_core.service.core import ServiceCore
+from session_core.service.handler_api import Caller, Handlers
 from session_core.service.handlers.messages import is_overtaken
 from session_core.service.session_queues import begin_work
 from session_core.service.validation import wants_turn

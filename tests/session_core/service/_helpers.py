@@ -7,12 +7,15 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
-from session_core.ids import SessionId
+from session_core.ids import LOCAL_CLIENT, SessionId
 from session_core.service.config import ServiceConfig
+from session_core.service.handler_api import Caller
 from session_core.service.service import SessionService, open_session_service
+from session_core.service.stop import Stopped, stop_now
 from session_core.storage.memory import MemoryStore
 from session_core.testing.checked import WitnessStore, check_laws
 from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
+from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.events import Event, SessionEvent
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.sessions import TurnOutcome
@@ -68,6 +71,11 @@ def actor_held(service: SessionService) -> Generator[None]:
     mailbox._actor_parked = False
     yield
     trio.lowlevel.reschedule(mailbox._actor)
+
+
+def stop_in_this_step(service: SessionService, command: RequestStop) -> Stopped:
+    """Stop as `request_stop` does, without the checkpoints around it; nobody waits for the outcome."""
+    return stop_now(service.core, command, Caller(client_id=LOCAL_CLIENT, number=service._mailbox.last_number))
 
 
 async def until(holds: Callable[[], object]) -> None:

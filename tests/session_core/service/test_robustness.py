@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.errors import InternalError
-from session_core.service.core import PendingReply
+from session_core.service.handler_api import PendingReply
 from session_core.service.handlers import HANDLERS
 from session_core.session.state import fold
 from session_core.testing.checked import WitnessStore, open_checked_service

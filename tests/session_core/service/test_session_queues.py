@@ -128,7 +128,7 @@ async def test_commands_of_a_session_run_in_the_order_of_arrival(sent: list[Sent
             done = changes(service, session_id)
             assert done == [name for name in arrived[session_id] if name in done]
             assert {*arrived[session_id]} - {*done} <= given_up
-        assert [] == [*service.core.waiting_commands()]
+        assert [] == [*service.core.list_waiting_commands()]
         model.release("busy")
 
 

@@ -7,11 +7,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core import limits
-from session_core.ids import LOCAL_CLIENT, SessionId
+from session_core.ids import SessionId
 from session_core.providers.base import ModelFinished
-from session_core.service.core import Caller
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.stop import stop
+from session_core.service.stop import wait_for_outcome
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, failure, text, tool_call
@@ -20,7 +19,7 @@ from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.messages import ToolResultPart, Usage
 from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, TurnLimits, UsageLine
 from tests.session_core.service._family import PromptedProvider, Scripts, by_name, hand_over, helped
-from tests.session_core.service._helpers import new_session, of_type, say, trace, until
+from tests.session_core.service._helpers import new_session, of_type, say, stop_in_this_step, trace, until
 
 
 async def results(service: SessionService, session_id: SessionId) -> list[ToolResultPart]:
@@ -346,9 +345,9 @@ async def test_an_approval_is_denied_when_whoever_it_is_for_stops(stopped: str) 
         await service.send_user_message(parent, "go")
         await wait_all_tasks_blocked()
         ids = by_name(service)
-        later = stop(service._core, RequestStop(session_id=ids[stopped]), Caller(client_id=LOCAL_CLIENT, number=0))
+        stop = stop_in_this_step(service, RequestStop(session_id=ids[stopped]))
         assert () == service._core.session(parent).state.approvals, "nothing was awaited yet"
-        await later.wait()
+        await wait_for_outcome(service.core, stop)
         (resolved,) = of_type(service, parent, ev.ApprovalResolved)
         assert ("deny", "stopped") == (resolved.decision, resolved.because)
         assert [] == write.calls
