@@ -2,9 +2,8 @@
 
 - `service`: the entry points `SessionService` and `open_session_service`
 - `config`: `ServiceConfig`, where everything has a default
-- `mailbox`: the bounded queue of commands, and the actor that drains it
-- `preparation`: the steps before a command is sent: asking extensions, reading its folder
-- `session_queues`: keeps the commands of one session in order while one of them is being prepared
+- `mailbox`: the bounded queue of commands, preparing or ready, and the actor that drains it
+- `preparation`: the steps before a command is ready: asking extensions, reading its folder, loading its session
 - `validation`: checks the text and files that commands carry
 - `handlers`: one synchronous function per command, in a table
 - `handler_api`: what a handler gets and gives: the caller, and a reply now or later

@@ -30,8 +30,8 @@ from session_core.service.config import ServiceConfig
 from session_core.service.extension_api import extension_of
 from session_core.service.file_finder import FileFinder
 from session_core.service.loaded_sessions import LoadedSessions
+from session_core.service.mailbox import begin_work
 from session_core.service.protocols import SessionProtocols
-from session_core.service.session_queues import begin_work
 from session_core.service.session_tree import SessionTree
 from session_core.service.side_tasks import SideTasks
 from session_core.service.turn_host import TurnHost, checkpoint_turn_id

@@ -1,39 +1,74 @@
 """The mailbox: commands wait here, in order, for the one actor that runs them.
 
-Rules:
-1. Commands run in the order of `call`, one at a time. `perform` is synchronous, so the actor waits only for the next
-   command (law 5 by construction).
-2. Each call gets exactly one outcome: the reply, one error, or `ServiceClosed` when the actor has ended.
-3. The mailbox is bounded: one command too many is refused with `Overloaded`, and nothing is done.
-4. Cancellation: a command that has not started is skipped; one that has started is complete (rule 1).
+An entry is *preparing* or *ready*. It is preparing while hooks are asked about its command, its folder is read or its
+session is loaded, in its caller's task, and while it waits for entries ahead of it. Most commands are ready at once.
 
-A caller that finds the mailbox empty runs its command itself, in the same order and without a trip to the actor: one
-task switch. Otherwise it sleeps until the actor wakes it with the outcome: two task switches, no other objects.
+Rules:
+1. Ready commands run one at a time, in the order in which they became ready. `perform` is synchronous, so the actor
+   waits only for the next command (law 5 by construction).
+2. Changes of a session become ready in the order of arrival. A read waits only for earlier commands of the same client,
+   and not for one that a hook is asked about: the hook may have asked a person, who must be able to see the question.
+   Example: a hook is asked about client A's prompt. A's next prompt waits, and so does a renaming by client B; A can
+   load the session meanwhile. What B loads now waits for B's own renaming.
+3. Sessions do not wait for each other; where nothing is preparing, nothing waits. Commands of extensions wait for
+   nobody, nor do those that a hook itself sends: the entry ahead may be waiting for them.
+4. Each call gets exactly one outcome: the reply, one error, or `ServiceClosed` when the actor has ended.
+5. The mailbox is bounded: one entry too many, preparing or ready, is refused with `Overloaded`, and nothing is done.
+6. Cancellation: a command that has not started is skipped, and those behind it move up; one that has started is
+   complete (rule 1).
+
+A caller that finds the mailbox idle runs its command itself, in the same order and without a trip to the actor: one
+task switch. Otherwise it sleeps until the actor wakes it with the outcome.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import attrs
 import outcome
 import trio
 
 from session_core import limits
-from session_core.errors import Overloaded, ServiceClosed, StorageFailed
-from session_core.service.session_queues import SessionQueues
-from session_core.storage.base import SessionStore
+from session_core.errors import Overloaded, ServiceClosed
+from session_core.ids import SessionId
+from session_core.service.extension_api import extension_of
 from session_core.vocabulary.commands import CommandRequest
+
+_hooks_asked: Final[ContextVar[frozenset[SessionId | None]]] = ContextVar("_hooks_asked", default=frozenset())
+"""The sessions whose commands hooks are being asked about, in this task or one that started it."""
+
+
+def begin_work() -> None:
+    """Forget that a hook started this task: the commands of independent work wait like any other."""
+    _hooks_asked.set(frozenset())
 
 
 @attrs.define(eq=False, slots=True)
 class MailboxEntry:
-    """A waiting command; `number` is its place in the order of all calls."""
+    """A command on its way; `number` is its place in the order of all calls."""
 
     request: CommandRequest
     number: int
-    caller: trio.lowlevel.Task | None
+    caller: trio.lowlevel.Task | None = None
+    """Sleeps until the outcome, once the entry is ready."""
+    followers: trio.lowlevel.ParkingLot | None = None
+    """The callers of those right behind it, while it is preparing."""
+    reads_pass: bool = False
+
+    def holds_up(self, later: CommandRequest) -> bool:
+        """Return whether a later command of the session must wait until this one is ready."""
+        if self.request.client_id == later.client_id and not self.reads_pass:
+            return True
+        return not self.request.command.reads_only and not later.command.reads_only
+
+    def let_followers_look(self) -> None:
+        """Wake those behind it, to see whether they still have to wait."""
+        if self.followers is not None:
+            self.followers.unpark_all()
 
     def abandon(self, _: object) -> trio.lowlevel.Abort:
         """Release a cancelled caller."""
@@ -61,23 +96,15 @@ class Mailbox:
 
     Args:
         perform: Runs a command, synchronously.
-        capacity: Commands that may wait.
-        hold: Takes over answering the caller, for replies that are not due yet; returns whether it did.
+        capacity: Commands that may wait while preparing, and as many that may be ready.
     """
 
-    def __init__(
-        self,
-        perform: Callable[[CommandRequest, int], object],
-        *,
-        capacity: int,
-        hold: Callable[[MailboxEntry, object], bool] = lambda _entry, _reply: False,
-    ) -> None:
+    def __init__(self, perform: Callable[[CommandRequest, int], object], *, capacity: int) -> None:
         self._perform = perform
-        self._hold = hold
         self._capacity = capacity
-        self.queues = SessionQueues(capacity)
-        """The queues of commands that must wait before they enter the mailbox."""
-        self._entries: deque[MailboxEntry] = deque()
+        self._preparing: dict[SessionId | None, dict[MailboxEntry, None]] = {}  # in the order of arrival
+        self._preparing_count = 0
+        self._ready: deque[MailboxEntry] = deque()
         self._actor: trio.lowlevel.Task | None = None
         self._actor_parked = False
         self._caller_runs = False  # one command per tick runs in its caller's task; others wait meanwhile
@@ -86,34 +113,106 @@ class Mailbox:
         self._performed = 0
         self._refused = 0
 
-    def take_number(self) -> int:
-        """Reserve the next place in the order of all calls, for a command that will come later."""
-        self.last_number += 1
-        return self.last_number
+    # --- preparing ----------------------------------------------------------------------------------------------------
 
-    async def call(self, request: CommandRequest, number: int | None = None) -> object:
-        """Put a command into the mailbox and wait for its reply; `number` is its place, if it has reserved one."""
+    def must_wait(self, request: CommandRequest) -> bool:
+        """Return whether a command has to wait for others before it is ready."""
+        return bool(self._preparing) and self._find_ahead(request) is not None
+
+    @contextmanager
+    def enter(self, request: CommandRequest) -> Generator[MailboxEntry]:
+        """Hold the place of a command that is preparing, within the block or until `call`.
+
+        Raises:
+            Overloaded: Too many are preparing already.
+        """
+        session_id = request.command.session_id
+        entry = MailboxEntry(request, self._take_number())
+        if session_id is None or _waits_for_nobody(request):
+            yield entry
+            return
+        if self._preparing_count >= self._capacity:
+            raise self._count_refusal()
+        entry.followers = trio.lowlevel.ParkingLot()
+        self._preparing.setdefault(session_id, {})[entry] = None
+        self._preparing_count += 1
+        try:
+            yield entry
+        finally:
+            self._leave(entry)
+
+    async def wait_for_turn(self, entry: MailboxEntry) -> None:
+        """Wait until a preparing entry holds up this one no longer; return at once if none does.
+
+        Raises:
+            ServiceClosed: The service has closed meanwhile.
+        """
+        while not self._closed and (ahead := self._find_ahead(entry.request)) is not None:
+            assert ahead.followers is not None
+            await ahead.followers.park()
+        if self._closed:
+            msg = "the service was closed before this command ran"
+            raise ServiceClosed(msg)
+
+    @contextmanager
+    def let_hooks_act(self, entry: MailboxEntry) -> Generator[None]:
+        """Ask hooks about a command within the block: what they send for its session passes it, and so do reads."""
+        entry.reads_pass = True
+        entry.let_followers_look()
+        token = _hooks_asked.set(_hooks_asked.get() | {entry.request.command.session_id})
+        try:
+            yield
+        finally:
+            _hooks_asked.reset(token)
+
+    def _find_ahead(self, request: CommandRequest) -> MailboxEntry | None:
+        """Return the nearest entry that holds up a command: when that one is ready, it looks again."""
+        ahead = None
+        if not _waits_for_nobody(request):
+            for entry in self._preparing.get(request.command.session_id, ()):
+                if entry.request is request:
+                    break
+                if entry.holds_up(request):
+                    ahead = entry
+        return ahead
+
+    def _leave(self, entry: MailboxEntry) -> None:
+        """Let those behind an entry move up: it is ready, or was given up."""
+        session_id = entry.request.command.session_id
+        places = self._preparing.get(session_id, {})
+        if entry in places:
+            del places[entry]
+            self._preparing_count -= 1
+            if not places:
+                del self._preparing[session_id]
+            entry.let_followers_look()
+
+    # --- ready --------------------------------------------------------------------------------------------------------
+
+    async def call(self, request: CommandRequest, entry: MailboxEntry | None = None) -> object:
+        """Run a command in its turn and return its reply; `entry` is the place that it has held while preparing."""
+        if entry is not None:
+            self._leave(entry)
         if self._closed:
             await trio.lowlevel.checkpoint()
             msg = "the service is closed"
             raise ServiceClosed(msg)
-        if len(self._entries) + self._caller_runs >= self._capacity:
-            self._refused += 1
+        if len(self._ready) + self._caller_runs >= self._capacity:
             await trio.lowlevel.checkpoint()
-            msg = f"{self._capacity} commands are waiting already; try again in a moment"
-            raise Overloaded(msg)
+            raise self._count_refusal()
         if self._actor_parked and not self._caller_runs:
-            return await self._run_at_once(request, number)
-        entry = MailboxEntry(request, number or self.take_number(), trio.lowlevel.current_task())
-        self._entries.append(entry)
+            return await self._run_at_once(request, entry)
+        entry = entry or MailboxEntry(request, self._take_number())
+        entry.request, entry.caller = request, trio.lowlevel.current_task()
+        self._ready.append(entry)
         if self._actor_parked and self._actor is not None:
             self._actor_parked = False
             trio.lowlevel.reschedule(self._actor)
         return await trio.lowlevel.wait_task_rescheduled(entry.abandon)
 
-    async def _run_at_once(self, request: CommandRequest, number: int | None) -> object:
+    async def _run_at_once(self, request: CommandRequest, entry: MailboxEntry | None) -> object:
         await trio.lowlevel.checkpoint_if_cancelled()
-        number = number or self.take_number()
+        number = entry.number if entry is not None else self._take_number()
         self._performed += 1
         self._caller_runs = True
         try:
@@ -122,14 +221,24 @@ class Mailbox:
             await trio.lowlevel.cancel_shielded_checkpoint()
             self._caller_runs = False
 
+    def _take_number(self) -> int:
+        self.last_number += 1
+        return self.last_number
+
+    def _count_refusal(self) -> Overloaded:
+        self._refused += 1
+        return Overloaded(f"{self._capacity} commands are waiting already; try again in a moment")
+
     def waiting_requests(self) -> Iterator[CommandRequest]:
-        """Return the waiting commands, including those before the mailbox."""
-        inside = (entry.request for entry in self._entries if entry.caller is not None)
-        return chain(inside, self.queues.waiting_requests())
+        """Return the commands that have not started, ready ones first."""
+        ready = (entry.request for entry in self._ready if entry.caller is not None)
+        return chain(ready, (entry.request for places in self._preparing.values() for entry in places))
 
     def statistics(self) -> MailboxStatistics:
         """Return the current counts."""
-        return MailboxStatistics(waiting=len(self._entries), performed=self._performed, refused=self._refused)
+        return MailboxStatistics(waiting=len(self._ready), performed=self._performed, refused=self._refused)
+
+    # --- the actor ----------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
         """Run commands as the actor, until cancelled; those left over then get `ServiceClosed`."""
@@ -137,24 +246,21 @@ class Mailbox:
         task_status.started()
         try:
             while True:
-                if not self._entries:
+                if not self._ready:
                     self._actor_parked = True
                     await trio.lowlevel.wait_task_rescheduled(self._abort_actor)
-                for _ in range(min(len(self._entries), limits.DRAIN_PER_TICK)):
+                for _ in range(min(len(self._ready), limits.DRAIN_PER_TICK)):
                     self._run_next()
-                if self._entries:
+                if self._ready:
                     await trio.lowlevel.checkpoint()
         finally:
             self.close()
 
     def _run_next(self) -> None:
-        entry = self._entries.popleft()
-        if entry.caller is None:
-            return
-        self._performed += 1
-        result = outcome.capture(self._perform, entry.request, entry.number)
-        if isinstance(result, outcome.Error) or not self._hold(entry, result.value):
-            entry.resolve(result)
+        entry = self._ready.popleft()
+        if entry.caller is not None:
+            self._performed += 1
+            entry.resolve(outcome.capture(self._perform, entry.request, entry.number))
 
     def _abort_actor(self, _: object) -> trio.lowlevel.Abort:
         self._actor_parked = False
@@ -163,70 +269,13 @@ class Mailbox:
     def close(self) -> None:
         """Refuse all commands from now on, including the waiting ones."""
         self._closed = True
-        self.queues.close()
-        while self._entries:
+        for places in self._preparing.values():
+            for entry in places:
+                entry.let_followers_look()
+        while self._ready:
             closed = ServiceClosed("the service was closed before this command ran")
-            self._entries.popleft().resolve(outcome.Error(closed))
+            self._ready.popleft().resolve(outcome.Error(closed))
 
 
-# --- replies that wait for the disk -----------------------------------------------------------------------------------
-# One task waits for all of them: each caller sleeps only once per command.
-
-
-@attrs.frozen
-class DurableReply:
-    """A reply whose effects are durable."""
-
-    reply: object
-
-
-class Acknowledger:
-    """Holds the outcomes of commands that have run until their effects are durable."""
-
-    def __init__(self, store: SessionStore, seq: Callable[[], int]) -> None:
-        self._store = store
-        self._seq = seq
-        self._held: list[tuple[MailboxEntry, object]] = []
-        self._task: trio.lowlevel.Task | None = None
-        self._parked = False
-
-    def hold(self, entry: MailboxEntry, reply: object) -> None:
-        """Answer a caller as soon as everything recorded so far is durable."""
-        self._held.append((entry, reply))
-        if self._parked and self._task is not None:
-            self._parked = False
-            trio.lowlevel.reschedule(self._task)
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Answer callers until cancelled; `finish` answers those that are left."""
-        self._task = trio.lowlevel.current_task()
-        task_status.started()
-        while True:
-            if not self._held:
-                self._parked = True
-                await trio.lowlevel.wait_task_rescheduled(self._abort)
-            count = len(self._held)
-            try:
-                await self._store.wait_durable(self._seq())
-            except StorageFailed as failure:
-                self._answer(count, failure)
-            else:
-                self._answer(count, None)
-
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
-        self._parked = False
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    def finish(self) -> None:
-        """Answer all callers that still wait; the store has written all it ever will."""
-        self._answer(len(self._held), self._store.failure)
-
-    def _answer(self, count: int, failure: StorageFailed | None) -> None:
-        answered, self._held = self._held[:count], self._held[count:]
-        for entry, reply in answered:
-            result: outcome.Outcome[Any]
-            if failure is None:
-                result = outcome.Value(DurableReply(reply))
-            else:
-                result = outcome.Error(StorageFailed(failure.message))  # one per caller: errors get tracebacks
-            entry.resolve(result)
+def _waits_for_nobody(request: CommandRequest) -> bool:
+    return extension_of(request.client_id) is not None or request.command.session_id in _hooks_asked.get()

@@ -115,6 +115,23 @@ async def hold_folder(core: ServiceCore, command: c.Command[Any]) -> AsyncGenera
 def _nothing() -> None: ...
 
 
+@asynccontextmanager
+async def hold_session(core: ServiceCore, command: c.Command[Any]) -> AsyncGenerator[None]:
+    """Load the command's session for the block, if it is not in memory.
+
+    Even an unreadable session can be deleted; it is unloaded again if the deletion was refused.
+    """
+    session_id = command.session_id
+    if session_id is None or session_id in core.sessions:
+        yield
+        return
+    await core.loaded_sessions.load_session(session_id, even_damaged=isinstance(command, c.DeleteSession))
+    try:
+        yield
+    finally:
+        core.loaded_sessions.drop_if_damaged(session_id)
+
+
 def _names_unknown_model(core: ServiceCore, command: c.Command[Any]) -> bool:
     """Return whether a session is to use a model that only an extension of its folder can provide."""
     match command:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -17,7 +17,6 @@ from session_core.errors import (
     InternalError,
     InvalidInput,
     Overloaded,
-    ReadOnly,
     ServiceClosed,
     SessionCoreError,
 )
@@ -31,16 +30,22 @@ from session_core.service.feed import Feed
 from session_core.service.handler_api import Caller, PendingReply
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
-from session_core.service.mailbox import Acknowledger, DurableReply, Mailbox, MailboxEntry, MailboxStatistics
-from session_core.service.preparation import SeenRequest, ask_hooks, enters_folder, hold_folder, wants_hooks
-from session_core.service.session_queues import QueuePlace
+from session_core.service.mailbox import Mailbox, MailboxEntry, MailboxStatistics
+from session_core.service.preparation import (
+    SeenRequest,
+    ask_hooks,
+    enters_folder,
+    hold_folder,
+    hold_session,
+    wants_hooks,
+)
 from session_core.service.validation import checked_client_id, checked_name, checked_ui
 from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import StreamStatistics
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.argument_checks import build_check, describe
-from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
+from session_core.vocabulary.commands import Command, CommandRequest, RequestStop
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
@@ -131,10 +136,9 @@ class SessionService(SessionMethods):
     """A running service, opened by `open_session_service`; the methods are those of `SessionMethods`."""
 
     def __init__(self, config: ServiceConfig, nursery: trio.Nursery) -> None:
-        self._mailbox = Mailbox(self._perform, capacity=config.mailbox_capacity, hold=self._hold)
+        self._mailbox = Mailbox(self._perform, capacity=config.mailbox_capacity)
         self._core = core = ServiceCore(config, nursery, self._mailbox.waiting_requests)
         self._replies = RememberedReplies(core.store.remember)
-        self._acknowledger = Acknowledger(core.store, lambda: core.stream.seq)
 
     @property
     def core(self) -> ServiceCore:
@@ -162,71 +166,52 @@ class SessionService(SessionMethods):
         self._refuse_if_closed()
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
         if command.lane == "beside":
-            return cast("R", await self._send(request, None))
-        if not self._has_to_wait(request):
-            return cast("R", await self._run(request, None))
+            async with hold_session(self._core, command):
+                reply = self._perform(request, self._mailbox.last_number)
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                return cast("R", await self._finish(request, reply))
+        if not self._has_to_prepare(request):
+            return cast("R", await self._finish(request, await self._mailbox.call(request)))
         self._refuse_observer(request)
-        # The command takes its place in the order when it is sent.
-        with self._mailbox.queues.hold_place(request, self._mailbox.take_number()) as place:
-            await place.reach_the_front()
-            return cast("R", await self._prepare(request, place))
+        with self._mailbox.enter(request) as entry:
+            await self._mailbox.wait_for_turn(entry)
+            return cast("R", await self._prepare_and_run(entry))
 
-    def _has_to_wait(self, request: CommandRequest) -> bool:
-        """Return whether a command may have to wait before it can enter the mailbox."""
+    def _has_to_prepare(self, request: CommandRequest) -> bool:
+        """Return whether a command may have to wait before it is ready."""
         core, command = self._core, request.command
         return (
             (command.session_id is not None and command.session_id not in core.sessions)
             or enters_folder(core, command)
-            or self._mailbox.queues.must_wait(request)
+            or self._mailbox.must_wait(request)
             or (core.config.hooks is not NO_HOOKS and wants_hooks(core.config.hooks, command))
         )
 
-    async def _prepare(self, request: CommandRequest, place: QueuePlace) -> object:
-        core, command, key = self._core, request.command, request.idempotency_key
-        if self._replies.knows(request.client_id, key):
-            return await self._send(request, place)
-        if core.config.hooks is not NO_HOOKS:
-            with place.allow_hook_commands():
-                seen = await ask_hooks(core.config.hooks, command)
-            request = SeenRequest(command=seen, sent=command, client_id=request.client_id, idempotency_key=key)
-        if not enters_folder(core, command):
-            return await self._send(request, place)
-        async with hold_folder(core, command):
-            return await self._send(request, place)
+    async def _prepare_and_run(self, entry: MailboxEntry) -> object:
+        core, request = self._core, entry.request
+        command, key = request.command, request.idempotency_key
+        async with AsyncExitStack() as held:
+            if not self._replies.knows(request.client_id, key):
+                if core.config.hooks is not NO_HOOKS:
+                    with self._mailbox.let_hooks_act(entry):
+                        seen = await ask_hooks(core.config.hooks, command)
+                    request = SeenRequest(command=seen, sent=command, client_id=request.client_id, idempotency_key=key)
+                await held.enter_async_context(hold_folder(core, command))
+            await held.enter_async_context(hold_session(core, command))
+            return await self._finish(request, await self._mailbox.call(request, entry))
 
-    async def _send(self, request: CommandRequest, place: QueuePlace | None) -> object:
-        session_id = request.command.session_id
-        if session_id is None or session_id in self._core.sessions:
-            return await self._run(request, place)
-        # Even an unreadable session can be deleted; it is unloaded again if the deletion was refused.
-        await self._core.loaded_sessions.load_session(
-            session_id, even_damaged=isinstance(request.command, DeleteSession)
-        )
-        try:
-            return await self._run(request, place)
-        finally:
-            self._core.loaded_sessions.drop_if_damaged(session_id)
-
-    async def _run(self, request: CommandRequest, place: QueuePlace | None) -> object:
-        command = request.command
-        if command.lane == "beside":
-            reply = self._perform(request, self._mailbox.last_number)
-            if not isinstance(reply, PendingReply):
-                await trio.lowlevel.cancel_shielded_checkpoint()
-        else:
-            if place is not None:
-                place.leave()
-            reply = await self._mailbox.call(request, place.number if place is not None else None)
-        if isinstance(reply, DurableReply):
-            return reply.reply
+    async def _finish(self, request: CommandRequest, reply: object) -> object:
+        """Wait for a reply that takes time, and until what it reports is durable."""
         if isinstance(reply, PendingReply):
             try:
-                reply = self._replies.settle(request, await self._wait(reply, command))
-            except SessionCoreError:
+                reply = self._replies.settle(request, await reply.wait())
+            except Exception as error:
                 self._replies.forget(request)
-                raise
-        if not command.reads_only or _tells_of_success(reply):
-            await self._until_durable()
+                if isinstance(error, SessionCoreError):
+                    raise
+                raise _failed_by_a_bug(request.command, error) from error
+        if not request.command.reads_only or _tells_of_success(reply):
+            await self._core.recorder.wait_until_durable()
         return reply
 
     async def _start(self, opened: OpenedStore, nursery: trio.Nursery) -> None:
@@ -236,7 +221,6 @@ class SessionService(SessionMethods):
         core = self._core
         for part in (
             core.stream.run,
-            self._acknowledger.run,
             self._mailbox.run,
             *([core.wakeups.run] if core.config.wakeups else []),
             core.loaded_sessions.run,
@@ -254,26 +238,6 @@ class SessionService(SessionMethods):
             if must_propagate(bug):
                 raise
             log.exception("a background task failed; the service continues without it")
-
-    @staticmethod
-    async def _wait(later: PendingReply, command: Command[Any]) -> object:
-        try:
-            return await later.wait()
-        except SessionCoreError:
-            raise
-        except Exception as bug:
-            raise _failed_by_a_bug(command, bug) from bug
-
-    async def _until_durable(self) -> None:
-        seq, store = self._core.stream.seq, self._core.store
-        if store.durable_seq < seq:
-            await store.wait_durable(seq)
-
-    def _hold(self, entry: MailboxEntry, reply: object) -> bool:
-        if entry.request.command.reads_only or isinstance(reply, PendingReply):
-            return False
-        self._acknowledger.hold(entry, reply)
-        return True
 
     def _perform(self, request: CommandRequest, number: int) -> object:
         """Run one command now; synchronous, so nothing can interleave."""
@@ -294,11 +258,9 @@ class SessionService(SessionMethods):
 
     def _refuse_if_unsaved(self, command: Command[Any]) -> None:
         """Refuse changes that cannot be saved; a stop still acts, and its caller is told that nothing is saved."""
-        store = self._core.store
-        if store.failure is not None and not isinstance(command, RequestStop):
-            msg = f"the service is read-only: {store.failure.message}"
-            raise ReadOnly(msg)
-        if store.backlog > limits.MAX_BACKLOG_BYTES and command.lane != "beside":
+        if not isinstance(command, RequestStop):
+            self._core.refuse_if_unsaved()
+        if self._core.store.backlog > limits.MAX_BACKLOG_BYTES and command.lane != "beside":
             msg = "the disk cannot keep up with the changes to save; try again in a moment"
             raise Overloaded(msg)
 
@@ -462,13 +424,8 @@ async def open_session_service(config: ServiceConfig | None = None) -> AsyncGene
     """
     config = config or ServiceConfig()
     config.check()
-    service: SessionService | None = None
-    try:
-        async with config.store.open() as opened, _run_service(config, opened) as service:
-            yield service
-    finally:
-        if service is not None:
-            service._acknowledger.finish()  # noqa: SLF001 - the service's own part
+    async with config.store.open() as opened, _run_service(config, opened) as service:
+        yield service
 
 
 @asynccontextmanager

@@ -35,3 +35,13 @@ class EventRecorder:
                 self.cwd_history.record_move(state.session_id, envelope.seq)
         self.session_list.apply(envelope)
         return self.stream.push(envelope)
+
+    async def wait_until_durable(self) -> None:
+        """Wait until everything recorded so far is durable; return at once if it is.
+
+        Raises:
+            StorageFailed: It never will be.
+        """
+        seq = self.stream.seq
+        if self.store.durable_seq < seq:
+            await self.store.wait_durable(seq)

@@ -203,9 +203,7 @@ class Session:
 
     async def wait_until_durable(self) -> None:
         """Wait until everything recorded so far is durable."""
-        seq = self._recorder.stream.seq
-        if self._recorder.store.durable_seq < seq:
-            await self._recorder.store.wait_durable(seq)
+        await self._recorder.wait_until_durable()
 
     async def load_path(self, message_id: MessageId) -> tuple[Message, ...]:
         """Read the path to a message that is no longer in the state, as much of it as a state would hold."""

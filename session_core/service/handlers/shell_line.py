@@ -13,7 +13,7 @@ from session_core.permissions.line_rights import read_person_line
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers
 from session_core.service.handlers.messages import is_overtaken
-from session_core.service.session_queues import begin_work
+from session_core.service.mailbox import begin_work
 from session_core.service.validation import wants_turn
 from session_core.session.session import Session, Work
 from session_core.session.shell_lines import SHELL, build_shell_line_message

@@ -5,8 +5,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.errors import Overloaded, ServiceClosed
+from session_core.ids import ClientId, SessionId
+from session_core.service.extension_api import extension_client
 from session_core.service.mailbox import Mailbox, MailboxStatistics
-from session_core.vocabulary.commands import CommandRequest, CreateSession
+from session_core.vocabulary.commands import Command, CommandRequest, CreateSession, LoadSession, RenameSession
 
 
 def request(name: str) -> CommandRequest:
@@ -96,3 +98,83 @@ async def test_bounds_cancellation_and_the_end() -> None:
     assert ["b closed"] == ended
     assert [] == performer.performed
     assert MailboxStatistics(waiting=0, performed=0, refused=1) == mailbox.statistics()
+
+
+# --- preparing --------------------------------------------------------------------------------------------------------
+
+ONE, OTHER = SessionId("one"), SessionId("other")
+A, B = ClientId("a"), ClientId("b")
+
+
+def rename(name: str, client_id: ClientId, session_id: SessionId = ONE) -> CommandRequest:
+    return CommandRequest(command=RenameSession(session_id=session_id, name=name), client_id=client_id)
+
+
+def load(client_id: ClientId) -> CommandRequest:
+    return CommandRequest(command=LoadSession(session_id=ONE), client_id=client_id)
+
+
+async def test_who_waits_for_a_preparing_command() -> None:
+    """Changes of its session wait, and reads of its own client until a hook is asked; nobody else does."""
+    mailbox = Mailbox(Performer(), capacity=5)
+    requests = {
+        "change of a": rename("x", A),
+        "change of b": rename("x", B),
+        "read of a": load(A),
+        "read of b": load(B),
+        "elsewhere": rename("x", A, OTHER),
+        "no session": CommandRequest(command=CreateSession(), client_id=A),
+        "extension": rename("x", extension_client("git")),
+    }
+
+    def waiting() -> set[str]:
+        return {what for what, asked in requests.items() if mailbox.must_wait(asked)}
+
+    with mailbox.enter(rename("first", A)) as first:
+        assert {"change of a", "change of b", "read of a"} == waiting()
+        with mailbox.let_hooks_act(first):
+            assert set() == waiting(), "all of these would be sent by the hook"
+        assert {"change of a", "change of b"} == waiting()
+        with mailbox.enter(rename("second", B)):
+            assert {"change of a", "change of b", "read of b"} == waiting()
+    assert set() == waiting()
+
+
+async def test_commands_that_prepare_run_in_the_order_of_arrival() -> None:
+    """Commands of a session that prepare run as they came, whoever gives up, and those of another go ahead of them."""
+    performed: list[str] = []
+
+    def perform(asked: CommandRequest, number: int) -> object:
+        command: Command[object] = asked.command
+        assert isinstance(command, RenameSession)
+        performed.append(f"{number} {command.name}")
+        return None
+
+    mailbox = Mailbox(perform, capacity=5)
+    go_on, impatient = trio.Event(), trio.CancelScope()
+
+    async def send(asked: CommandRequest, prepared: trio.Event | None, scope: trio.CancelScope) -> None:
+        with scope, mailbox.enter(asked) as entry:
+            await mailbox.wait_for_turn(entry)
+            if prepared is not None:
+                await prepared.wait()
+            await mailbox.call(asked, entry)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(mailbox.run)
+        for name, prepared, scope in (
+            ("first", go_on, trio.CancelScope()),
+            ("given up", None, impatient),
+            ("second", None, trio.CancelScope()),
+        ):
+            nursery.start_soon(send, rename(name, A), prepared, scope)
+            await wait_all_tasks_blocked()
+        await send(rename("elsewhere", A, OTHER), None, trio.CancelScope())
+        impatient.cancel()
+        await wait_all_tasks_blocked()
+        assert 2 == len([*mailbox.waiting_requests()])
+        go_on.set()
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert ["4 elsewhere", "1 first", "3 second"] == performed
+    assert [] == [*mailbox.waiting_requests()]

@@ -1,4 +1,4 @@
-"""Lines before the mailbox: whatever a command waits for before it is sent, those of its session stay in order."""
+"""Whatever a command waits for while it is preparing, those of its session stay in order."""
 
 from contextvars import Context
 from functools import partial
@@ -156,7 +156,7 @@ async def test_a_hook_holds_up_its_own_session_and_neither_stop_nor_others() -> 
 
 
 async def test_who_sends_and_then_reads_sees_what_it_sent() -> None:
-    """What a client reads right after a command of its own that stands in line, it reads after that command."""
+    """What a client reads right after a command of its own that waits, it reads after that command."""
     hooks, model = Slow(), ScriptedProvider(BUSY)
     async with open_checked_service(scripted(model, hooks=hooks)) as service:
         session_id = await new_session(service)
@@ -225,8 +225,8 @@ async def test_hooks_within_hooks() -> None:
         model.release("busy")
 
 
-async def test_those_in_line_are_told_when_the_service_closes() -> None:
-    """Whoever stands in line when the service closes gets an error at once, and no hook is asked about it."""
+async def test_those_who_wait_are_told_when_the_service_closes() -> None:
+    """Whoever waits for others when the service closes gets an error at once, and no hook is asked about it."""
     hooks, model = Slow(), ScriptedProvider(BUSY)
     told: list[str] = []
     async with trio.open_nursery() as nursery:
@@ -309,8 +309,8 @@ async def test_what_a_hook_does_itself_never_waits_for_it(client_id: ClientId) -
         model.release("busy")
 
 
-async def test_lines_are_bounded() -> None:
-    """One command more than the mailbox holds is refused before any hook hears of it."""
+async def test_waiting_commands_are_bounded() -> None:
+    """One command more than the mailbox holds is refused before any hook hears of it, and is counted."""
     hooks, model = Slow(), ScriptedProvider(BUSY)
     async with open_checked_service(scripted(model, hooks=hooks, mailbox_capacity=2)) as service:
         session_id = await new_session(service)
@@ -322,6 +322,7 @@ async def test_lines_are_bounded() -> None:
                 await wait_all_tasks_blocked()
             with pytest.raises(Overloaded):
                 await service.send_user_message(session_id, "one too many")
+            assert 1 == service.statistics().mailbox.refused
             go_on.set()
         assert ["held", "next"] == changes(service, session_id)
         model.release("busy")
