@@ -57,33 +57,42 @@ class RememberedReplies:
         """Return whether a command with this key was sent before."""
         return key is not None and (client_id, key) in self._replies
 
-    def settle(self, request: CommandRequest, reply: object) -> object:
-        """Return the reply of a command that took time: every caller that sent its key gets the first one."""
-        if request.idempotency_key is None:
-            return reply
-        key = (request.client_id, request.idempotency_key)
-        fingerprint, known = self._replies.get(key, (b"", reply))
-        if not isinstance(known, PendingReply):
-            return known
-        self._put(request, fingerprint, reply)
-        return reply
-
-    def forget(self, request: CommandRequest) -> None:
-        """Forget a command that took time and failed: it may be retried with its key."""
-        key = (request.client_id, request.idempotency_key or "")
-        if isinstance(self._replies.get(key, (b"", None))[1], PendingReply):
-            del self._replies[key]
-
     def remember(self, request: CommandRequest, reply: object) -> object:
         """Store a reply, if it has a key, and drop the oldest when there are too many. Returns the reply to send."""
         if request.idempotency_key is None or request.command.reads_only:
             return reply
+        fingerprint = _fingerprint(request)
         if isinstance(reply, PendingReply):
-            reply = PendingReply(_SharedReply(reply).wait)
-        self._put(request, _fingerprint(request), reply)
+            reply = self._share(request, fingerprint, reply)
+        self._put(request, fingerprint, reply)
         if len(self._replies) > limits.IDEMPOTENCY_CAPACITY:
             self._replies.popitem(last=False)
         return reply
+
+    def _share(self, request: CommandRequest, fingerprint: bytes, later: PendingReply) -> PendingReply:
+        """Return a reply for all callers that send the key: the work of a command that takes time is done once.
+
+        If it fails, it is forgotten: the command may be retried with its key.
+
+        Cancellation: the next waiting caller starts over, as if the cancelled one had never come.
+        """
+        key, waiting, replies = (request.client_id, request.idempotency_key or ""), trio.Lock(), list[object]()
+
+        async def wait() -> object:
+            async with waiting:
+                if not replies:
+                    try:
+                        replies.append(await later.wait())
+                    except Exception:
+                        if self._replies.get(key) == (fingerprint, shared):
+                            del self._replies[key]
+                        raise
+                    if self._replies.get(key) == (fingerprint, shared):  # else it was dropped as too old
+                        self._put(request, fingerprint, replies[0])
+                return replies[0]
+
+        shared = PendingReply(wait)
+        return shared
 
     def _put(self, request: CommandRequest, fingerprint: bytes, reply: object) -> None:
         client_id, key = request.client_id, request.idempotency_key
@@ -98,24 +107,6 @@ class RememberedReplies:
 
 QUOTING = (QueueReply, StopOutcome, DialogReply, AnswerReply, RunCommandReply)
 """Replies that quote what users wrote: they are deleted with their session, unlike those that only name ids."""
-
-
-class _SharedReply:
-    """A reply that takes time, shared by all callers that sent its key: its work is done once.
-
-    Cancellation: the next waiting caller starts over, as if the cancelled one had never come.
-    """
-
-    def __init__(self, later: PendingReply) -> None:
-        self._later = later
-        self._waiting = trio.Lock()
-        self._replies: list[object] = []
-
-    async def wait(self) -> object:
-        async with self._waiting:
-            if not self._replies:
-                self._replies.append(await self._later.wait())
-            return self._replies[0]
 
 
 def _fingerprint(request: CommandRequest) -> bytes:

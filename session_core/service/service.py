@@ -165,17 +165,24 @@ class SessionService(SessionMethods):
             checked_client_id(client_id)
         self._refuse_if_closed()
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
-        if command.lane == "beside":
-            async with hold_session(self._core, command):
-                reply = self._perform(request, self._mailbox.last_number)
-                await trio.lowlevel.cancel_shielded_checkpoint()
-                return cast("R", await self._finish(request, reply))
-        if not self._has_to_prepare(request):
-            return cast("R", await self._finish(request, await self._mailbox.call(request)))
-        self._refuse_observer(request)
-        with self._mailbox.enter(request) as entry:
-            await self._mailbox.wait_for_turn(entry)
-            return cast("R", await self._prepare_and_run(entry))
+        try:
+            if command.lane == "beside":
+                async with hold_session(self._core, command):
+                    reply = self._perform(request, self._mailbox.last_number)
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                    return cast("R", await self._finish(request, reply))
+            if not self._has_to_prepare(request):
+                return cast("R", await self._finish(request, await self._mailbox.call(request)))
+            self._refuse_observer(request)
+            with self._mailbox.enter(request) as entry:
+                await self._mailbox.wait_for_turn(entry)
+                return cast("R", await self._prepare_and_run(entry))
+        except SessionCoreError:
+            raise
+        except Exception as bug:
+            log.exception("command %s failed because of a bug", type(command).__name__)
+            msg = f"{type(command).__name__} failed because of a bug in the service: {type(bug).__name__}: {bug}"
+            raise InternalError(msg) from bug
 
     def _has_to_prepare(self, request: CommandRequest) -> bool:
         """Return whether a command may have to wait before it is ready."""
@@ -203,13 +210,7 @@ class SessionService(SessionMethods):
     async def _finish(self, request: CommandRequest, reply: object) -> object:
         """Wait for a reply that takes time, and until what it reports is durable."""
         if isinstance(reply, PendingReply):
-            try:
-                reply = self._replies.settle(request, await reply.wait())
-            except Exception as error:
-                self._replies.forget(request)
-                if isinstance(error, SessionCoreError):
-                    raise
-                raise _failed_by_a_bug(request.command, error) from error
+            reply = await reply.wait()
         if not request.command.reads_only or _tells_of_success(reply):
             await self._core.recorder.wait_until_durable()
         return reply
@@ -248,12 +249,7 @@ class SessionService(SessionMethods):
             return remembered
         if not command.reads_only:
             self._refuse_if_unsaved(command)
-        try:
-            reply = HANDLERS[type(command)](self._core, command, Caller(client_id=request.client_id, number=number))
-        except SessionCoreError:
-            raise
-        except Exception as bug:
-            raise _failed_by_a_bug(command, bug) from bug
+        reply = HANDLERS[type(command)](self._core, command, Caller(client_id=request.client_id, number=number))
         return self._replies.remember(request, reply)
 
     def _refuse_if_unsaved(self, command: Command[Any]) -> None:
@@ -407,13 +403,6 @@ async def _nothing_to_do() -> None:
 def _tells_of_success(reply: object) -> bool:
     """Return whether a read command's reply reports something that a crash must not take back."""
     return isinstance(reply, WaitForTurnReply) and reply.outcome.status != "interrupted"
-
-
-def _failed_by_a_bug(command: Command[Any], bug: Exception) -> InternalError:
-    log.error("command %s failed because of a bug", type(command).__name__, exc_info=bug)
-    return InternalError(
-        f"{type(command).__name__} failed because of a bug in the service: {type(bug).__name__}: {bug}"
-    )
 
 
 @asynccontextmanager

@@ -9,8 +9,7 @@ from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.service.core import ServiceCore
 from session_core.service.extension_api import ExtensionManager, Extensions, display_owner, extension_of
-from session_core.service.handler_api import Caller, Handlers, PendingReply
-from session_core.service.handlers.messages import is_overtaken
+from session_core.service.handler_api import Caller, Handlers, PendingReply, refuse_if_overtaken
 from session_core.service.validation import (
     check_encodable,
     checked_json,
@@ -143,9 +142,7 @@ def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Pend
 
 
 def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> None:
-    if is_overtaken(session, caller):
-        msg = "a stop was requested after this command was sent, so nothing was started"
-        raise Conflict(msg, field="session_id")
+    refuse_if_overtaken(session, caller)
     if len(core.side_tasks.running_for(session.state.session_id)) >= limits.MAX_COMMANDS_AT_ONCE:
         msg = f"{limits.MAX_COMMANDS_AT_ONCE} commands of extensions run in this session already"
         raise Conflict(msg, field="session_id")

@@ -5,7 +5,7 @@ from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
 from session_core.service.compact_and_restore import start_compaction
 from session_core.service.core import ServiceCore
-from session_core.service.handler_api import Caller, Handlers, PendingReply
+from session_core.service.handler_api import Caller, Handlers, PendingReply, is_overtaken, refuse_if_overtaken
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.validation import checked_schema, user_parts
 from session_core.session.message_tree import newest_leaf
@@ -31,11 +31,6 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
         session, caller.client_id, parts, output_schema=schema, extension=command.extension
     )
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
-
-
-def is_overtaken(session: Session, caller: Caller) -> bool:
-    """Return whether a stop came after this command was sent: then it must not start anything."""
-    return caller.number <= session.stop_mark
 
 
 def _enqueue(
@@ -81,16 +76,10 @@ def _start_edited_turn(
     if edited.role != "user":
         msg = f"only user messages can be edited; this one is from: {edited.role}"
         raise Conflict(msg, field="message_id")
-    _refuse_if_overtaken(session, caller)
+    refuse_if_overtaken(session, caller)
     restore_branch(session, tuple(before), caller)
     turn_id, message_id = core.start_turn(session, caller.client_id, parts, after=edited.parent_id, branch=True)
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
-
-
-def _refuse_if_overtaken(session: Session, caller: Caller) -> None:
-    if is_overtaken(session, caller):
-        msg = "a stop was requested after this command was sent, so nothing was started"
-        raise Conflict(msg, field="session_id")
 
 
 def _get_message(session: Session, message_id: MessageId) -> Message:
@@ -134,7 +123,7 @@ def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.Sta
     if head is None or (head.role == "assistant" and not head.is_interrupted and head.source is None):
         msg = "there is nothing to resume: the conversation is empty, or the model has answered to its end"
         raise Conflict(msg, field="session_id")
-    _refuse_if_overtaken(session, caller)
+    refuse_if_overtaken(session, caller)
     turn_id, _ = core.start_turn(session, caller.client_id)
     return r.StartTurnReply(started=True, turn_id=turn_id, cursor=session.cursor)
 
@@ -182,7 +171,7 @@ def compact(core: ServiceCore, command: c.CompactContext, caller: Caller) -> r.A
     if not session.state.transcript:
         msg = "there is nothing to compact: the conversation is empty"
         raise Conflict(msg, field="session_id")
-    _refuse_if_overtaken(session, caller)
+    refuse_if_overtaken(session, caller)
     start_compaction(core, session, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 

@@ -30,7 +30,7 @@ from session_core.ids import MessageId, SessionId, TurnId
 from session_core.sandbox.workspace import WorkspaceRefused
 from session_core.service.compact_and_restore import start_restore
 from session_core.service.core import ServiceCore
-from session_core.service.handler_api import Caller, Handlers, PendingReply
+from session_core.service.handler_api import Caller, Handlers, PendingReply, refuse_if_overtaken
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.turn_host import checkpoint_turn_id, workspace_of
 from session_core.session.deferred import Deferred
@@ -177,9 +177,7 @@ def take_back_undo(core: ServiceCore, command: c.TakeBackUndo, caller: Caller) -
 
 def _get_resting_session(core: ServiceCore, session_id: SessionId, caller: Caller) -> Session:
     session = core.require_idle_session(session_id, "go back")
-    if caller.number <= session.stop_mark:
-        msg = "a stop was requested after this command was sent, so nothing was done"
-        raise Conflict(msg, field="session_id")
+    refuse_if_overtaken(session, caller)
     return session
 
 

@@ -6,13 +6,12 @@ import attrs
 
 from session_core.agent.model_call import clean_error
 from session_core.agent.tool_runner import ToolRunner
-from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailable
+from session_core.errors import InvalidInput, StorageFailed, Unavailable
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, TurnId, new_id
 from session_core.permissions.line_rights import read_person_line
 from session_core.service.core import ServiceCore
-from session_core.service.handler_api import Caller, Handlers
-from session_core.service.handlers.messages import is_overtaken
+from session_core.service.handler_api import Caller, Handlers, refuse_if_overtaken
 from session_core.service.mailbox import begin_work
 from session_core.service.validation import wants_turn
 from session_core.session.session import Session, Work
@@ -45,9 +44,7 @@ def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.Sh
     if tool is None:
         msg = f"there is no tool called {SHELL!r} here, so no command can be run"
         raise Unavailable(msg)
-    if is_overtaken(session, caller):
-        msg = "a stop was requested after this command was sent, so nothing was started"
-        raise Conflict(msg, field="session_id")
+    refuse_if_overtaken(session, caller)
     work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
     rights = {argument: True for right, argument in RIGHT_ARGUMENTS.items() if right in wanted.rights}
     arguments = {"command": wanted.command, **rights}
