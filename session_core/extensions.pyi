@@ -8,6 +8,7 @@ from session_core.sep.conformance.runner import check_extension as check_extensi
 from session_core.sep.host.catalogue.agreed_copies import AgreedCopies as AgreedCopies
 from session_core.sep.host.catalogue.consent import Consents as Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension as DiscoveredExtension
+from session_core.sep.host.catalogue.discovery import SkippedExtension as SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import compute_digest as compute_digest
 from session_core.sep.host.catalogue.search_paths import (
     CONSENT_FILE as CONSENT_FILE,

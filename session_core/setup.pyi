@@ -6,7 +6,6 @@ from session_core.assembly.extension_models import (
 )
 from session_core.assembly.folders.files import list_trust_remarks as list_trust_remarks
 from session_core.assembly.setup import Setup as Setup
-from session_core.assembly.setup import open_home_setup as open_home_setup
 from session_core.assembly.setup import open_setup as open_setup
 from session_core.assembly.surroundings import (
     AgentEnvironment as AgentEnvironment,
@@ -31,6 +30,8 @@ from session_core.config.tool_names import unknown_tool_names as unknown_tool_na
 from session_core.config.values import Config as Config
 from session_core.config.watch import ConfigWatcher as ConfigWatcher
 from session_core.mcp.client import McpServers as McpServers
+from session_core.mcp.client import open_mcp_servers as open_mcp_servers
+from session_core.mcp.config import ServerConfig as ServerConfig
 from session_core.mcp.config import load_mcp_config as load_mcp_config
 from session_core.mcp.content import ServerStatus as ServerStatus
 from session_core.protocols.registry import problem_of_protocol_name as problem_of_protocol_name

@@ -173,7 +173,8 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitS
 @asynccontextmanager
 async def _setup(home: Path) -> AsyncGenerator[sc.setup.Setup]:
     """Set up the agent; the settings of a folder are loaded for the sessions that work there."""
-    async with sc.setup.open_home_setup(home, store=WaitingStore(home)) as setup:
+    place = sc.setup.current_environment(home)
+    async with sc.setup.open_setup(place, store=WaitingStore(home), open_folder=False) as setup:
         yield setup
 
 

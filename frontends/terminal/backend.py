@@ -196,8 +196,9 @@ class _ServiceThread:
         from frontends.server.server import Server, ServerSettings
         from frontends.server.unix_listener import serve_unix
 
+        place = sc.setup.current_environment(self._home)
         async with (
-            sc.setup.open_home_setup(self._home, store=WaitingStore(self._home)) as setup,
+            sc.setup.open_setup(place, store=WaitingStore(self._home), open_folder=False) as setup,
             sc.open_session_service(setup.service) as service,
             trio.open_nursery() as nursery,
         ):

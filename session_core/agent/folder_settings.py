@@ -1,4 +1,4 @@
-"""The settings of a session's folder, for services whose sessions work in many folders.
+"""The settings of a session's folder. A bare service reads no files of folders: see `NoFolderFiles`.
 
 Rules:
 1. A session obeys the folder that its settings name; after a change of folder, from the next call on.
@@ -10,14 +10,15 @@ Rules:
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import attrs
+
 from session_core.config.problems import ConfigInvalid, ConfigProblem
-from session_core.config.tool_names import is_disabled
-from session_core.config.values import Config
 from session_core.permissions.rules import PermissionRule
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.base import Tool
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Thinking, TurnLimits
 
 
 class FolderUnusable(ConfigInvalid):
@@ -30,17 +31,22 @@ class FolderUnusable(ConfigInvalid):
         self.field = "cwd"
 
 
+@attrs.frozen(kw_only=True)
+class SessionDefaults:
+    """The settings of a new session where its command leaves them out."""
+
+    permission_mode: PermissionMode
+    sandbox: SandboxPolicy
+    thinking: Thinking
+    limits: TurnLimits
+
+
 class FolderSettings(Protocol):
     """The current settings of one folder."""
 
     @property
     def path(self) -> str:
         """The real path of the folder."""
-        ...
-
-    @property
-    def config(self) -> Config:
-        """The whole configuration of sessions that work there."""
         ...
 
     @property
@@ -62,9 +68,22 @@ class FolderSettings(Protocol):
         """Return the tools that only sessions of this folder have, as they are known now."""
         ...
 
+    def has_disabled(self, tool: str) -> bool:
+        """Return whether sessions of this folder go without a tool."""
+        ...
+
+    def defaults_of_sessions(self, usual: SessionDefaults) -> SessionDefaults:
+        """Return the defaults of new sessions in this folder, given those of the service."""
+        ...
+
 
 class FolderSettingsSource(Protocol):
     """The settings of all folders, by the working directories of sessions."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether a folder has files that must be read before a session works there."""
+        ...
 
     def get_known(self, cwd: str) -> FolderSettings | None:
         """Return the settings of a folder if they are loaded, without checking its files."""
@@ -93,17 +112,66 @@ class FolderSettingsSource(Protocol):
         ...
 
 
+@attrs.frozen
+class _PlainFolder:
+    """A folder without settings of its own."""
+
+    path: str
+    rules: tuple[PermissionRule, ...] = ()
+    providers: Mapping[str, Provider] = attrs.field(factory=dict)
+    infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
+
+    def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    def has_disabled(self, tool: str) -> bool:
+        return False
+
+    def defaults_of_sessions(self, usual: SessionDefaults) -> SessionDefaults:
+        return usual
+
+
+class NoFolderFiles:
+    """Folders without files of their own: the settings of the service count in all of them."""
+
+    has_files = False
+
+    def get_known(self, cwd: str) -> FolderSettings:
+        """Return the folder; it is always known."""
+        return _PlainFolder(cwd)
+
+    async def load(self, cwd: str) -> FolderSettings:
+        """Return the folder."""
+        return _PlainFolder(cwd)
+
+    async def hold(self, cwd: str, *, work: bool = True) -> Callable[[], None]:
+        """Hold nothing."""
+        return _release_nothing
+
+    async def wait_for_extensions(self, cwd: str) -> None:
+        """Return at once: no folder has extensions of its own."""
+
+    def visit(self, cwd: str) -> None:
+        """Do nothing: there is nothing to load."""
+
+
+def _release_nothing() -> None: ...
+
+
+NO_FOLDER_FILES = NoFolderFiles()
+
+
 def merge_folder_tools(folder: FolderSettings, tools: dict[str, Tool]) -> dict[str, Tool]:
     """Return these tools and the folder's own, without those that are disabled there."""
     for tool in folder.tools():
         tools.setdefault(tool.spec.name, tool)
-    return {name: tool for name, tool in tools.items() if not is_disabled(folder.config, name)}
+    return {name: tool for name, tool in tools.items() if not folder.has_disabled(name)}
 
 
 class TurnFolder:
     """The folder that a turn works in; it changes when the session moves to another one."""
 
-    def __init__(self, folders: FolderSettingsSource | None, handle: TurnHandle) -> None:
+    def __init__(self, folders: FolderSettingsSource, handle: TurnHandle) -> None:
         self._folders = folders
         self._handle = handle
         self._held: tuple[str, Callable[[], None]] | None = None
@@ -114,7 +182,7 @@ class TurnFolder:
         Raises:
             FolderUnusable: Its settings are wrong.
         """
-        while self._folders is not None:
+        while True:
             cwd = self._handle.state.settings.cwd
             if self._held is not None and self._held[0] == cwd:
                 return

@@ -46,7 +46,7 @@ class Hooks(Protocol):
 def is_wanted(hooks: Hooks, hook: HookName, session_id: SessionId) -> bool:
     """Return whether any extension must be asked about a session, as far as is known without waiting.
 
-    Hooks of many folders may have a method `handles_in`, which answers this for one session.
+    Hooks that differ by folder may have a method `handles_in`, which answers this for one session.
     """
     handles_in: Callable[[HookName, SessionId], bool] | None = getattr(hooks, "handles_in", None)
     return hooks.handles(hook) if handles_in is None else handles_in(hook, session_id)

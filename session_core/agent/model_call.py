@@ -29,7 +29,7 @@ from session_core.agent.budget import (
     unfinished_usage,
 )
 from session_core.agent.context import CHARS_PER_TOKEN, message_cost, replace_images, shorten_to_fit
-from session_core.agent.folder_settings import FolderSettingsSource
+from session_core.agent.folder_settings import NO_FOLDER_FILES, FolderSettingsSource
 from session_core.agent.hooks import Hooks, run_context_hook, run_request_hook
 from session_core.agent.joined_mapping import JoinedMapping
 from session_core.agent.streamed_answer import AnswerInProgress, replace_surrogates
@@ -63,12 +63,12 @@ class Models:
 
     providers: Mapping[str, Provider]
     infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
-    folders: FolderSettingsSource | None = None
+    folders: FolderSettingsSource = NO_FOLDER_FILES
 
     def with_folder_models(self, cwd: str) -> "Models":
         """Return the models of sessions that work in a folder, as currently known."""
-        folder = self.folders.get_known(cwd) if self.folders is not None else None
-        if folder is None:
+        folder = self.folders.get_known(cwd)
+        if folder is None or not folder.providers:
             return self
         return Models(
             providers=JoinedMapping(self.providers, folder.providers), infos=JoinedMapping(self.infos, folder.infos)

@@ -21,7 +21,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.call_preview import build_preview
-from session_core.agent.folder_settings import FolderSettingsSource, FolderUnusable
+from session_core.agent.folder_settings import NO_FOLDER_FILES, FolderSettingsSource, FolderUnusable
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, run_tool_call_hook, run_tool_result_hook
 from session_core.agent.tool_results import Reporter, build_result, check_output, limit_text
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
@@ -87,7 +87,7 @@ class ToolConfig:
     """What all tool calls of a service share besides the tools; each folder may add its own rules."""
 
     rules: Sequence[PermissionRule] = ()
-    folders: FolderSettingsSource | None = None
+    folders: FolderSettingsSource = NO_FOLDER_FILES
     hooks: Hooks = NO_HOOKS
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     find_outputs: FindOutputs = no_outputs
@@ -100,8 +100,6 @@ class ToolConfig:
         Raises:
             FolderUnusable: The settings of the folder are wrong, so nothing may run there.
         """
-        if self.folders is None:
-            return self.rules
         folder = await self.folders.load(cwd)
         return tuple(dict.fromkeys((*self.rules, *folder.rules)))
 

@@ -290,9 +290,7 @@ class Agent:
         for source in self.sources:
             for tool in source.tools(state.session_id):
                 tools.setdefault(tool.spec.name, tool)
-        folder = (
-            self.tool_config.folders.get_known(state.settings.cwd) if self.tool_config.folders is not None else None
-        )
+        folder = self.tool_config.folders.get_known(state.settings.cwd)
         if folder is not None:
             tools = merge_folder_tools(folder, tools)
         mode = state.settings.permission_mode

@@ -1,6 +1,6 @@
 """Assembly of a whole agent from a home and its folders.
 
-- `setup`: `open_setup` for one folder, `open_home_setup` for any number of them
+- `setup`: `open_setup`, for sessions of any number of folders
 - `surroundings`: the home, the folder and the environment that an agent starts from
 - `system_prompt`: the system prompt of every model
 - `extension_setup`: the host of the user's extensions

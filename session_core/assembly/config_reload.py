@@ -1,20 +1,22 @@
 """Follows the configuration while a service runs: applies what it can and reports the rest.
 
 Permission rules count from the next tool call on, in every session. The model, permission mode, sandbox, thinking and
-limits apply to sessions created from then on. An unusable file changes nothing. Where sessions work in many folders
-this is about the user's own file, and `folders` follows those of each folder.
+limits apply to sessions created from then on. An unusable file changes nothing. This is about the user's own file;
+`folders` follows those of each folder.
 """
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Final
+from functools import partial
 
 import attrs
 
 from session_core.assembly.extension_models import resolve_configured_model
-from session_core.assembly.folders.files import SettingsReader, rules_of, watched_files
+from session_core.assembly.folders.files import read_user_settings, rules_of
+from session_core.assembly.folders.folder import adopt_settings
 from session_core.assembly.setup import Setup
 from session_core.config.problems import ConfigProblem
+from session_core.config.toml_files import CONFIG_FILE
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
 from session_core.errors import InvalidInput
@@ -25,14 +27,6 @@ from session_core.service.service import SessionService
 from session_core.vocabulary.events import ConfigurationChanged
 
 log = logging.getLogger(__name__)
-
-_LIMITS: Final = {
-    "limits.steps": "steps",
-    "limits.tokens": "tokens",
-    "limits.cost": "cost_micros",
-    "limits.seconds": "time_ms",
-}
-"""Settings and their fields of `TurnLimits`."""
 
 
 def log_change(change: ConfigChange) -> None:
@@ -63,8 +57,8 @@ async def follow_config(
         tell: Gets each change after it was applied, and the problems of those that were not. Followers of the session
             list get it too, as `ConfigurationChanged`.
     """
-    read = SettingsReader(setup.place, setup.flags, setup.settings)
-    files = watched_files(setup.place)
+    read = partial(read_user_settings, setup.place, setup.flags)
+    files = (setup.place.home / CONFIG_FILE,)
     async for change in ConfigWatcher(read, files, setup.settings, every_s=every_s):
         taken = change if change.config is None else await _apply_change(setup, service, change, change.config)
         service.tell(_as_event(taken))
@@ -84,7 +78,6 @@ async def _apply_change(setup: Setup, service: SessionService, change: ConfigCha
     rules = setup.service.rules
     assert isinstance(rules, LiveRules)  # `open_setup` made it
     rules.replace(rules_of(config))
-    setup.mcp_tools.config = config
     model: str | None = None
     if "model" in change.changed:
         try:
@@ -101,14 +94,12 @@ async def _apply_change(setup: Setup, service: SessionService, change: ConfigCha
 
 
 def _update_defaults(now: ServiceConfig, config: Config, changed: Collection[str], model: str | None) -> ServiceConfig:
-    """Apply only what has changed: the rest may come from the code that opened the service."""
-    limits = {field: getattr(config.limits, field) for key, field in _LIMITS.items() if key in changed}
-    sandbox = {key.partition(".")[2] for key in changed if key.startswith("sandbox.")}
+    defaults = adopt_settings(now.session_defaults, config, changed)
     return attrs.evolve(
         now,
         default_model=model if model in now.models else now.default_model,
-        permission_mode=config.permission_mode if "permission_mode" in changed else now.permission_mode,
-        sandbox=attrs.evolve(now.sandbox, **{field: getattr(config.sandbox, field) for field in sandbox}),
-        thinking=config.thinking if "thinking" in changed else now.thinking,
-        turn_limits=attrs.evolve(now.turn_limits, **limits),
+        permission_mode=defaults.permission_mode,
+        sandbox=defaults.sandbox,
+        thinking=defaults.thinking,
+        turn_limits=defaults.limits,
     )

@@ -4,32 +4,25 @@ import json
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import trio
 
-from session_core.agent.joined_mapping import JoinedMapping as JoinedMapping
-from session_core.assembly.surroundings import AgentEnvironment, extension_places, project_places
+from session_core.assembly.surroundings import AgentEnvironment, project_places, user_places
 from session_core.config.load import find_trusted_fingerprint
-from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.errors import SessionCoreError
-from session_core.ids import SessionId
 from session_core.sep.host.catalogue.agreed_copies import AgreedCopies
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, outline_of
-from session_core.sep.host.catalogue.search_paths import SearchPaths, discover_in
+from session_core.sep.host.catalogue.search_paths import discover_in
 from session_core.sep.host.config import ParticipationRule, participates_everywhere
 from session_core.sep.host.host import ExtensionHost, HostConfig
 from session_core.sep.host.models.credentials import CREDENTIALS_FILE, CredentialFile
 from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, prepare_launch
-from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import Mode
-from session_core.service.config import ServiceConfig
-from session_core.service.extension_bridge.delegate import ExtensionHooks, run_host
-from session_core.tools.base import Tool
+from session_core.service.extension_bridge.delegate import run_host
 
 if TYPE_CHECKING:
     from session_core.service.service import SessionService
@@ -38,55 +31,26 @@ LOGS: Final = Path("logs") / "extensions"
 _LOOK_EVERY_S: Final = 1.0
 
 
-class EnabledExtensionTools:
-    """The enabled tools of extensions."""
-
-    def __init__(self, source: ExtensionToolSource, config: Config) -> None:
-        self._source = source
-        self._config = config
-
-    def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
-        """Return the tools that a session's model sees."""
-        return tuple(tool for tool in self._source.tools(session_id) if not is_disabled(self._config, tool.spec.name))
-
-
-async def join_extensions(service: ServiceConfig, place: AgentEnvironment, config: Config, mode: Mode) -> ServiceConfig:
-    """Add extensions to a service: hooks, tools, models and commands."""
-    host = await trio.to_thread.run_sync(make_host, place, config, mode)
-    joined = join_host(service, host, config)
-    return attrs.evolve(
-        joined,
-        hooks=ExtensionHooks(host),
-        tool_sources=(*joined.tool_sources, EnabledExtensionTools(host.tools, config)),
-        extensions=host,
-    )
-
-
-def join_host(service: ServiceConfig, host: ExtensionHost, config: Config) -> ServiceConfig:
-    """Add the models of extensions to a service, and run the extensions beside it."""
-    return attrs.evolve(
-        service,
-        models=JoinedMapping(service.models, host.models.providers),
-        model_infos=JoinedMapping(service.model_infos, host.models.infos),
-        background_tasks=(*service.background_tasks, partial(run_extensions, host, config.watched_extensions)),
-    )
-
-
 def make_host(
     place: AgentEnvironment,
     config: Config,
     mode: Mode = "headless",
     takes_part: ParticipationRule = participates_everywhere,
 ) -> ExtensionHost:
-    """Build the host of a service's extensions; blocks. Starts nothing yet."""
-    return _host(place, config, mode, takes_part, extension_places, trusted=_is_trusted(place))
+    """Build the host of the user's own extensions; blocks. Starts nothing yet."""
+    look = partial(discover_in, user_places(place))
+    return _host(place, config, mode, takes_part, look, trusted=_is_trusted(place))
 
 
 def make_folder_host(
     place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule
 ) -> ExtensionHost:
-    """Build the host for the extensions of one trusted folder among many. Starts nothing yet."""
-    return _host(place, config, mode, takes_part, project_places, trusted=True, serves=place.folder)
+    """Build the host for the extensions of one trusted folder. Starts nothing yet."""
+
+    def look(consents: Consents) -> Discovery:
+        return discover_in(project_places(place, trusted=_is_trusted(place)), consents)
+
+    return _host(place, config, mode, takes_part, look, trusted=True, serves=place.folder)
 
 
 def _host(
@@ -94,14 +58,14 @@ def _host(
     config: Config,
     mode: Mode,
     takes_part: ParticipationRule,
-    places_in: "_PlacesIn",
+    discover: Callable[[Consents], Discovery],
     *,
     trusted: bool,
     serves: str | None = None,
 ) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
     copies = AgreedCopies.in_home(place.home) if place.is_persistent else AgreedCopies()
-    look = partial(_discover_extensions, place, places_in, consents)
+    look = partial(_discover_extensions, discover, consents)
     host_config = HostConfig(
         folder=place.folder,
         trusted=trusted,
@@ -122,23 +86,18 @@ def _host(
 
 
 def _is_trusted(place: AgentEnvironment) -> bool:
-    return not place.whole_home and find_trusted_fingerprint(place.home, Path(place.folder)) is not None
-
-
-class _PlacesIn(Protocol):
-    def __call__(self, place: AgentEnvironment, *, trusted: bool) -> SearchPaths: ...
+    return find_trusted_fingerprint(place.home, Path(place.folder)) is not None
 
 
 def _discover_extensions(
-    place: AgentEnvironment, places_in: _PlacesIn, consents: Consents, watched: frozenset[str]
+    discover: Callable[[Consents], Discovery], consents: Consents, watched: frozenset[str]
 ) -> Discovery:
-    places = places_in(place, trusted=_is_trusted(place))
-    found = discover_in(places, consents)
+    found = discover(consents)
     developed = [each for each in found.skipped if each.kind == "no_consent" and _is_developed(each, consents, watched)]
     for each in developed:
         assert each.digest is not None
         consents.agree(each.name, each.folder, each.digest)
-    return discover_in(places, consents) if developed else found
+    return discover(consents) if developed else found
 
 
 def _is_developed(skipped: SkippedExtension, consents: Consents, watched: frozenset[str]) -> bool:
@@ -151,7 +110,7 @@ def _is_developed(skipped: SkippedExtension, consents: Consents, watched: frozen
 async def _prepare(place: AgentEnvironment, copies: AgreedCopies, found: DiscoveredExtension) -> ExtensionLaunch:
     if found.scope == "project" and not await trio.to_thread.run_sync(_is_trusted, place):
         raise LaunchRefused("the folder that it came with is no longer trusted")
-    workspace = None if place.whole_home else place.folder
+    workspace = place.folder if found.scope == "project" else None  # the user's own serve many folders
     return await prepare_launch(found, place.environ, workspace=workspace, hidden=(str(place.home),), copies=copies)
 
 

@@ -1,32 +1,29 @@
 """A coding agent as the user has configured it: models with their keys, tools, MCP servers, checkpoints, instructions.
 
-`open_setup` builds a `ServiceConfig` from the home and the working folder, and closes at the end whatever it has
-opened; `open_home_setup` does so for sessions of any number of folders. A project's files count only if a person has
-trusted them as they are.
+`open_setup` builds a `ServiceConfig` from the home, for sessions of any number of folders, and closes at the end
+whatever it has opened. A project's files count only if a person has trusted them as they are.
 """
 
-import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
+from session_core.agent.joined_mapping import JoinedMapping
 from session_core.assembly.extension_models import pick_extension_model
-from session_core.assembly.folders.files import list_trust_remarks, read_servers_of, read_settings_of, rules_of
+from session_core.assembly.folders.extensions import ServiceExtensions, takes_own_part
+from session_core.assembly.folders.files import read_servers, read_user_settings, rules_of
+from session_core.assembly.folders.registry import Folders, open_folders
 from session_core.assembly.surroundings import AgentEnvironment as AgentEnvironment
 from session_core.assembly.surroundings import current_environment as current_environment
-from session_core.assembly.surroundings import extension_places
+from session_core.assembly.surroundings import user_places
 from session_core.assembly.system_prompt import SystemPromptBuilder
 from session_core.checkpoints.store import CheckpointStore
-from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.errors import InvalidInput
-from session_core.ids import SessionId
-from session_core.mcp.no_servers import NoServers
 from session_core.permissions.rules import LiveRules
 from session_core.permissions.standing_grants import StandingGrants
 from session_core.providers.base import Provider
@@ -42,7 +39,6 @@ from session_core.providers.model_choice import (
     make_provider,
 )
 from session_core.sandbox.seccomp import FilterFiles, write_filters
-from session_core.sandbox.trust import Fingerprint
 from session_core.sep.host.catalogue.search_paths import has_extensions
 from session_core.sep.protocol.names import Mode
 from session_core.service.config import ServiceConfig
@@ -60,11 +56,6 @@ from session_core.tools.task import TaskTool
 from session_core.tools.web_fetch import WebFetch
 
 if TYPE_CHECKING:
-    from session_core.assembly.folders.folder import OpenFolder
-    from session_core.assembly.folders.registry import Folders
-    from session_core.mcp.client import McpServers
-    from session_core.sep.host.config import ParticipationRule
-    from session_core.sep.host.host import ExtensionHost
     from session_core.service.service import SessionService
 
 CHECKPOINTS: Final = "checkpoints"
@@ -78,27 +69,22 @@ class Setup:
 
     Attributes:
         service: The configuration to open the service with.
-        settings: The whole configuration.
+        settings: The configuration without that of any folder.
         picked: The model of new sessions, and why it is that one.
         remarks: Remarks for people.
-        mcp: The MCP servers.
-        mcp_tools: Their tools, without the disabled ones.
-        extensions: The extensions; None if they are not to be used, or if there are none. Where sessions work in many
-            folders these are the user's own.
+        folders: The folders that sessions work in, each with its own settings, MCP servers and extensions.
+        extensions: The extensions: the user's own, and those of folders.
         place, flags: The inputs of the setup, read again when they change (`follow_config`).
-        folders: The folders that sessions work in, if each has its own settings and MCP servers.
     """
 
     service: ServiceConfig
     settings: Config
     picked: PickedModel
     remarks: tuple[str, ...]
-    mcp: "McpServers"
-    mcp_tools: "McpToolSource"
+    folders: Folders
+    extensions: ServiceExtensions
     place: AgentEnvironment
     flags: Mapping[str, object]
-    extensions: "ExtensionHost | None" = None
-    folders: "Folders | None" = None
 
 
 @asynccontextmanager
@@ -107,111 +93,58 @@ async def open_setup(
     *,
     flags: Mapping[str, object] | None = None,
     store: SessionStore | None = None,
-    wait_for_mcp: bool = False,
     mode: Mode = "headless",
+    open_folder: bool = True,
 ) -> AsyncGenerator[Setup]:
-    """Set up an agent within the block.
+    """Set up an agent whose sessions work in any number of folders, within the block.
 
-    A service that is opened with it applies configuration changes automatically.
+    The user's own files count for all sessions. A folder's settings (rules, disabled tools, defaults of new sessions,
+    MCP servers, extensions) count for sessions that work in it, and are read when the first of them does. A service
+    that is opened with it applies configuration changes automatically.
 
     Args:
-        place: Where it works.
+        place: The home, the working folder of sessions that name none, and the environment.
         flags: Settings that override those of any file.
         store: Where sessions are kept.
-        wait_for_mcp: Wait until every MCP server is ready or has failed; otherwise their tools appear later.
         mode: The kind of frontend, as reported to extensions.
+        open_folder: Whether to read the settings of the working folder at once.
 
     Raises:
         ConfigInvalid: Something in the configuration is wrong.
         InvalidInput: The chosen model is not known, or cannot be used.
     """
-    trust, config = await trio.to_thread.run_sync(read_settings_of, place, dict(flags or {}))
+    said = dict(flags or {})
+    config = await trio.to_thread.run_sync(read_user_settings, place, said)
+    servers = await trio.to_thread.run_sync(read_servers, place, config)
     picked = await _pick_model(config, place)
     async with AsyncExitStack() as stack:
+        folders = await stack.enter_async_context(open_folders(place, config, said, mode=mode))
+        remarks = (*config.remarks, *map(str, servers.problems))
+        if open_folder:
+            remarks += (await folders.load(place.folder)).files.remarks
         service = await _build_service_config(stack, place, config, picked, store)
-        mcp, problems = await _open_mcp(stack, place, config, trust)
-        if wait_for_mcp:
-            await mcp.wait_until_settled()
-        offered = McpToolSource(mcp, config)
-        service = attrs.evolve(
-            service,
-            tools=tuple(tool for tool in service.tools if not is_disabled(config, tool.spec.name)),
-            tool_sources=(offered,),
-        )
-        untrusted = await trio.to_thread.run_sync(lambda: [*list_trust_remarks(place, trusted=trust is not None)])
+        service = attrs.evolve(service, folders=folders, background_tasks=(folders.run,))
+        service, extensions = await join_extensions(service, place, config, folders, mode)
         setup = Setup(
             service=service,
             settings=config,
             picked=picked,
-            remarks=(*config.remarks, *problems, *untrusted),
-            mcp=mcp,
-            mcp_tools=offered,
-            place=place,
-            flags=dict(flags or {}),
-        )
-        yield await _with_extensions(setup, mode)
-
-
-@asynccontextmanager
-async def open_home_setup(
-    home: Path,
-    environ: Mapping[str, str] | None = None,
-    *,
-    folder: str | None = None,
-    flags: Mapping[str, object] | None = None,
-    store: SessionStore | None = None,
-    mode: Mode = "headless",
-    is_persistent: bool = True,
-) -> AsyncGenerator[Setup]:
-    """Set up an agent whose sessions work in any number of folders, within the block.
-
-    The user's own files count for all sessions. A folder's settings (rules, disabled tools, defaults of new sessions,
-    MCP servers, extensions) count for sessions that work in it, and are read when the first of them does.
-
-    Args:
-        home: The user's home of sessions, settings and keys.
-        environ: The environment variables; by default those of this process.
-        folder: The working folder of sessions that name none; the user's home directory by default.
-        flags: Settings that override those of any file.
-        store: Where sessions are kept.
-        mode: The kind of frontend, as reported to extensions.
-        is_persistent: Whether anything is written to the home.
-
-    Raises:
-        ConfigInvalid: Something in the user's configuration is wrong.
-        InvalidInput: The chosen model is not known, or cannot be used.
-    """
-    from session_core.assembly.folders.registry import open_folders
-
-    known = dict(os.environ if environ is None else environ)
-    folder = folder or known.get("HOME") or str(Path.home())
-    place = AgentEnvironment(home=home, folder=folder, environ=known, is_persistent=is_persistent, whole_home=True)
-    said = dict(flags or {})
-    _, config = await trio.to_thread.run_sync(read_settings_of, place, said)
-    servers = await trio.to_thread.run_sync(read_servers_of, place, config, None)
-    picked = await _pick_model(config, place)
-    async with AsyncExitStack() as stack:
-        service = await _build_service_config(stack, place, config, picked, store)
-        folders = await stack.enter_async_context(open_folders(place, config, said))
-        nothing = cast("McpServers", NoServers())
-        setup = Setup(
-            service=attrs.evolve(service, folders=folders, background_tasks=(folders.run,)),
-            settings=config,
-            picked=picked,
-            remarks=(*config.remarks, *map(str, servers.problems)),
-            mcp=nothing,
-            mcp_tools=McpToolSource(nothing, config),
+            remarks=tuple(dict.fromkeys(remarks)),
+            folders=folders,
+            extensions=extensions,
             place=place,
             flags=said,
-            folders=folders,
         )
-        yield await _with_folder_extensions(setup, folders, mode)
+        yield attrs.evolve(
+            setup,
+            service=attrs.evolve(service, background_tasks=(*service.background_tasks, partial(_follow, setup))),
+        )
 
 
 async def _build_service_config(
     stack: AsyncExitStack, place: AgentEnvironment, config: Config, picked: PickedModel, store: SessionStore | None
 ) -> ServiceConfig:
-    """Build the parts that are the same for one folder or many; with all tools."""
+    """Build the parts that are the same for all folders; with all tools."""
     models, infos, endpoints = _models(config, picked, place.environ)
     for endpoint in endpoints:
         stack.push_async_callback(endpoint.aclose)
@@ -243,60 +176,33 @@ async def _build_service_config(
     )
 
 
-async def _with_extensions(setup: Setup, mode: Mode) -> Setup:
-    """Add extensions, if there are any, and let the service follow its configuration."""
-    service = setup.service
-    service = attrs.evolve(service, background_tasks=(*service.background_tasks, partial(_follow, setup)))
-    if not setup.settings.extensions or not await trio.to_thread.run_sync(_has_extensions, setup.place):
-        return attrs.evolve(setup, service=service)
-    from session_core.assembly.extension_setup import join_extensions
-    from session_core.sep.host.host import ExtensionHost
-
-    service = await join_extensions(service, setup.place, setup.settings, mode)
-    assert isinstance(service.extensions, ExtensionHost)
-    return attrs.evolve(setup, service=service, extensions=service.extensions)
-
-
-async def _with_folder_extensions(setup: Setup, folders: "Folders", mode: Mode) -> Setup:
-    """Add the user's own extensions to all sessions, and those of each folder to the sessions there."""
-    from session_core.assembly.folders.extension_hosts import FolderHosts
-    from session_core.assembly.folders.extensions import FolderHooks, FolderTools, HomeExtensions, takes_own_part
-
-    def make(folder: "OpenFolder", takes_part: "ParticipationRule") -> "ExtensionHost":
-        from session_core.assembly.extension_setup import make_folder_host
-
-        return make_folder_host(setup.place.with_folder(folder.path), folder.config, mode, takes_part)
-
-    service, own, hooks = setup.service, None, None
-    if setup.settings.extensions and await trio.to_thread.run_sync(_has_extensions, setup.place):
-        from session_core.assembly.extension_setup import join_host, make_host
-        from session_core.service.extension_bridge.delegate import ExtensionHooks
+async def join_extensions(
+    service: ServiceConfig, place: AgentEnvironment, config: Config, folders: Folders, mode: Mode
+) -> tuple[ServiceConfig, ServiceExtensions]:
+    """Add the user's own extensions to all sessions of a service, and those of each folder to the sessions there."""
+    extensions = ServiceExtensions(None, folders)
+    if config.extensions and await trio.to_thread.run_sync(lambda: has_extensions(user_places(place))):
+        from session_core.assembly.extension_setup import make_host, run_extensions
 
         takes_part = partial(takes_own_part, folders)
-        own = await trio.to_thread.run_sync(make_host, setup.place, setup.settings, mode, takes_part)
-        hooks = ExtensionHooks(own)
-        service = join_host(service, own, setup.settings)
-    folders.hosting = FolderHosts(make, folders.works_in)
-    extensions = HomeExtensions(own, folders)
-    service = attrs.evolve(
-        service,
-        hooks=FolderHooks(hooks, folders),
-        tool_sources=(*service.tool_sources, FolderTools(extensions, folders)),
-        extensions=extensions,
-        background_tasks=(*service.background_tasks, partial(_follow, setup)),
+        own = await trio.to_thread.run_sync(make_host, place, config, mode, takes_part)
+        extensions = ServiceExtensions(own, folders)
+        service = attrs.evolve(
+            service,
+            models=JoinedMapping(service.models, own.models.providers),
+            model_infos=JoinedMapping(service.model_infos, own.models.infos),
+            background_tasks=(*service.background_tasks, partial(run_extensions, own, config.watched_extensions)),
+        )
+    joined = attrs.evolve(
+        service, hooks=extensions, extensions=extensions, tool_sources=(*service.tool_sources, extensions)
     )
-    return attrs.evolve(setup, service=service, extensions=own)
+    return joined, extensions
 
 
 async def _follow(setup: Setup, service: "SessionService") -> None:
     from session_core.assembly.config_reload import follow_config
 
     await follow_config(setup, service)
-
-
-def _has_extensions(place: AgentEnvironment) -> bool:
-    """Return whether any extension could be started; the code that runs them is imported only then."""
-    return has_extensions(extension_places(place, trusted=False))
 
 
 async def _pick_model(config: Config, place: AgentEnvironment) -> PickedModel:
@@ -346,30 +252,6 @@ def _tools(
     yield from (WebFetch(), PlanTool(), TaskTool(), SkillTool(guide.skills_in))
     if demo:
         yield from file_tools()  # the demo's script calls these
-
-
-class McpToolSource:
-    """The enabled tools of MCP servers; which ones are enabled can change."""
-
-    def __init__(self, mcp: "McpServers", config: Config) -> None:
-        self._mcp = mcp
-        self.config = config
-
-    def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
-        """Return the tools that exist right now."""
-        return tuple(tool for tool in self._mcp.tools() if not is_disabled(self.config, tool.spec.name))
-
-
-async def _open_mcp(
-    stack: AsyncExitStack, place: AgentEnvironment, config: Config, trust: Fingerprint | None
-) -> tuple["McpServers", list[str]]:
-    found = await trio.to_thread.run_sync(read_servers_of, place, config, trust)
-    problems = [str(problem) for problem in found.problems]
-    if not found.servers:
-        return cast("McpServers", NoServers()), problems
-    from session_core.mcp.client import open_mcp_servers
-
-    return await stack.enter_async_context(open_mcp_servers(found.servers)), problems
 
 
 @attrs.frozen

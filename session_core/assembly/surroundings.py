@@ -18,31 +18,29 @@ class AgentEnvironment:
         folder: The working folder of sessions that name none.
         environ: The environment variables.
         is_persistent: Whether anything is written to the home.
-        whole_home: Whether sessions of any folder are served: then the files of `folder` count only there.
     """
 
     home: Path
     folder: str
     environ: Mapping[str, str] = attrs.field(repr=False)  # it contains keys
     is_persistent: bool = True
-    whole_home: bool = False
 
     def with_folder(self, folder: str) -> "AgentEnvironment":
         """Return the environment of sessions that work in a folder."""
-        return attrs.evolve(self, folder=folder, whole_home=False)
+        return attrs.evolve(self, folder=folder)
 
 
-def current_environment(home: Path, folder: str, *, is_persistent: bool = True) -> AgentEnvironment:
-    """Return the environment of this process at a place."""
-    return AgentEnvironment(home=home, folder=folder, environ=dict(os.environ), is_persistent=is_persistent)
+def current_environment(home: Path, folder: str | None = None, *, is_persistent: bool = True) -> AgentEnvironment:
+    """Return the environment of this process at a place; the default folder is the user's home directory."""
+    where = folder or os.environ.get("HOME") or str(Path.home())
+    return AgentEnvironment(home=home, folder=where, environ=dict(os.environ), is_persistent=is_persistent)
+
+
+def user_places(place: AgentEnvironment) -> SearchPaths:
+    """Return where to search for the user's own extensions."""
+    return attrs.evolve(build_search_paths(place.home, Path(place.folder), place.environ, trusted=False), project=())
 
 
 def project_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:
     """Return where to search for the extensions of a project, without the user's own."""
     return attrs.evolve(build_search_paths(place.home, Path(place.folder), place.environ, trusted=trusted), user=())
-
-
-def extension_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:
-    """Return where to search for the extensions of a place; with many folders, each is searched separately."""
-    places = build_search_paths(place.home, Path(place.folder), place.environ, trusted=trusted)
-    return attrs.evolve(places, project=(), trusted=False) if place.whole_home else places

@@ -183,7 +183,6 @@ SETTINGS: Final = (
         about="tools that the model cannot use",
         is_stricter=_is_always_allowed,
         merge=_unite,
-        live=False,  # the model still sees the tool until a restart, but calls of it are refused at once
     ),
     Setting(
         key="compaction.threshold",

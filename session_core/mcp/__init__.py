@@ -5,7 +5,6 @@
 - `variables`: expands `${NAME}` in environments and headers, from a short list plus what the user has released
 - `names`: `mcp__server__tool`: names that show where a tool comes from and that every provider accepts
 - `client`: `open_mcp_servers`: all servers of a session service, and what they offer together
-- `no_servers`: the same interface when no server is configured, without importing the rest
 - `connection`: one server: connecting, listing, requests, disconnects, reconnecting
 - `stdio`, `remote`: the transports: the pipes of a child process, and streamable HTTP
 - `diagnostics`: the last lines that a server wrote besides its messages

@@ -8,7 +8,7 @@ import attrs
 
 from session_core import limits
 from session_core.agent.compaction import Compactor as Compactor
-from session_core.agent.folder_settings import FolderSettingsSource
+from session_core.agent.folder_settings import NO_FOLDER_FILES, FolderSettingsSource, SessionDefaults
 from session_core.agent.hooks import NO_HOOKS, Hooks
 from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
 from session_core.checkpoints.store import CheckpointStore
@@ -77,7 +77,7 @@ class ServiceConfig:
         thinking: How much the models of new sessions reason before they answer.
         turn_limits: What one turn of a new session may use.
         rules: The user's rules for single tools, paths and commands; `LiveRules` may change while the service runs.
-        folders: The settings of folders, if each has its own rules, tools and defaults for new sessions.
+        folders: The rules, tools and defaults for new sessions that each folder brings; by default none brings any.
         hooks: Extensions that take part in turns.
         extensions: The extensions that users can run; None means there are none.
         protocols: Further protocols, besides the built-in and installed ones.
@@ -112,7 +112,7 @@ class ServiceConfig:
     thinking: Thinking = "off"
     turn_limits: TurnLimits = attrs.field(factory=TurnLimits)
     rules: Sequence[PermissionRule] = ()
-    folders: FolderSettingsSource | None = None
+    folders: FolderSettingsSource = NO_FOLDER_FILES
     hooks: Hooks = NO_HOOKS
     extensions: Extensions | None = None
     protocols: tuple[ProtocolFactory, ...] = ()
@@ -144,6 +144,16 @@ class ServiceConfig:
     def model(self) -> str:
         """The model of new sessions."""
         return self.default_model or next(iter(self.models))
+
+    @property
+    def session_defaults(self) -> SessionDefaults:
+        """The defaults of new sessions, before their folder adds its own."""
+        return SessionDefaults(
+            permission_mode=self.permission_mode,
+            sandbox=self.sandbox,
+            thinking=self.thinking,
+            limits=self.turn_limits,
+        )
 
     def check(self) -> None:
         """Raise `InvalidInput` naming the setting that cannot work."""

@@ -84,7 +84,7 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
 
 def enters_folder(core: ServiceCore, command: c.Command[Any]) -> bool:
     """Return whether a folder must be read before this command is sent."""
-    return core.config.folders is not None and type(command) in _MAY_ENTER
+    return core.config.folders.has_files and type(command) in _MAY_ENTER
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def hold_folder(core: ServiceCore, command: c.Command[Any]) -> AsyncGenera
         FolderUnusable: Its settings are wrong; no session may begin to work there.
     """
     folders, folder = core.config.folders, _folder_of(core, command)
-    if folders is None or folder is None:
+    if folder is None:
         yield
         return
     try:

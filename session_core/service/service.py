@@ -310,9 +310,8 @@ class SessionService(SessionMethods):
                 raise InvalidInput(msg, field="session_id")
             if session_id not in self._core.recorder.session_list.sessions or session_id in self._core.sessions:
                 self._core.session(session_id)
-            summary, folders = self._core.summary_of(session_id), self._core.config.folders
-            if summary is not None and folders is not None:
-                folders.visit(summary.cwd)
+            if (summary := self._core.summary_of(session_id)) is not None:
+                self._core.config.folders.visit(summary.cwd)
 
     def change_defaults(self, change: Callable[[ServiceConfig], ServiceConfig]) -> None:
         """Change the settings of sessions created from now on; existing ones keep theirs.

@@ -149,15 +149,13 @@ class Seen:
         )
 
 
-async def open_and_ask(
-    ground: Ground, calls: Sequence[tuple[str, Mapping[str, Any]]] = (), *, wait_for_mcp: bool = False
-) -> Seen:
+async def open_and_ask(ground: Ground, calls: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> Seen:
     """Open the repository as an agent does, let the model make these calls, and return what was seen."""
     place = AgentEnvironment(home=ground.home, folder=str(ground.repo), environ=ground.environ)
     model = ScriptedProvider(*([tool_calls(*calls)] if calls else []), text("done"))
     told: list[str] = []
     with trio.fail_after(300):
-        async with open_setup(place, flags={"model": "demo"}, wait_for_mcp=wait_for_mcp) as setup:
+        async with open_setup(place, flags={"model": "demo"}) as setup:
             config = attrs.evolve(setup.service, models={"m": model}, model_infos={}, default_model="m")
             async with open_session_service(config) as service:
                 session_id = (await service.create_session()).session_id
@@ -165,9 +163,12 @@ async def open_and_ask(
                 outcome = (await service.wait_for_turn(session_id)).outcome
                 snapshot = await service.load_session(session_id)
                 told += [encode(snapshot).decode(), encode(await service.list_sessions()).decode()]
-            told += [repr(model.requests), repr(setup.settings), *setup.remarks]
+            folder = setup.folders.get_known(str(ground.repo))
+            assert folder is not None
+            settings = folder.config
+            told += [repr(model.requests), repr(settings), *setup.remarks]
     return Seen(
-        config=setup.settings,
+        config=settings,
         prompt=model.requests[0].system,
         tools=tuple(tool.name for tool in model.requests[0].tools),
         told="\n".join(told),

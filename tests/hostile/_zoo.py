@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from session_core.assembly.extension_setup import JoinedMapping
+from session_core.agent.joined_mapping import JoinedMapping
 from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.errors import ExtensionFailed
 from session_core.ids import SessionId, new_id
@@ -328,8 +328,8 @@ async def _open_service(zoo: Zoo, pace: ExtensionTimeouts) -> AsyncGenerator[Ses
     place = AgentEnvironment(home=zoo.home, folder=str(zoo.root), environ=environ)
     store = _WatchedStore(zoo.home, zoo.events.append)
     async with open_setup(place, store=store) as setup:
-        host = setup.service.extensions
-        assert isinstance(host, ExtensionHost)
+        host = setup.extensions.own
+        assert host is not None
         zoo.host = host
         begin, publish = host._begin, host.publish
 

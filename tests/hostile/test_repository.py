@@ -112,7 +112,7 @@ async def test_after_trust_only_what_is_meant_counts(
         sentences = [each.sentence for each in problems]
         assert all(sentence.isprintable() and SECRET not in sentence for sentence in sentences)
         return
-    seen = await open_and_ask(ground, wait_for_mcp=True)
+    seen = await open_and_ask(ground)
 
     assert SECRET not in seen.told + caplog.text
     assert nobody_called(listener)

@@ -244,7 +244,7 @@ async def test_the_users_own_servers_do_not_run_what_lies_in_the_folder(ground: 
     entry = {"command": sys.executable, "args": ["-m", "helper"]}
     (ground.home / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": entry}}), encoding="utf-8")
     with programs_started() as started:
-        await open_and_ask(ground, wait_for_mcp=True)
+        await open_and_ask(ground)
 
     assert 1 == len(started())
     assert [] == list(ground.traces.iterdir())

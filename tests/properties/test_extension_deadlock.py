@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from functools import partial
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import attrs
@@ -14,6 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from session_core.assembly.folders.extensions import ServiceExtensions
+from session_core.assembly.folders.files import read_user_settings
+from session_core.assembly.folders.registry import Folders, open_folders
+from session_core.assembly.surroundings import AgentEnvironment
 from session_core.errors import ExtensionFailed, SessionCoreError
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
@@ -22,7 +27,7 @@ from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Disco
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.host import ExtensionHost, HostConfig
 from session_core.sep.protocol.manifest import Manifest, RunSpec
-from session_core.service.extension_bridge.delegate import ExtensionHooks, run_host
+from session_core.service.extension_bridge.delegate import run_host
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
@@ -182,14 +187,24 @@ class Harness:
         monkeypatch.setattr("trio.to_thread.run_sync", _at_once)
         host_config = HostConfig(folder="/")
         self.host = ExtensionHost(self._look, host_config, prepare=no_preparation, enable=self._on.__setitem__)
+        with TemporaryDirectory() as work:
+            place = AgentEnvironment(home=Path(work, "home"), folder=work, environ={}, is_persistent=False)
+            async with open_folders(place, read_user_settings(place, {}), {}, every_s=LONG**2) as folders:
+                async with self._serve(ServiceExtensions(self.host, folders), folders, work):
+                    yield
+
+    @asynccontextmanager
+    async def _serve(self, extensions: ServiceExtensions, folders: Folders, work: str) -> AsyncGenerator[None]:
         answers = [each for _ in range(3) for each in (tool_call("a.t"), tool_call("b.t"), text("done"))]
         config = attrs.evolve(
             world_config(provider=ScriptedProvider(*answers)),
             permission_mode="full",
-            hooks=ExtensionHooks(self.host),
-            extensions=self.host,
-            tool_sources=(self.host.tools,),
-            background_tasks=(partial(run_host, self.host),),
+            cwd=work,
+            folders=folders,
+            hooks=extensions,
+            extensions=extensions,
+            tool_sources=(extensions,),
+            background_tasks=(folders.run, partial(run_host, self.host)),
         )
         async with open_checked_service(config) as self.service:
             await self.host.settled.wait()

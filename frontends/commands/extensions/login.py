@@ -4,7 +4,7 @@ The extensions of this folder are started as `run` starts them, with a temporary
 """
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import trio
@@ -50,8 +50,8 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
                 sc.open_session_service(setup.service) as service,
             ):
                 with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
-                    await wait_until_started(setup.extensions, progress=True)
-                    chosen = _provider(setup.extensions, home, name, provider)
+                    await wait_until_started(setup, str(cwd), progress=True)
+                    chosen = _provider(setup.extensions.hosts_in(str(cwd)), home, name, provider)
                     start.finish_starting()
                     codes.append(await _talk(client, name, chosen, streams, signals))
     if codes:
@@ -60,9 +60,10 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
     return start.exit_code
 
 
-def _provider(host: "sc.extensions.ExtensionHost | None", home: Path, name: str, wanted: str) -> str:
+def _provider(hosts: "Sequence[sc.extensions.ExtensionHost]", home: Path, name: str, wanted: str) -> str:
     """Return the provider to log in to: the named one, or the only one."""
-    extension = next((each for each in host.extensions if each.name == name), None) if host is not None else None
+    here = [each for host in reversed(hosts) for each in host.extensions if each.name == name]  # the folder's own first
+    extension = here[0] if here else None
     if extension is None or extension.state != "ready":
         why = extension.problem if extension is not None and extension.problem else "extensions are disabled here"
         raise UsageError(f"{name} does not run: {one_line(why, 300)}; see: {format_command(home, 'ext doctor', name)}")

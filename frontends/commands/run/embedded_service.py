@@ -10,13 +10,13 @@ import trio
 
 import session_core as sc
 from frontends.arguments import UsageError
+from frontends.commands.run.extensions import list_unused_extensions
+from frontends.commands.run.prompt_kind import UnusedExtension
 from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style
 
-MCP_PATIENCE_S = 10.0
-"""How long a turn waits for MCP servers that are still starting: its model would not learn of their tools later."""
 DEMO = "demo"
 _REMARK_CHARS = 400
 _MODEL_CHARS = 80
@@ -55,11 +55,12 @@ class PreparedAgent:
 
     service: sc.ServiceConfig
     model: str
+    folder: str
     about_model: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     told_of_demo: bool = False
     """Whether the remarks already say that no real model answers, and why."""
-    extensions: "sc.extensions.ExtensionHost | None" = None
+    setup: sc.setup.Setup
     refusal: str | None = None
     """Why the model cannot be used, unless an extension provides it."""
 
@@ -73,26 +74,36 @@ class PreparedAgent:
         """Whether no real model answers."""
         return isinstance(self.service.models.get(self.model), sc.DemoProvider)
 
+    @property
+    def hosts(self) -> "tuple[sc.extensions.ExtensionHost, ...]":
+        """The hosts of the extensions of its folder."""
+        return self.setup.extensions.hosts_in(self.folder)
+
+    def list_unused(self) -> list[UnusedExtension]:
+        """Return the extensions that do not run, with advice about each."""
+        folder = self.setup.folders.get_known(self.folder)
+        return list_unused_extensions(self.hosts, folder.files.unused if folder is not None else ())
+
     def check_model(self) -> None:
         """Reject a model that no extension provides, once all extensions have started."""
         if self.refusal is not None and self.model not in self.service.models:
             # That list lacks the models of extensions.
             reason = self.refusal.removesuffix("; see: session-core models --all")
-            brought = [one_line(each, _MODEL_CHARS) for each in brought_models(self.extensions)]
+            brought = [one_line(each, _MODEL_CHARS) for each in brought_models(self.hosts)]
             there = f"; they provide {', '.join(brought[:_MOST_BROUGHT])}" if brought else ""
             raise UsageError(f"{reason}; no running extension provides it{there} (see: session-core ext list)")
 
 
-def brought_models(host: "sc.extensions.ExtensionHost | None") -> list[str]:
+def brought_models(hosts: "Sequence[sc.extensions.ExtensionHost]") -> list[str]:
     """Return the models of the running extensions."""
-    running = [each for each in host.extensions if each.state == "ready"] if host is not None else []
+    running = [each for host in hosts for each in host.extensions if each.state == "ready"]
     providers = [provider for each in running for provider in each.registrations.providers]
     return [f"{provider.name}/{model.id}" for provider in providers for model in provider.models]
 
 
 @asynccontextmanager
-async def open_agent(wanted: AgentRequest, *, progress: bool) -> AsyncGenerator[PreparedAgent]:
-    """Set up the agent for the duration of the block; `progress` shows slow steps on stderr.
+async def open_agent(wanted: AgentRequest) -> AsyncGenerator[PreparedAgent]:
+    """Set up the agent for the duration of the block.
 
     Raises:
         UsageError: The session's model can no longer be used.
@@ -104,18 +115,18 @@ async def open_agent(wanted: AgentRequest, *, progress: bool) -> AsyncGenerator[
     store = WaitingStore(wanted.home) if wanted.is_persistent else None
     flags = await trio.to_thread.run_sync(_flags, wanted, model)
     async with sc.setup.open_setup(place, flags=flags, store=store, mode="cli") as setup:
-        await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)
+        folder = await setup.folders.load(wanted.folder)
         yield PreparedAgent(
             service=_service(setup.service, wanted),
             model=setup.picked.name,
+            folder=wanted.folder,
+            setup=setup,
             told_of_demo=setup.picked.info is None and bool(setup.picked.remark),
-            extensions=setup.extensions,
             refusal=None if refusal is None else getattr(refusal, "message", str(refusal)),
             about_model=tuple(_about_model(setup, wanted)),
             others=(
                 *setup.remarks,
-                *(slip.sentence for slip in sc.setup.unknown_tool_names(setup.settings)),
-                *about_servers(setup.mcp.statuses()),
+                *(slip.sentence for slip in sc.setup.unknown_tool_names(folder.config)),
             ),
         )
 
@@ -184,15 +195,15 @@ def _about_model(setup: sc.setup.Setup, wanted: AgentRequest) -> list[str]:
     return remarks
 
 
-async def wait_for_servers(mcp: "sc.setup.McpServers", patience_s: float, *, progress: bool) -> None:
-    """Give connecting MCP servers a moment to become ready."""
-    waiting = [status.name for status in mcp.statuses() if status.state == "connecting"]
-    if not waiting:
-        return
-    with ProgressLine.on_stderr() if progress else ProgressLine(None) as doing:
-        doing(f"connecting to MCP servers: {', '.join(waiting)}")
-        with trio.move_on_after(patience_s):
-            await mcp.wait_until_settled()
+async def connect_servers(agent: PreparedAgent, *, progress: bool) -> list[str]:
+    """Open the MCP servers of the folder, give them a moment, and describe those that cannot be used."""
+    folder = await agent.setup.folders.load(agent.folder)
+    names = [each.name for each in folder.files.servers if not each.disabled]
+    if names:
+        with ProgressLine.on_stderr() if progress else ProgressLine(None) as doing:
+            doing(f"connecting to MCP servers: {', '.join(names)}")
+            (await agent.setup.folders.hold(agent.folder))()
+    return about_servers(folder.servers.statuses())
 
 
 def about_servers(statuses: "Sequence[sc.setup.ServerStatus]") -> list[str]:

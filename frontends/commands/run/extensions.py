@@ -1,6 +1,7 @@
 """Extensions in `run`: waiting until they have started, and remarks about them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -10,6 +11,9 @@ from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import format_count
+
+if TYPE_CHECKING:
+    Hosts = Sequence[sc.extensions.ExtensionHost]
 
 CLIENT = "cli"
 START_PATIENCE_S = 10.5
@@ -33,44 +37,50 @@ def ui_kinds(streams: StandardStreams) -> frozenset[sc.extensions.UiKind]:
     return _TELLS | _ASKS if streams.keyboard is not None else _TELLS
 
 
-async def wait_until_started(host: "sc.extensions.ExtensionHost | None", *, progress: bool) -> None:
-    """Give every extension a moment to start or to fail; `progress` shows the wait if it takes long."""
-    if host is None or host.settled.is_set():
-        return
+async def wait_until_started(setup: sc.setup.Setup, folder: str, *, progress: bool) -> None:
+    """Give every extension of a folder a moment to start or to fail; `progress` shows the wait if it takes long."""
     with ProgressLine.on_stderr() if progress else ProgressLine(None) as doing:
         doing("starting extensions")
         with trio.move_on_after(START_PATIENCE_S):
-            await host.settled.wait()
+            await setup.extensions.wait_until_started(folder)
 
 
-def collect_extension_remarks(host: "sc.extensions.ExtensionHost | None", flags: Iterable[str] = ()) -> list[str]:
-    """Describe in one sentence which extensions are not used, and which flags are unknown."""
-    if host is None:
+def collect_extension_remarks(hosts: "Hosts", flags: Iterable[str] = ()) -> list[str]:
+    """Describe in one sentence which extensions are not used, and which flags are unknown.
+
+    Those of the folder that may not run are among the remarks about the folder.
+    """
+    extensions = [each for host in hosts for each in host.extensions]
+    if not hosts:
         said = [each.partition("=")[0] for each in flags]
         return [f"no extension runs here, so --flag has no effect: {', '.join(said)}"] if said else []
-    known = {each.name for each in host.extensions}
-    unused = {each.name: each.reason for each in host.discovery.skipped if each.kind in _NOT_USED}
+    known = {each.name for each in extensions}
+    skipped = [each for host in hosts if host.config.serves is None for each in host.discovery.skipped]
+    unused = {each.name: each.reason for each in skipped if each.kind in _NOT_USED}
     unused = {name: reason for name, reason in unused.items() if name not in known}
-    for each in host.extensions:
+    for each in extensions:
         if each.state == "starting":
             unused[each.name] = "it has not started yet"
         elif each.state != "ready":
             unused[each.name] = each.problem or "it does not run"
     remarks = [_format_unused(unused)] if unused else []
-    return [*remarks, *host.models.remarks, *_unknown_flags(host, flags)]
+    said_by_models = [each for host in hosts for each in host.models.remarks]
+    return [*remarks, *said_by_models, *_unknown_flags(extensions, flags)]
 
 
-def list_unused_extensions(host: "sc.extensions.ExtensionHost | None") -> list[UnusedExtension]:
+def list_unused_extensions(
+    hosts: "Hosts", of_folder: "Iterable[sc.extensions.SkippedExtension]" = ()
+) -> list[UnusedExtension]:
     """Return the extensions that are not running, with advice about each, the most useful first."""
-    if host is None:
-        return []
     found = []
-    for each in host.extensions:
+    extensions = [each for host in hosts for each in host.extensions]
+    for each in extensions:
         if each.state in {"failed", "restarting"}:
             commands = frozenset(command.name for command in each.registrations.commands)
             found.append(_describe_unused(each.name, "has failed", "to see why", "ext doctor NAME", commands))
-    known = {each.name for each in host.extensions}
-    skipped = [each for each in host.discovery.skipped if each.kind in _SKIPPED and each.name not in known]
+    known = {each.name for each in extensions}
+    own = [each for host in hosts if host.config.serves is None for each in host.discovery.skipped]
+    skipped = [each for each in (*own, *of_folder) if each.kind in _SKIPPED and each.name not in known]
     skipped.sort(key=lambda each: _BY_USE.index(each.kind))
     return [*found, *(_describe_unused(each.name, *_SKIPPED[each.kind]) for each in skipped)]
 
@@ -94,10 +104,10 @@ def _format_unused(unused: dict[str, str]) -> str:
     return f"{format_count(len(unused), 'extension')} {are} not used (see: session-core ext list): {named}"
 
 
-def _unknown_flags(host: "sc.extensions.ExtensionHost", flags: Iterable[str]) -> list[str]:
+def _unknown_flags(extensions: "Sequence[sc.extensions.HostedExtension]", flags: Iterable[str]) -> list[str]:
     """Describe the flags that no extension has; one that has not started could have any."""
-    if any(each.state != "ready" for each in host.extensions):
+    if any(each.state != "ready" for each in extensions):
         return []
-    known = {name.lstrip("-") for each in host.extensions for name in each.registrations.flags}
+    known = {name.lstrip("-") for each in extensions for name in each.registrations.flags}
     said = [name for each in flags if (name := each.partition("=")[0]) not in known]
     return [f"no extension that runs here has a flag called {', '.join(said)}"] if said else []

@@ -29,12 +29,18 @@ from frontends.commands.run.attached_service import (
 )
 from frontends.commands.run.attachments import PromptAttachments
 from frontends.commands.run.conversation import Conversation
-from frontends.commands.run.embedded_service import DEMO, AgentRequest, PreparedAgent, open_agent, remark_lines
+from frontends.commands.run.embedded_service import (
+    DEMO,
+    AgentRequest,
+    PreparedAgent,
+    connect_servers,
+    open_agent,
+    remark_lines,
+)
 from frontends.commands.run.extension_commands import run_extension_command, run_line
 from frontends.commands.run.extensions import (
     CLIENT,
     collect_extension_remarks,
-    list_unused_extensions,
     ui_kinds,
     wait_until_started,
 )
@@ -87,7 +93,7 @@ async def _run_embedded(
     start: StartupWatch,
 ) -> int:
     """Run the turn in a service of this process."""
-    async with open_agent(build_agent_request(options, known), progress=options.interaction.is_narrated) as agent:
+    async with open_agent(build_agent_request(options, known)) as agent:
         chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
         await _introduce(agent, options, streams)
         async with sc.open_session_service(agent.service) as service:
@@ -95,9 +101,7 @@ async def _run_embedded(
             with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
                 await _wait_for_extensions(agent, chosen, streams)
                 start.finish_starting()
-                return await converse(
-                    client, chosen, streams, signals, known, unused=list_unused_extensions(agent.extensions)
-                )
+                return await converse(client, chosen, streams, signals, known, unused=agent.list_unused())
 
 
 async def _run_attached(
@@ -171,12 +175,13 @@ async def _introduce(agent: PreparedAgent, options: RunOptions, streams: Standar
 
 async def _wait_for_extensions(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
     narrated = options.interaction.is_narrated
-    await wait_until_started(agent.extensions, progress=narrated)
+    await wait_until_started(agent.setup, agent.folder, progress=narrated)
     agent.check_model()
+    remarks = collect_extension_remarks(agent.hosts, options.flags)
+    if _is_model_asked(options):
+        remarks += await connect_servers(agent, progress=narrated)
     if narrated:
-        await streams.err.write(
-            remark_lines(streams.err.style, collect_extension_remarks(agent.extensions, options.flags))
-        )
+        await streams.err.write(remark_lines(streams.err.style, remarks))
 
 
 def build_agent_request(options: RunOptions, known: ContinuedSession | None) -> AgentRequest:

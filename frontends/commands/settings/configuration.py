@@ -10,7 +10,7 @@ import attrs
 
 import session_core as sc
 from frontends.commands.run.embedded_service import DEMO
-from frontends.commands.settings.servers import find_mistakes
+from frontends.commands.settings.servers import read_servers
 from frontends.shared.figures import format_path
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, format_count, stream_style
@@ -228,7 +228,7 @@ def _unknown_watched(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.
 
 
 def _server_problems(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:
-    mistakes, _ = find_mistakes(home, cwd, config.mcp_file)
+    mistakes = read_servers(home, cwd, config).mistakes
     return [
         sc.setup.ConfigProblem(place=each.file, line=each.line, key=each.field, what=each.what) for each in mistakes
     ]

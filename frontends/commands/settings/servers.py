@@ -11,9 +11,9 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.run.embedded_service import wait_for_servers
 from frontends.commands.settings.json_lines import line_in_file
 from frontends.shared.figures import format_path
+from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.style import Style, format_count, stream_style
@@ -49,6 +49,15 @@ class Mistake:
         """The whole error in one line."""
         where = format_path(self.file) if self.line is None else f"{format_path(self.file)}, line {self.line}"
         return f"{where}: {self.field}: {self.what}" if self.field else f"{where}: {self.what}"
+
+
+@attrs.frozen(kw_only=True)
+class ServerListing:
+    """The servers in the files, and what people should know about these."""
+
+    servers: tuple[sc.setup.ServerConfig, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -90,23 +99,37 @@ async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - 
 
 async def probe_servers(home: Path, cwd: Path, *, progress: bool) -> McpServerOverview:
     """Start the servers, give them a moment, and see what they offer."""
-    surroundings = sc.setup.current_environment(home, str(cwd), is_persistent=False)
-    # No model is called here, so no key is needed.
-    async with sc.setup.open_setup(surroundings, flags={"model": "demo"}) as setup:
-        wrong, known_remarks = await trio.to_thread.run_sync(find_mistakes, home, cwd, setup.settings.mcp_file)
-        await wait_for_servers(setup.mcp, PATIENCE_S, progress=progress)
-        statuses = setup.mcp.statuses()
-        tools = [tool.spec for tool in setup.mcp.tools()]
+
+    def look() -> ServerListing:
+        settings = sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+        return read_servers(home, cwd, settings)
+
+    listed = await trio.to_thread.run_sync(look)
+    async with sc.setup.open_mcp_servers(listed.servers) as servers:
+        await wait_for_servers(servers, PATIENCE_S, progress=progress)
+        statuses = servers.statuses()
+        tools = [tool.spec for tool in servers.tools()]
         return McpServerOverview(
             statuses=statuses,
             tools={
                 each.name: tuple(spec for spec in tools if parse_server_name(spec.name) == each.name)
                 for each in statuses
             },
-            said={each.name: setup.mcp.diagnostics(each.name)[-_MOST_LINES:] for each in statuses},
-            mistakes=wrong,
-            remarks=tuple(remark for remark in setup.remarks if remark not in known_remarks),
+            said={each.name: servers.diagnostics(each.name)[-_MOST_LINES:] for each in statuses},
+            mistakes=listed.mistakes,
+            remarks=listed.remarks,
         )
+
+
+async def wait_for_servers(mcp: "sc.setup.McpServers", patience_s: float, *, progress: bool) -> None:
+    """Give connecting MCP servers a moment to become ready."""
+    waiting = [status.name for status in mcp.statuses() if status.state == "connecting"]
+    if not waiting:
+        return
+    with ProgressLine.on_stderr() if progress else ProgressLine(None) as doing:
+        doing(f"connecting to MCP servers: {', '.join(waiting)}")
+        with trio.move_on_after(patience_s):
+            await mcp.wait_until_settled()
 
 
 def parse_server_name(tool: str) -> str | None:
@@ -115,24 +138,32 @@ def parse_server_name(tool: str) -> str | None:
     return rest.partition("__")[0] if start == "mcp" and rest else None
 
 
-def find_mistakes(home: Path, cwd: Path, mcp_file: str | None) -> tuple[tuple[Mistake, ...], set[str]]:
-    """Return the errors in the files, with lines, and the remarks that say the same without lines."""
+def read_servers(home: Path, cwd: Path, settings: sc.setup.Config) -> ServerListing:
+    """Read which servers there are, with the errors in the files by their lines."""
     trust = sc.setup.find_trusted_fingerprint(home, cwd)
     project = cwd / MCP_FILE
     loaded = sc.setup.load_mcp_config(
         folder=str(cwd),
         trusted=trust,
         environment=os.environ,
-        user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
+        user_file=Path(settings.mcp_file) if settings.mcp_file else home / MCP_FILE,
         project_file=project,
     )
     # An untrusted folder is not an error in its file.
     counting = [each for each in loaded.problems if trust is not None or each.file != str(project)]
-    mistakes = [
-        Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
-        for each in counting
-    ]
-    return tuple(mistakes), {str(each) for each in counting}
+    place = sc.setup.current_environment(home, str(cwd), is_persistent=False)
+    return ServerListing(
+        servers=loaded.servers,
+        mistakes=tuple(
+            Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
+            for each in counting
+        ),
+        remarks=(
+            *settings.remarks,
+            *(str(each) for each in loaded.problems if each not in counting),
+            *sc.setup.list_trust_remarks(place, trusted=trust is not None),
+        ),
+    )
 
 
 def _print(home: Path, found: McpServerOverview) -> None:

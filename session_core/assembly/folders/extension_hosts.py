@@ -1,4 +1,4 @@
-"""The extensions of projects in a service for many folders: one host per folder that has any, beside the home's.
+"""The extensions of projects: one host per folder that has any, beside the user's.
 
 Rules:
 1. A folder's extensions start when it is first used, if it is trusted and a person has consented to them. They end with
@@ -56,10 +56,6 @@ class HostedFolder:
     again_at: float | None = None
     """When lost extensions may be restarted, on trio's clock."""
 
-    def handles(self, hook: HookName) -> bool:
-        """Return whether any extension handles a hook, or may once it has started."""
-        return self.host.handles(hook) or not self.host.settled.is_set()
-
 
 class FolderHosts:
     """All hosts of folders. `run` it while the service runs; before that nothing starts.
@@ -96,13 +92,13 @@ class FolderHosts:
 
     def handles(self, hook: HookName) -> bool:
         """Return whether any extension handles a hook, or may once it has started."""
-        return any(each.handles(hook) for each in self._hosted.values())
+        return any(each.host.handles(hook) for each in self._hosted.values())
 
     # --- starting and ending ------------------------------------------------------------------------------------------
 
     def align(self, folder: "OpenFolder") -> None:
         """Start and end extensions after a check of their folder; never blocks."""
-        hosted, may_run = folder.hosted, folder.files.may_run if folder.config.extensions else ()
+        hosted, may_run = folder.hosted, folder.may_run
         if hosted is None:
             if may_run and self._nursery is not None:
                 self._start_host(folder, may_run, self._nursery)

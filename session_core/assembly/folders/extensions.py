@@ -1,4 +1,4 @@
-"""Extensions in a service for many folders: sessions see the user's own and those of their folder together.
+"""The extensions of a service: sessions see the user's own and those of their folder together.
 
 Rules:
 1. A session has the user's own extensions first, then those of the project it works in. A project's extension replaces
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from session_core.agent.folder_settings import FolderUnusable
-from session_core.agent.hooks import Blocked, HookName, Hooks
+from session_core.agent.hooks import Blocked, HookName
 from session_core.errors import Conflict, NotFound
 from session_core.ids import SessionId
 from session_core.tools.base import Tool
@@ -21,6 +21,7 @@ from session_core.vocabulary.frozen import JsonObject
 if TYPE_CHECKING:
     from session_core.assembly.folders.folder import OpenFolder
     from session_core.assembly.folders.registry import Folders
+    from session_core.sep.host.extension import HostedExtension
     from session_core.sep.host.host import ExtensionHost
 
 _BEFORE_COMMANDS: Final = frozenset[HookName]({"input", "user_bash", "session_before_tree"})
@@ -35,8 +36,8 @@ def takes_own_part(folders: "Folders", name: str, session_id: SessionId) -> bool
     return folder.config.extensions and not any(each.name == name for each in folder.files.may_run)
 
 
-class HomeExtensions:
-    """All extensions of a service for many folders; see `Extensions`.
+class ServiceExtensions:
+    """All extensions of a service, as `Extensions`, as `Hooks`, and as the source of their tools.
 
     Args:
         own: The user's own, if there are any.
@@ -51,6 +52,10 @@ class HomeExtensions:
         """Return the hosts of a session's extensions, in the order in which they are asked."""
         return self._hosts_in(self._folders.known_folder_of_session(session_id))
 
+    def hosts_in(self, cwd: str) -> tuple["ExtensionHost", ...]:
+        """Return the hosts of the extensions of a folder, in the order in which they are asked."""
+        return tuple(self._hosts_in(self._folders.get_known(cwd)))
+
     def _hosts_in(self, folder: "OpenFolder | None") -> Iterable["ExtensionHost"]:
         if self.own is not None:
             yield self.own
@@ -58,8 +63,7 @@ class HomeExtensions:
             yield folder.hosted.host
 
     def _all_hosts(self) -> tuple["ExtensionHost", ...]:
-        of_folders = self._folders.hosting.hosts() if self._folders.hosting is not None else ()
-        return (*((self.own,) if self.own is not None else ()), *of_folders)
+        return (*((self.own,) if self.own is not None else ()), *self._folders.hosting.hosts())
 
     @asynccontextmanager
     async def _hold_folder(self, session_id: SessionId) -> AsyncGenerator[None]:
@@ -74,6 +78,12 @@ class HomeExtensions:
         finally:
             if release is not None:
                 release()
+
+    async def wait_until_started(self, cwd: str) -> None:
+        """Wait until every extension of a folder has been started once, successfully or not."""
+        await self._folders.wait_for_extensions(cwd)
+        for host in self.hosts_in(cwd):
+            await host.settled.wait()
 
     # --- `Extensions` -------------------------------------------------------------------------------------------------
 
@@ -112,22 +122,26 @@ class HomeExtensions:
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
         """Run a command of an extension and return its answer."""
         async with self._hold_folder(session_id):
-            host = self._find_host_of_command(session_id, name, extension)
-            return await host.run_command(session_id, name, arguments, extension)
+            host, owner = self._find_command(session_id, name, extension)
+            content = await owner.run_command(host.contexts, session_id, name, arguments)
+            await host.wait_registered(owner.name)
+            return content
 
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str, extension: str | None
     ) -> tuple[Completion, ...]:
         """Return completions for the arguments of a command."""
         async with self._hold_folder(session_id):
-            host = self._find_host_of_command(session_id, name, extension)
-            return await host.complete_command(session_id, name, partial, extension)
+            host, owner = self._find_command(session_id, name, extension)
+            return await owner.complete_command(host.contexts, session_id, name, partial)
 
-    def _find_host_of_command(self, session_id: SessionId, name: str, extension: str | None) -> "ExtensionHost":
+    def _find_command(
+        self, session_id: SessionId, name: str, extension: str | None
+    ) -> "tuple[ExtensionHost, HostedExtension]":
         for host in self.hosts_of(session_id):
             for each in host.participants(session_id):
                 if extension in {None, each.name} and each.registrations.command(name) is not None:
-                    return host
+                    return host, each
         raise NotFound(f"there is no command /{name} here any more", field="name")
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
@@ -143,88 +157,73 @@ class HomeExtensions:
         async with self._hold_folder(session_id):
             for host in self.hosts_of(session_id):
                 if host.models.find_offer(provider) is not None:
-                    await host.login(session_id, provider)
+                    await host.models.log_in(provider, session_id)
                     return
         raise NotFound(f"no extension has a provider called {provider!r} here any more", field="provider")
 
     def title_of(self, model: str, cwd: str) -> str:
         """Return the title that an extension gives one of its models for users of a folder, if any."""
-        hosts = self._hosts_in(self._folders.get_known(cwd))
-        return next((title for host in hosts if (title := host.title_of(model, cwd))), "")
+        return next((title for host in self.hosts_in(cwd) if (title := host.models.title_of(model))), "")
 
     async def why_not_usable(self, provider: str, cwd: str) -> str:
         """Describe what the user must do before an extension's provider can be used in a folder, if anything."""
-        for host in self._hosts_in(self._folders.get_known(cwd)):
+        for host in self.hosts_in(cwd):
             if host.models.find_offer(provider) is not None:
-                return await host.why_not_usable(provider, cwd)
+                return await host.models.why_not_usable(provider)
         return ""
 
-
-class FolderHooks:
-    """Asks the extensions that take part in a session: the user's own, then those of its folder."""
-
-    def __init__(self, own: Hooks | None, folders: "Folders") -> None:
-        self._own = own
-        self._folders = folders
+    # --- `Hooks` ------------------------------------------------------------------------------------------------------
 
     def handles(self, hook: HookName) -> bool:
         """Return whether any extension wants to be asked, or may want to."""
-        if self._own is not None and self._own.handles(hook):
-            return True
-        hosting = self._folders.hosting
-        return hosting is not None and (hook in _BEFORE_COMMANDS or hosting.handles(hook))
+        return (
+            hook in _BEFORE_COMMANDS
+            or (self.own is not None and self.own.handles(hook))
+            or self._folders.hosting.handles(hook)
+        )
 
     def handles_in(self, hook: HookName, session_id: SessionId) -> bool:
         """Return whether any extension of a session wants to be asked; in a folder not loaded yet, any may."""
         if not self._folders.is_settled_for(session_id):
             return self.handles(hook)
         folder = self._folders.known_folder_of_session(session_id)
-        if folder is not None and not folder.config.extensions:
-            return False
-        if self._own is not None and self._own.handles(hook):
-            return True
-        return folder is not None and folder.hosted is not None and folder.hosted.handles(hook)
+        return (folder is None or folder.config.extensions) and any(
+            host.handles(hook) for host in self._hosts_in(folder)
+        )
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
-        """Ask all extensions in order, unless the session's folder excludes them."""
+        """Ask all extensions in order, unless the session's folder excludes them; an unusable folder asks none."""
         try:
             folder = await self._folders.find_folder_of_session(session_id)
         except FolderUnusable:
             return value  # nothing runs there, and the turn says why
-        if folder is None:
-            return value if self._own is None else await self._own.run(hook, session_id, value)
-        if not folder.config.extensions:
+        if folder is not None and not folder.config.extensions:
             return value
-        release = self._folders.keep(folder)
+        release = self._folders.keep(folder) if folder is not None else None
         try:
             return await self._ask(folder, hook, session_id, value)
         finally:
-            release()
+            if release is not None:
+                release()
 
     async def _ask(
-        self, folder: "OpenFolder", hook: HookName, session_id: SessionId, value: JsonObject
+        self, folder: "OpenFolder | None", hook: HookName, session_id: SessionId, value: JsonObject
     ) -> JsonObject | Blocked:
-        answer: JsonObject | Blocked = value
-        if self._own is not None:
-            answer = await self._own.run(hook, session_id, value)
-        if folder.hosted is not None and not isinstance(answer, Blocked):
-            from session_core.service.extension_bridge.delegate import ExtensionHooks
+        for host in self._hosts_in(folder):
+            from session_core.service.extension_bridge.delegate import run_hook
 
-            answer = await ExtensionHooks(folder.hosted.host).run(hook, session_id, answer)
-        return answer
+            answer = await run_hook(host, hook, session_id, value)
+            if isinstance(answer, Blocked):
+                return answer
+            value = answer
+        return value
 
-
-class FolderTools:
-    """The tools of the extensions that take part in a session."""
-
-    def __init__(self, extensions: HomeExtensions, folders: "Folders") -> None:
-        self._extensions = extensions
-        self._folders = folders
+    # --- tools --------------------------------------------------------------------------------------------------------
 
     def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
         """Return the tools that a session has right now."""
         folder = self._folders.known_folder_of_session(session_id)
-        hosts = tuple(self._extensions.hosts_of(session_id))
+        hosts = tuple(self._hosts_in(folder))
         if folder is None or not folder.config.extensions or not hosts:
             return ()
         from session_core.sep.host.tools.tools import visible_tools

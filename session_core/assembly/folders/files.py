@@ -22,7 +22,7 @@ from session_core.sandbox.workspace import Workspace, WorkspaceRefused
 from session_core.sep.host.catalogue.search_paths import CONSENT_FILE, discover_in, has_extensions
 
 if TYPE_CHECKING:
-    from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery
+    from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 
 MCP_FILE: Final = "mcp.json"
 TRUST_FILE: Final = "trust.json"
@@ -38,19 +38,13 @@ def rules_of(config: Config) -> Iterable[PermissionRule]:
     return (*config.permissions, *disabled)
 
 
-def read_settings_of(place: AgentEnvironment, flags: Mapping[str, object]) -> tuple[Fingerprint | None, Config]:
-    """Return the whole configuration of a place, and the fingerprint of its files if they are trusted.
+def read_user_settings(place: AgentEnvironment, flags: Mapping[str, object]) -> Config:
+    """Return the configuration without that of any folder.
 
     Raises:
         ConfigInvalid: Something in it is wrong.
     """
-    trust = None if place.whole_home else find_trusted_fingerprint(place.home, Path(place.folder))
-    return trust, _read(place, flags, trust)
-
-
-def _read(place: AgentEnvironment, flags: Mapping[str, object], trust: Fingerprint | None) -> Config:
-    folder = None if place.whole_home else Path(place.folder)
-    return load_config(place.home, folder, place.environ, flags, trust=trust)
+    return load_config(place.home, None, place.environ, flags)
 
 
 def states_anything(config: Config) -> bool:
@@ -58,21 +52,16 @@ def states_anything(config: Config) -> bool:
     return any(source.layer == "project" for source in config.sources.values())
 
 
-def watched_files(place: AgentEnvironment) -> tuple[Path, ...]:
-    """Return the files that hold the settings, or the trust in them."""
-    if place.whole_home:
-        return (place.home / CONFIG_FILE,)
-    return place.home / CONFIG_FILE, Path(place.folder, PROJECT_FOLDER, CONFIG_FILE), place.home / TRUST_FILE
-
-
-def read_servers_of(place: AgentEnvironment, config: Config, trust: Fingerprint | None) -> McpConfig:
+def read_servers(
+    place: AgentEnvironment, config: Config, *, trust: Fingerprint | None = None, project_file: Path | None = None
+) -> McpConfig:
     """Return the MCP servers of a place: the user's own, and those of a trusted project."""
     return load_mcp_config(
         folder=place.folder,
         trusted=trust,
         environment=place.environ,
         user_file=Path(config.mcp_file) if config.mcp_file else place.home / MCP_FILE,
-        project_file=None if place.whole_home else Path(place.folder) / MCP_FILE,
+        project_file=project_file,
     )
 
 
@@ -94,10 +83,10 @@ def list_trust_remarks(place: AgentEnvironment, *, trusted: bool) -> Iterator[st
 
 
 class SettingsReader:
-    """Rereads the configuration, and never drops a project's settings silently.
+    """Rereads the configuration of a folder, and never drops a project's settings silently.
 
     Args:
-        place: The home and folder to read.
+        place: The home, and the folder.
         flags: Settings that override those of any file.
         last: The configuration in force before, if any.
     """
@@ -116,7 +105,8 @@ class SettingsReader:
         """
         self.trust = self._trust_now()
         self._refuse_to_forget()
-        config = _read(self.place, self._flags, self.trust)
+        place = self.place
+        config = load_config(place.home, Path(place.folder), place.environ, self._flags, trust=self.trust)
         if self.trust is not None and not states_anything(config) and self._trust_now() != self.trust:
             self.trust = None  # a file changed meanwhile, and its earlier settings were left out
             self._refuse_to_forget()
@@ -124,7 +114,7 @@ class SettingsReader:
         return config
 
     def _trust_now(self) -> Fingerprint | None:
-        return None if self.place.whole_home else find_trusted_fingerprint(self.place.home, Path(self.place.folder))
+        return find_trusted_fingerprint(self.place.home, Path(self.place.folder))
 
     def _refuse_to_forget(self) -> None:
         if self.has_retained_settings:
@@ -138,12 +128,13 @@ class SettingsReader:
 
 
 class FolderFiles:
-    """Reads the files of one folder among many, each time they have changed.
+    """Reads the files of one folder, each time they have changed.
 
     Attributes:
         settings: Reads the configuration.
         servers: The MCP servers that sessions there have.
         may_run: The folder's own extensions that may run: it is trusted, and a person has consented to each.
+        unused: The other extensions that it has.
         remarks: Remarks for people about this folder.
     """
 
@@ -153,15 +144,17 @@ class FolderFiles:
         self.settings = SettingsReader(self._place, flags, last)
         self.servers: tuple[ServerConfig, ...] = ()
         self.may_run: tuple[DiscoveredExtension, ...] = ()
+        self.unused: tuple[SkippedExtension, ...] = ()
         self.remarks: tuple[str, ...] = ()
         self.project_file = str(Path(folder, PROJECT_FOLDER, CONFIG_FILE))
 
     @property
     def watched(self) -> tuple[Path, ...]:
         """The files to watch."""
-        servers = self._place.home / MCP_FILE, Path(self._place.folder, MCP_FILE)
+        home, folder = self._place.home, Path(self._place.folder)
+        settings = home / CONFIG_FILE, folder / PROJECT_FOLDER / CONFIG_FILE, home / TRUST_FILE
         extensions = project_places(self._place, trusted=False).project
-        return (*watched_files(self._place), *servers, self._consents, *extensions)
+        return (*settings, home / MCP_FILE, folder / MCP_FILE, self._consents, *extensions)
 
     @property
     def _consents(self) -> Path:
@@ -177,25 +170,27 @@ class FolderFiles:
 
     def _read_the_rest(self, config: Config) -> None:
         trust = self.settings.trust
-        found = read_servers_of(self._place, config, trust)
+        own_file = Path(self._place.folder, MCP_FILE)
+        found = read_servers(self._place, config, trust=trust, project_file=own_file)
         self.servers = found.servers
         extensions = self._extensions_of(config, trusted=trust is not None)
         self.may_run = extensions.found if extensions is not None else ()
-        own = str(Path(self._place.folder, MCP_FILE))
+        self.unused = extensions.skipped if extensions is not None else ()
         self.remarks = (
             *(each.sentence for each in config.ignored),
-            *(str(each) for each in found.problems if each.file == own),
+            *(str(each) for each in found.problems if each.file == str(own_file)),
             *list_trust_remarks(self._place, trusted=trust is not None),
             *(list_extension_remarks(extensions) if extensions is not None else ()),
         )
 
     def _extensions_of(self, config: Config, *, trusted: bool) -> "Discovery | None":
         places = project_places(self._place, trusted=trusted)
-        if not trusted or not config.extensions or not has_extensions(places):
+        if not config.extensions or not has_extensions(places):
             return None
         from session_core.sep.host.catalogue.consent import Consents
 
-        import_module("session_core.assembly.extension_setup")  # slow to import, so do it in this thread
+        if trusted:
+            import_module("session_core.assembly.extension_setup")  # slow to import, so do it in this thread
         return discover_in(places, Consents(self._consents))
 
 

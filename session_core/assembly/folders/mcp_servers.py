@@ -1,7 +1,7 @@
 """The MCP servers of folders: opened when work begins there, shared by folders that name exactly the same ones."""
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -9,33 +9,41 @@ import trio
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.limits import FOLDER_SERVERS_WAIT_MS
 from session_core.mcp.config import ServerConfig
-from session_core.mcp.no_servers import NoServers
+from session_core.tools.base import Tool
 
 if TYPE_CHECKING:
     from session_core.mcp.client import McpServers
+    from session_core.mcp.content import ServerStatus
 
 log = logging.getLogger(__name__)
-
-NO_SERVERS = cast("McpServers", NoServers())
 
 
 @attrs.define(eq=False, kw_only=True)
 class OpenServers:
     """A set of servers, and how many folders use it."""
 
-    configs: tuple[ServerConfig, ...]
-    servers: "McpServers" = NO_SERVERS
+    configs: tuple[ServerConfig, ...] = ()
+    servers: "McpServers | None" = None
+    """None until they are opened: without servers nothing of their client is imported."""
     users: int = 0
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     waited_for: bool = False
     closed: bool = False
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return their tools, as they are known now."""
+        return self.servers.tools() if self.servers is not None else ()
+
+    def statuses(self) -> tuple["ServerStatus", ...]:
+        """Return the status of every server."""
+        return self.servers.statuses() if self.servers is not None else ()
 
     async def wait_until_known(self) -> None:
         """Wait once, and not for long, until each server has reported its tools or failed.
 
         Cancellation: the next caller waits instead.
         """
-        if not self.waited_for:
+        if self.servers is not None and not self.waited_for:
             with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
                 await self.servers.wait_until_settled()
             self.waited_for = True

@@ -23,6 +23,7 @@ import attrs
 import trio
 
 from session_core.agent.folder_settings import FolderUnusable
+from session_core.assembly.folders.extension_hosts import FolderHosts
 from session_core.assembly.folders.files import FolderFiles, rules_of, states_anything
 from session_core.assembly.folders.folder import OpenFolder as OpenFolder
 from session_core.assembly.folders.mcp_servers import ServerPool
@@ -37,14 +38,16 @@ from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
 from session_core.limits import MAX_ERROR_CHARS, MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
 from session_core.permissions.rules import PermissionRule
+from session_core.sep.protocol.names import Mode
 from session_core.vocabulary.events import ConfigurationChanged
 
 if TYPE_CHECKING:
-    from session_core.assembly.folders.extension_hosts import FolderHosts
+    from session_core.sep.host.config import ParticipationRule
+    from session_core.sep.host.host import ExtensionHost
     from session_core.service.service import SessionService
 
 
-# Reports about one folder among many: changes of its own files, not of the user's files, which concern all folders.
+# Reports about one folder: changes of its own files, not of the user's files, which concern all folders.
 def build_folder_event(
     folder: str,
     *,
@@ -105,11 +108,13 @@ class Folders:
         flags: Mapping[str, object],
         nursery: trio.Nursery,
         *,
+        mode: Mode,
         most: int,
         every_s: float,
     ) -> None:
         self._home = home
         self._base = base
+        self._mode: Mode = mode
         self._flags = flags
         self._nursery = nursery
         self._most = most
@@ -122,10 +127,12 @@ class Folders:
         self._service: SessionService | None = None
         self._started = trio.Event()
         self._visited: set[str] = set()
-        self.hosting: FolderHosts | None = None
-        """Runs the extensions of folders, if there are any."""
+        self.hosting = FolderHosts(self._make_host, self.works_in)
+        """Runs the extensions of folders."""
 
     # --- lookup -------------------------------------------------------------------------------------------------------
+
+    has_files = True
 
     @property
     def open_count(self) -> int:
@@ -197,7 +204,7 @@ class Folders:
             await self._wait_for_extensions(folder)
 
     async def _wait_for_extensions(self, folder: OpenFolder) -> None:
-        if self.hosting is not None:
+        if folder.may_run:
             await self._started.wait()  # nothing starts before that, and they may have to be asked
             await self.hosting.until_settled(folder)
 
@@ -255,11 +262,10 @@ class Folders:
         """Report changes of folders to the followers of a service, and run their extensions, until cancelled."""
         self._service = service
         async with trio.open_nursery() as nursery:
-            if self.hosting is not None:
-                await nursery.start(self.hosting.run, service)
-                for folder in self._open.values():
-                    if folder.watcher is not None:
-                        self.hosting.align(folder)
+            await nursery.start(self.hosting.run, service)
+            for folder in self._open.values():
+                if folder.watcher is not None:
+                    self.hosting.align(folder)
             self._started.set()
             while self._pending_events:
                 service.tell(self._pending_events.popleft())
@@ -308,14 +314,12 @@ class Folders:
             self._close(each)
 
     def _close(self, folder: OpenFolder) -> None:
-        if self.hosting is not None:
-            self.hosting.end(folder, "the folder has not been used for a long time")
+        self.hosting.end(folder, "the folder has not been used for a long time")
         del self._open[folder.path]
         for name in tuple(folder.names):
             self._forget_name(folder, name)
         folder.scope.cancel(reason="the folder has not been used for a long time")
-        if folder.opened is not None:
-            self._pool.give_back(folder.opened)
+        self._pool.give_back(folder.servers)
         if folder.watcher is None:
             return
         self._stated.pop(folder.path, None)
@@ -332,15 +336,13 @@ class Folders:
 
     async def _bring_servers(self, folder: OpenFolder) -> None:
         async with folder.lock:
-            before, wanted = folder.opened, folder.files.servers
-            if before is None or before.closed or (before.configs != wanted and not folder.working):
-                folder.opened = await self._pool.take(wanted)
-                if before is not None:
-                    self._pool.give_back(before)
+            before, wanted = folder.servers, folder.files.servers
+            if before.closed or (before.configs != wanted and not folder.working):
+                folder.servers = await self._pool.take(wanted)
+                self._pool.give_back(before)
             folder.working += 1
         try:
-            assert folder.opened is not None
-            await folder.opened.wait_until_known()
+            await folder.servers.wait_until_known()
         except BaseException:
             folder.working -= 1
             raise
@@ -359,7 +361,7 @@ class Folders:
         problems = change.problems if change is not None else ()
         folder.reported_remarks = files.remarks
         self._report(build_folder_event(folder.path, problems=problems, warnings=files.remarks))
-        self._align(folder)
+        self.hosting.align(folder)
         self._nursery.start_soon(self._check_periodically, folder)
 
     async def _check_periodically(self, folder: OpenFolder) -> None:
@@ -391,11 +393,12 @@ class Folders:
         )
         folder.reported_remarks = remarks
         self._report(event)
-        self._align(folder)
+        self.hosting.align(folder)
 
-    def _align(self, folder: OpenFolder) -> None:
-        if self.hosting is not None:
-            self.hosting.align(folder)
+    def _make_host(self, folder: OpenFolder, takes_part: "ParticipationRule") -> "ExtensionHost":
+        from session_core.assembly.extension_setup import make_folder_host
+
+        return make_folder_host(self._home.with_folder(folder.path), folder.config, self._mode, takes_part)
 
     def _report(self, event: ConfigurationChanged) -> None:
         if not (event.changed or event.problems or event.warnings):
@@ -420,6 +423,7 @@ async def open_folders(
     base: Config,
     flags: Mapping[str, object],
     *,
+    mode: Mode = "headless",
     most: int = MAX_OPEN_FOLDERS,
     every_s: float = LOOK_EVERY_S,
 ) -> AsyncGenerator[Folders]:
@@ -429,6 +433,7 @@ async def open_folders(
         home: The place whose folders they are.
         base: The configuration from the user's own files.
         flags: Settings that override those of any file.
+        mode: The kind of frontend, as reported to extensions.
         most: How many unused folders stay open.
         every_s: How often to check the files of each.
     """
@@ -437,6 +442,6 @@ async def open_folders(
         async with trio.open_nursery() as nursery:
             try:
                 with own.capture():
-                    yield Folders(home, base, flags, nursery, most=most, every_s=every_s)
+                    yield Folders(home, base, flags, nursery, mode=mode, most=most, every_s=every_s)
             finally:
                 nursery.cancel_scope.cancel(reason="the folders are being closed")

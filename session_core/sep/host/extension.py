@@ -18,10 +18,12 @@ import trio
 
 from session_core import limits
 from session_core.errors import ExtensionFailed, InvalidInput
+from session_core.ids import SessionId
 from session_core.rpc.deadlines import ExtendableTimeout
-from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
+from session_core.rpc.failures import INTERNAL_ERROR, RpcClosed, RpcFailed
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.host.calls.contexts import HostContext
+from session_core.sep.host.calls.commands import as_arguments, parse_completions
+from session_core.sep.host.calls.contexts import Contexts, HostContext
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Scope
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
 from session_core.sep.host.process.launch import ExtensionLaunch, prepare_launch
@@ -31,6 +33,7 @@ from session_core.sep.host.process.startup import ProcessStartup, StartedSession
 from session_core.sep.host.registrations import Registrations, clamp_subscriptions, filter_permitted, handled_hooks
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import FAIL_CLOSED, HookName
+from session_core.vocabulary.extensions import Completion
 
 
 # --- callbacks to the host --------------------------------------------------------------------------------------------
@@ -61,6 +64,8 @@ log = logging.getLogger(__name__)
 State = Literal["starting", "ready", "restarting", "reloading", "failed", "stopped"]
 _NO_CONTEXT: Final = {"token": "over", "tier": "event"}
 """A context that permits nothing, for a process that is about to end."""
+COMMAND_SECONDS: Final = 120.0
+COMPLETION_SECONDS: Final = 5.0
 _ANNOUNCE_SECONDS: Final = limits.EXTENSION_PROGRESS_EVERY_MS / 1000
 _FAREWELL_SECONDS: Final = limits.RPC_FLUSH_MS / 1000
 
@@ -147,6 +152,44 @@ class HostedExtension:
     def running(self) -> bool:
         """Whether a process answers, even while its replacement is being started."""
         return self._life is not None and self._life.alive
+
+    async def run_command(self, contexts: Contexts, session_id: SessionId, name: str, arguments: str) -> str:
+        """Run one of its commands, and return its text.
+
+        Raises:
+            RpcFailed: The command failed; the code is the extension's own.
+        """
+        generation = self.generation
+        with contexts.dispatch(self.name, generation, session_id) as context:
+            params = {"command": name, "context": context.wire, "arguments": as_arguments(arguments)}
+            try:
+                result = await self.request("command/execute", params, timeout=COMMAND_SECONDS)
+            except RpcClosed as closed:
+                why = self._describe_interruption(generation)
+                raise RpcFailed(INTERNAL_ERROR, f"{why} while /{self.name}.{name} ran", closed.data) from None
+        content = result.get("content") if isinstance(result, dict) else None
+        return content if isinstance(content, str) else ""
+
+    async def complete_command(
+        self, contexts: Contexts, session_id: SessionId, name: str, partial: str
+    ) -> tuple[Completion, ...]:
+        """Return completions for a command's arguments; none if it fails to answer."""
+        with contexts.dispatch(self.name, self.generation, session_id) as context:
+            params = {"command": name, "context": context.wire, "partial": partial}
+            try:
+                result = await self.request("command/complete", params, timeout=COMPLETION_SECONDS)
+            except RpcFailed:
+                return ()
+        return tuple(parse_completions(result))
+
+    def _describe_interruption(self, generation: int) -> str:
+        """Describe why the process that ran a command is gone."""
+        if self.generation != generation:
+            seconds = f"{self.pace.stop:g} s"
+            return f"the extension {self.name} was reloaded, and its old process did not finish within {seconds},"
+        if self.stopping:
+            return f"the extension {self.name} was switched off or ended"
+        return f"the process of the extension {self.name} ended"
 
     def _in_use(self) -> bool:
         return self._nursery is not None and not self.stopping

@@ -13,12 +13,10 @@ from typing import Any
 
 import trio
 
-from session_core.errors import ExtensionFailed, NotFound
+from session_core.errors import ExtensionFailed
 from session_core.ids import SessionId
-from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls import hooks
-from session_core.sep.host.calls.commands import complete, execute, find_owner
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.events import (
     SepEvent,
@@ -45,7 +43,7 @@ from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.protocol.service_api import Delegate
 from session_core.vocabulary.events import SessionEvent
-from session_core.vocabulary.extensions import Completion, ExtensionInfo
+from session_core.vocabulary.extensions import ExtensionInfo
 
 log = logging.getLogger(__name__)
 
@@ -185,62 +183,22 @@ class ExtensionHost:
             return tuple(info_of(extension, self.config.serves) for extension in self.participants(session_id))
         return infos_of(self.extensions, self.discovery, self.config.serves)
 
-    def list_in(self, _cwd: str) -> tuple[ExtensionInfo, ...]:
-        """Return the infos of all extensions: they are the same for every folder."""
-        return self.list()
-
-    def find_manager(self, name: str, folder: str | None) -> "ExtensionHost":
-        """Return the host of the extension with this name that serves only one folder; raises `NotFound`."""
-        if folder not in {None, self.config.serves}:
-            raise NotFound(f"there is no extension {name!r} that serves {folder!r} alone", field="folder")
-        return self
-
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
-        """Run a command of an extension, and return its text.
-
-        Raises:
-            NotFound: No extension has this command.
-            RpcFailed: The command failed; the code is the extension's own.
-        """
-        owner = find_owner(self.participants(session_id), name, extension)
-        content = await execute(owner, self.contexts, session_id, name, arguments)
+    async def wait_registered(self, extension: str) -> None:
+        """Wait until what an extension has registered so far can be used."""
         if self._inbound is not None:
-            await self._inbound.registry_updater.wait_settled(owner.name)  # so that what it registered can be used now
-        return content
-
-    async def complete_command(
-        self, session_id: SessionId, name: str, partial: str, extension: str | None
-    ) -> tuple[Completion, ...]:
-        """Return completions for a command's arguments; none if the extension fails to answer."""
-        try:
-            owner = find_owner(self.participants(session_id), name, extension)
-            return await complete(owner, self.contexts, session_id, name, partial)
-        except (RpcFailed, NotFound):
-            return ()
+            await self._inbound.registry_updater.wait_settled(extension)
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         """Send a key press to the extension whose widget it happened in, whatever its subscriptions."""
         self._push(self.extension(extension), widget_key(session_id, widget_id, key))
 
-    def title_of(self, model: str, _cwd: str) -> str:
-        """Return the display name that an extension gives one of its models, if any."""
-        return self.models.title_of(model)
-
-    async def why_not_usable(self, provider: str, _cwd: str) -> str:
-        """Describe what people have to do before a provider of an extension can be used, if anything."""
-        return await self.models.why_not_usable(provider)
-
-    async def login(self, session_id: SessionId, provider: str) -> None:
-        """Log in to a provider of an extension; its questions are asked in the session."""
-        await self.models.log_in(provider, session_id)
-
     # --- hooks and events ---------------------------------------------------------------------------------------------
 
     def handles(self, hook: HookName) -> bool:
-        """Return whether any extension has a say in a hook."""
-        return hook in self._handled
+        """Return whether any extension has a say in a hook, or may have one when all have been started."""
+        return hook in self._handled or not self.settled.is_set()
 
     async def run_hook(
         self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None

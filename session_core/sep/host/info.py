@@ -1,16 +1,12 @@
-"""What people see of extensions, and how typed arguments reach one."""
+"""What people see of extensions."""
 
-import json
-import shlex
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
-from session_core import limits
 from session_core.errors import NotFound
 from session_core.sep.host.catalogue.discovery import Discovery, SkippedExtension
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.tools.tools import tool_name
-from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionInfo, MessageRenderer, Shortcut
+from session_core.vocabulary.extensions import ExtensionCommand, ExtensionInfo, MessageRenderer, Shortcut
 
 
 def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
@@ -72,31 +68,3 @@ def build_not_found(name: str, discovery: Discovery) -> NotFound:
 def explain_absence(name: str, discovery: Discovery) -> str:
     """Explain why an extension is not used; None if that is not known."""
     return next((each.reason for each in discovery.skipped if each.name == name), "")
-
-
-def as_arguments(text: str) -> dict[str, Any]:
-    """Convert the text typed after a command to the object that the protocol wants.
-
-    A JSON object stays as it is. Any other text becomes `text`, as typed, and `args`, its words as a shell splits them.
-    """
-    if text.lstrip().startswith("{"):
-        try:
-            plain = json.loads(text)
-        except (ValueError, RecursionError):
-            plain = None
-        if isinstance(plain, dict):
-            return plain
-    try:
-        words = shlex.split(text)
-    except ValueError:  # an unclosed quote
-        words = text.split()
-    return {"text": text, "args": words}
-
-
-def parse_completions(result: object) -> Iterator[Completion]:
-    """Read the answer to `command/complete`, leaving out unusable entries."""
-    entries = result.get("completions") if isinstance(result, dict) else None
-    for entry in entries[: limits.MAX_PAGE] if isinstance(entries, list) else ():
-        value, about = (entry.get("value"), entry.get("description")) if isinstance(entry, dict) else (None, None)
-        if isinstance(value, str):
-            yield Completion(value=value, description=about if isinstance(about, str) else "")

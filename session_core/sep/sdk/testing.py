@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 from session_core.errors import NotFound
 from session_core.ids import new_id
 from session_core.sep.host.calls import hooks
+from session_core.sep.host.calls.commands import as_arguments
 from session_core.sep.host.calls.events import bus_event, widget_key
-from session_core.sep.host.info import as_arguments
 from session_core.sep.host.registrations import handled_hooks
 from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.sdk.answers import CommandCompletion, Credentials, ToolResult

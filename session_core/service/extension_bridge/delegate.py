@@ -42,27 +42,17 @@ _sending_extension: ContextVar[str | None] = ContextVar("_speaking", default=Non
 """The extension whose message this task is sending; hooks run in the task of the command's sender."""
 
 
-class ExtensionHooks:
-    """The hooks of a turn, asked of all extensions. Hooks wait until every extension has started: none is skipped."""
-
-    def __init__(self, host: ExtensionHost) -> None:
-        self._host = host
-
-    def handles(self, hook: HookName) -> bool:
-        """Return whether any extension wants to be asked, or may want to."""
-        return self._host.handles(hook) or not self._host.settled.is_set()
-
-    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
-        """Ask all extensions in order."""
-        await self._host.settled.wait()
-        # An extension that answers its own message with another one would never end.
-        but = _sending_extension.get() if hook == "input" else None
-        result = await self._host.run_hook(hook, session_id, value, but=but)
-        return (
-            Blocked(reason=f"{result.extension}: {result.reason}")
-            if isinstance(result, HookBlocked)
-            else _frozen(result)
-        )
+async def run_hook(
+    host: ExtensionHost, hook: HookName, session_id: SessionId, value: JsonObject
+) -> JsonObject | Blocked:
+    """Ask the extensions of a host in order, once every one of them has started: none is skipped."""
+    await host.settled.wait()
+    # An extension that answers its own message with another one would never end.
+    but = _sending_extension.get() if hook == "input" else None
+    result = await host.run_hook(hook, session_id, value, but=but)
+    return (
+        Blocked(reason=f"{result.extension}: {result.reason}") if isinstance(result, HookBlocked) else _frozen(result)
+    )
 
 
 async def run_host(host: ExtensionHost, service: "SessionService") -> None:
@@ -102,8 +92,8 @@ def _is_in_own_folder(
     session_id = event.session_id
     if session_id is None:
         return False
-    cwd, folders = service.core.recorder.cwd_history.find_cwd(session_id, event.seq), service.core.config.folders
-    folder = folders.get_known(cwd) if folders is not None and cwd is not None else None
+    cwd = service.core.recorder.cwd_history.find_cwd(session_id, event.seq)
+    folder = service.core.config.folders.get_known(cwd) if cwd is not None else None
     if folder is not None and folder.path == host.config.serves:
         heard[session_id] = None
         if len(heard) > _MOST_HEARD:

@@ -19,9 +19,8 @@ def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> PendingR
     cwd = _resolve_folder(core, command)
 
     async def load_and_list() -> r.ListModelsReply:
-        if core.config.folders is not None:
-            with suppress(FolderUnusable):  # use what is known of it anyway
-                await core.config.folders.load(cwd)
+        with suppress(FolderUnusable):  # use what is known of it anyway
+            await core.config.folders.load(cwd)
         unusable_providers = await _why_not_usable(core, cwd)
         models = tuple(_list_all_models(core, cwd, unusable_providers))
         return r.ListModelsReply(models=models, default=core.config.model, cursor=core.stream.cursor)

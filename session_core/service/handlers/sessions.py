@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from session_core import limits
-from session_core.config.values import Config
+from session_core.agent.folder_settings import SessionDefaults
 from session_core.errors import NotFound, Unavailable
 from session_core.ids import new_session_id
 from session_core.protocols.options import Materialization, parse_plugin_options
@@ -22,7 +22,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import ExecutorState
-from session_core.vocabulary.sessions import ForkOrigin, PermissionMode, SandboxPolicy, Settings, Thinking, TurnLimits
+from session_core.vocabulary.sessions import ForkOrigin, Settings
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
 
 
@@ -103,29 +103,11 @@ def _create_now(core: ServiceCore, command: c.CreateSession, caller: Caller) -> 
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
 
 
-@attrs.frozen(kw_only=True)
-class _SessionDefaults:
-    """The defaults of a new session for what its command leaves out."""
-
-    permission_mode: PermissionMode
-    sandbox: SandboxPolicy
-    thinking: Thinking
-    limits: TurnLimits
-
-
-def _find_defaults(core: ServiceCore, cwd: str) -> "_SessionDefaults | Config":
-    config = core.config
-    if config.folders is None:
-        return _SessionDefaults(
-            permission_mode=config.permission_mode,
-            sandbox=config.sandbox,
-            thinking=config.thinking,
-            limits=config.turn_limits,
-        )
-    folder = config.folders.get_known(cwd)
+def _find_defaults(core: ServiceCore, cwd: str) -> SessionDefaults:
+    folder = core.config.folders.get_known(cwd)
     if folder is None:  # `execute` loads it first; no other caller may skip that
         raise Unavailable(f"the settings of {cwd} are not loaded yet; try again", field="cwd")
-    return folder.config
+    return folder.defaults_of_sessions(core.config.session_defaults)
 
 
 def check_model(core: ServiceCore, model: str, cwd: str) -> str:

@@ -31,6 +31,7 @@ from session_core.vocabulary.events import ConfigurationChanged
 from session_core.vocabulary.messages import Message, ToolResultPart
 from session_core.vocabulary.sessions import TurnLimits
 from tests.session_core.config._documents import write_project, write_user
+from tests.session_core.service._folders import told_of
 from tests.session_core.service._helpers import new_session, say
 
 
@@ -62,10 +63,10 @@ def statuses(messages: tuple[Message, ...]) -> list[str]:
 
 
 async def next_told(events: Subscription) -> ConfigurationChanged:
-    """Wait until everybody is told of a change."""
+    """Wait until everybody is told of a change of the user's file."""
     while True:
         for each in await events.receive_batch():
-            if isinstance(each.event, ConfigurationChanged):
+            if isinstance(each.event, ConfigurationChanged) and each.event.folder is None:
                 return each.event
 
 
@@ -82,7 +83,9 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
     with trio.fail_after(300):
         async with open_setup(place, flags={"model": "demo"}) as setup, trio.open_nursery() as nursery:
             models = {"m": model, "demo": model}
-            config = attrs.evolve(setup.service, models=models, model_infos={}, hooks=NO_HOOKS, background_tasks=())
+            config = attrs.evolve(
+                setup.service, models=models, model_infos={}, hooks=NO_HOOKS, background_tasks=(setup.folders.run,)
+            )
             async with open_session_service(config) as service:
                 follow = partial(follow_config, setup, service, every_s=0.001, tell=send.send_nowait)
                 nursery.start_soon(follow)
@@ -161,11 +164,14 @@ async def test_what_a_frontend_has_chosen_stays(tmp_path: Path) -> None:
 async def test_what_a_project_may_not_say_is_told(tmp_path: Path) -> None:
     """A project that is trusted while the service runs and tries too much is heard as far as it may, with a warning."""
     write_project(tmp_path / "project", "permission_mode = 'full'\n[limits]\nsteps = 3\n")
-    async with followed(tmp_path) as world:
+    async with followed(tmp_path) as world, world.service.subscribe() as events:
+        await new_session(world.service)
         await trio.to_thread.run_sync(trust, tmp_path)
-        change = await world.told.receive()
+        settings = (await world.service.load_session(await new_session(world.service))).settings
+        told = [each.event for each in await events.receive_batch() if isinstance(each.event, ConfigurationChanged)]
 
-    assert (("limits.steps",), ["permission_mode"]) == (change.changed, [each.key for each in change.warnings])
+    assert (("limits.steps",), 3, "ask_writes") == (told[-1].changed, settings.limits.steps, settings.permission_mode)
+    assert ["permission_mode" in each for each in told[-1].warnings] == [True]
 
 
 async def test_rules_count_in_sessions_that_run(tmp_path: Path) -> None:
@@ -184,15 +190,15 @@ async def test_rules_count_in_sessions_that_run(tmp_path: Path) -> None:
 
 
 async def test_a_disabled_tool_is_refused_at_once(tmp_path: Path) -> None:
-    """A tool that is switched off does not run any more, although it vanishes only with a restart, which is told."""
+    """A tool that is switched off is neither shown nor run any more, in sessions that were there before too."""
     async with followed(tmp_path, tool_call("list", {"path": "."}), text("done")) as world:
         session_id = await new_session(world.service)
         change = await world.write('[tools]\ndisabled = ["list"]\n')
         await say(world.service, session_id)
         messages = (await world.service.load_session(session_id)).transcript
 
-    assert ("tools.disabled",) == change.needs_restart
-    assert ["denied"] == statuses(messages)
+    assert () == change.needs_restart
+    assert ["error"] == statuses(messages)
 
 
 async def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
@@ -209,22 +215,12 @@ async def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     assert ["ask_all", "full"] == modes
 
 
-async def test_trusting_a_folder_makes_its_settings_count(tmp_path: Path) -> None:
-    """Settings of a project count from the moment a person trusts it, while the service runs."""
-    write_project(tmp_path / "project", "[limits]\nsteps = 3\n")
-    async with followed(tmp_path) as world:
-        await trio.to_thread.run_sync(trust, tmp_path)
-        change = await world.told.receive()
-        settings = (await world.service.load_session(await new_session(world.service))).settings
-
-    assert (("limits.steps",), 3) == (change.changed, settings.limits.steps)
-
-
 @pytest.mark.parametrize("how", ["changed", "removed", "distrusted"])
 async def test_nobody_shakes_off_what_a_trusted_project_forbids(tmp_path: Path, how: str) -> None:
     """What a trusted project forbids stays forbidden when its file changes or goes, until it is trusted anew."""
     path = write_project(tmp_path / "project", '[[permissions]]\ntool = "list"\ndecision = "deny"\n')
     trust(tmp_path)
+    project = str(tmp_path / "project")
     async with followed(tmp_path, tool_call("list", {"path": "."}), text("done")) as world:
         if how == "changed":
             path.write_text("", encoding="utf-8")
@@ -232,13 +228,13 @@ async def test_nobody_shakes_off_what_a_trusted_project_forbids(tmp_path: Path, 
             path.unlink()
         else:
             TrustStore(tmp_path / "home").distrust(str(tmp_path / "project"))
-        change = await world.told.receive()
-        session_id = await new_session(world.service)
+        async with world.service.subscribe() as events:
+            session_id = await new_session(world.service)
+            told = await told_of(events, project)
         await say(world.service, session_id)
         messages = (await world.service.load_session(session_id)).transcript
 
-    assert change.config is None
-    assert "until it is trusted again" in change.problems[0].what
+    assert "until it is trusted again" in told.problems[0]
     assert ["denied"] == statuses(messages)
 
 

@@ -4,17 +4,14 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 import attrs
 import pytest
+import trio
 
 from session_core.assembly import setup as parts
-from session_core.assembly.setup import AgentEnvironment, McpToolSource, Setup, open_home_setup, open_setup
+from session_core.assembly.setup import AgentEnvironment, Setup, open_setup
 from session_core.errors import InvalidInput, SessionCoreError
-from session_core.ids import SessionId
-from session_core.mcp.client import McpServers
-from session_core.mcp.no_servers import NoServers
 from session_core.permissions.rules import decide
 from session_core.providers.catalogue import ProviderSettings
 from session_core.providers.endpoint import Endpoint
@@ -22,10 +19,10 @@ from session_core.providers.model_choice import make_endpoint
 from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.service.service import open_session_service
-from session_core.testing.scripted import ScriptedTool
-from session_core.tools.base import Tool
+from session_core.testing.scripted import ScriptedProvider, text
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import Settings
+from session_core.vocabulary.sessions import Settings, TurnLimits
+from tests.session_core.config._documents import write_project
 from tests.session_core.service._helpers import new_session, say
 from tests.session_core.tools._calls import context_in, refusal
 
@@ -109,40 +106,57 @@ async def test_a_model_that_cannot_be_used_is_refused(place: AgentEnvironment) -
 
 
 async def test_disabled_tools_are_not_on_offer(place: AgentEnvironment) -> None:
-    """A tool that the user has switched off is not offered; all others are."""
+    """A tool that the user has switched off is neither offered nor allowed, one of an MCP server too; others are."""
     config = place.home / "config.toml"
-    config.write_text(config.read_text() + '\n[tools]\ndisabled = ["bash", "web_fetch"]\n')
+    config.write_text(config.read_text() + '\n[tools]\ndisabled = ["bash", "web_fetch", "mcp__git__*"]\n')
+    model = ScriptedProvider(text("done"))
     async with open_setup(with_keys(place)) as setup:
-        offered = {tool.spec.name for tool in setup.service.tools}
-        assert not {"bash", "web_fetch"} & offered
-        assert {"read", "write", "edit", "grep", "plan", "task", "skill"} <= offered
-
-
-async def test_disabled_tools_of_mcp_servers_are_not_on_offer(place: AgentEnvironment) -> None:
-    """A tool of an MCP server that is switched off is neither offered nor allowed, from the start."""
-    config = place.home / "config.toml"
-    config.write_text(config.read_text() + '\n[tools]\ndisabled = ["mcp__git__*", "list"]\n')
-
-    class Servers(NoServers):
-        def tools(self) -> tuple[Tool, ...]:
-            return tuple(ScriptedTool(name) for name in ("mcp__git__push", "mcp__files__read"))
-
-    async with open_setup(place) as setup:
-        offered = McpToolSource(cast("McpServers", Servers()), setup.settings)
-        assert ["mcp__files__read"] == [tool.spec.name for tool in offered.tools(SessionId("any"))]
-        assert setup.mcp_tools in setup.service.tool_sources
+        folder = await setup.folders.load(place.folder)
+        disabled = [folder.has_disabled(each) for each in ("mcp__git__push", "mcp__files")]
+        service_config = attrs.evolve(setup.service, models={"m": model}, model_infos={}, default_model="m")
+        async with open_session_service(service_config) as service:
+            await say(service, await new_session(service), "hello")
         assert "deny" == decide(setup.service.rules, tool="mcp__git__push")
         assert decide(setup.service.rules, tool="mcp__files__read") is None
+    seen = {tool.name for tool in model.requests[0].tools}
+
+    assert [True, False] == disabled
+    assert not {"bash", "web_fetch"} & seen
+    assert {"read", "write", "edit", "grep", "plan", "task", "skill"} <= seen
 
 
 @pytest.mark.slow  # a program of others, which takes seconds to start
 async def test_an_mcp_server_becomes_tools(place: AgentEnvironment) -> None:
-    """A server in the user's file is started, and its tools are on offer under its name."""
+    """A server in the user's file is started when work begins, and its tools are on offer under its name."""
     server = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
     (place.home / "mcp.json").write_text(json.dumps({"mcpServers": {"time": server}}))
-    async with open_setup(place, wait_for_mcp=True) as setup:
+    async with open_setup(place) as setup:
         assert () == setup.remarks
-        assert any("get_current_time" in tool.spec.name for tool in setup.mcp_tools.tools(SessionId("any")))
+        (await setup.folders.hold(place.folder))()
+        tools = (await setup.folders.load(place.folder)).tools()
+        assert any("get_current_time" in tool.spec.name for tool in tools)
+
+
+CODE = """
+import sys, trio
+from pathlib import Path
+from session_core.assembly.setup import AgentEnvironment, open_setup
+
+async def main():
+    place = AgentEnvironment(home=Path(sys.argv[1]), folder=sys.argv[1], environ={}, is_persistent=False)
+    async with open_setup(place, flags={"model": "demo"}) as setup:
+        (await setup.folders.hold(place.folder))()
+    print(sorted(each for each in sys.modules if each in ("mcp", "session_core.mcp.client")))
+
+trio.run(main)
+"""
+
+
+async def test_without_mcp_servers_their_client_is_not_loaded(tmp_path: Path) -> None:
+    """An agent without MCP servers never loads their client."""
+    done = await trio.run_process([sys.executable, "-c", CODE, str(tmp_path)], capture_stdout=True)
+
+    assert b"[]\n" == done.stdout
 
 
 async def test_a_folder_counts_only_when_it_is_trusted(place: AgentEnvironment) -> None:
@@ -167,8 +181,9 @@ async def test_servers_of_an_untrusted_folder_are_not_started(place: AgentEnviro
     mark = Path(place.folder) / "ran"
     server = {"command": sys.executable, "args": ["-c", f"open({str(mark)!r}, 'w')"]}
     (Path(place.folder) / "mcp.json").write_text(json.dumps({"mcpServers": {"bad": server}}))
-    async with open_setup(place, wait_for_mcp=True) as setup:
-        assert () == tuple(setup.mcp.tools())
+    async with open_setup(place) as setup:
+        (await setup.folders.hold(place.folder))()
+        assert () == (await setup.folders.load(place.folder)).tools()
         assert any("not trusted" in remark for remark in setup.remarks)
     assert not mark.exists()
 
@@ -180,16 +195,39 @@ async def test_a_home_whose_folders_are_not_known_yet(place: AgentEnvironment, t
     own.mkdir()
     (own / "config.toml").write_text("[limits]\nsteps = 3\n")
     TrustStore(place.home).trust(str(tmp_path / "user"), take_fingerprint(Workspace(str(tmp_path / "user"))))
-    async with open_home_setup(place.home, place.environ) as setup:
+    for_all = attrs.evolve(place, folder=str(tmp_path / "user"))
+    async with open_setup(for_all, open_folder=False) as setup:
         assert (str(tmp_path / "user"), 200) == (setup.service.cwd, setup.service.turn_limits.steps)
         assert ["mcpServers.broken" in each for each in setup.remarks] == [True]
-        assert setup.folders is not None
-        assert (0, 0, ()) == (setup.folders.open_count, setup.folders.open_servers, setup.mcp.statuses())
+        assert (0, 0) == (setup.folders.open_count, setup.folders.open_servers)
         assert 3 == (await setup.folders.load(setup.service.cwd)).config.limits.steps
     (place.home / "config.toml").write_text("limits = 5\n")
     with pytest.raises(InvalidInput, match="line 1"):
-        async with open_home_setup(place.home, place.environ):
+        async with open_setup(for_all, open_folder=False):
             pass
+
+
+async def test_a_folder_that_is_wrong_is_told_at_once(place: AgentEnvironment) -> None:
+    """A mistake in the trusted working folder ends the set-up, unless the folder is only opened when it is used."""
+    write_project(Path(place.folder), "limits = 5\n")
+    trust(place)
+    with pytest.raises(InvalidInput, match="line 1"):
+        async with open_setup(place):
+            pass
+    async with open_setup(place, open_folder=False) as setup:
+        assert 0 == setup.folders.open_count
+
+
+async def test_what_the_code_around_it_says_counts(place: AgentEnvironment) -> None:
+    """Defaults that a program gives the service stay, where the folder does not demand something stricter."""
+    write_project(Path(place.folder), 'permission_mode = "ask_all"\n[limits]\nsteps = 9\n')
+    trust(place)
+    async with open_setup(place) as setup:
+        said = attrs.evolve(setup.service, thinking="high", permission_mode="full", turn_limits=TurnLimits(steps=3))
+        async with open_session_service(said) as service:
+            settings = (await service.load_session(await new_session(service))).settings
+
+    assert ("high", "ask_all", 3) == (settings.thinking, settings.permission_mode, settings.limits.steps)
 
 
 async def test_what_is_not_to_be_kept_is_not_written(place: AgentEnvironment) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import attrs
 import trio
 
-from session_core.assembly.extension_setup import join_extensions
+from session_core.assembly.extension_setup import make_host
+from session_core.assembly.folders.files import read_user_settings
+from session_core.assembly.folders.registry import open_folders
+from session_core.assembly.setup import join_extensions
 from session_core.assembly.surroundings import AgentEnvironment
-from session_core.config.load import load_config
 from session_core.ids import SessionId
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.folder_digest import digest_of
@@ -136,15 +138,23 @@ async def open_world(
     **settings: Any,
 ) -> AsyncGenerator[World]:
     """Open a service whose extensions are those of a home; all of them have been started once."""
-    config = load_config(home.path, home.folder, home.environ, dict(flags or {}))
+    config = read_user_settings(home.place, flags or {})
     provider = ScriptedProvider(*answers)
-    plain = ServiceConfig(models={"m": provider}, tools=tools, cwd=str(home.folder), **settings)
     with trio.fail_after(PATIENCE):
-        joined = await join_extensions(plain, home.place, config, "cli")
-        host = joined.extensions
-        assert isinstance(host, ExtensionHost)
-        host.config = attrs.evolve(host.config, pace=attrs.evolve(host.config.pace, start=PATIENCE))
-        async with open_checked_service(joined) as service:
-            await host.settled.wait()
-            session_id = (await service.create_session(name="the session")).session_id
-            yield World(home=home, service=service, host=host, provider=provider, session_id=session_id)
+        async with open_folders(home.place, config, flags or {}, mode="cli") as folders:
+            plain = ServiceConfig(
+                models={"m": provider},
+                tools=tools,
+                cwd=str(home.folder),
+                folders=folders,
+                background_tasks=(folders.run,),
+                **settings,
+            )
+            joined, extensions = await join_extensions(plain, home.place, config, folders, "cli")
+            host = extensions.own or make_host(home.place, config)  # without any there is nothing to run
+            host.config = attrs.evolve(host.config, pace=attrs.evolve(host.config.pace, start=PATIENCE))
+            async with open_checked_service(joined) as service:
+                if extensions.own is not None:
+                    await host.settled.wait()
+                session_id = (await service.create_session(name="the session")).session_id
+                yield World(home=home, service=service, host=host, provider=provider, session_id=session_id)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from session_core.assembly.folders.folder import OpenFolder
 from session_core.errors import ExtensionFailed
 from session_core.ids import RequestId
 from session_core.sep.host.extension import HostedExtension
@@ -87,7 +88,10 @@ async def test_03_a_name_on_a_list_is_no_permission(home: Home) -> None:
     home.install("unlisted")
     async with open_world(home) as world:
         assert () == world.host.extensions
-        reasons = sorted((each.name, each.kind) for each in world.host.discovery.skipped)
+        folder = await world.service.core.config.folders.load(str(home.folder))
+        assert isinstance(folder, OpenFolder)
+        skipped = (*world.host.discovery.skipped, *folder.files.unused)
+        reasons = sorted((each.name, each.kind) for each in skipped)
 
     assert [("gate", "no_consent"), ("gate", "untrusted"), ("unlisted", "not_allowed")] == reasons
     assert [] == list(home.notes.iterdir())

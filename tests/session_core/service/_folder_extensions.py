@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from session_core.assembly.folders.registry import Folders
-from session_core.assembly.setup import open_home_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.ids import SessionId
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.base import SessionStore
@@ -105,10 +105,13 @@ async def served(place: Place, *answers: ScriptedAnswer, store: SessionStore | N
     """Open a service for the home; without a store all laws are checked at the end."""
     model = ScriptedProvider(*answers)
     with trio.fail_after(PATIENCE):
-        async with open_home_setup(
-            place.home.path, place.home.environ, flags={"model": "demo"}, is_persistent=False
-        ) as setup:
-            assert setup.folders is not None
+        where = AgentEnvironment(
+            home=place.home.path,
+            folder=place.home.environ["HOME"],
+            environ=place.home.environ,
+            is_persistent=False,
+        )
+        async with open_setup(where, flags={"model": "demo"}, open_folder=False) as setup:
             models = setup.service.models
             config = attrs.evolve(setup.service, models={**dict(models), "demo": model}, model_infos={})
             opened = (

@@ -12,7 +12,7 @@ import trio
 
 from session_core.agent.hooks import NO_HOOKS
 from session_core.assembly.folders.registry import Folders
-from session_core.assembly.setup import open_home_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.ids import SessionId
 from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
@@ -98,10 +98,8 @@ async def served(
     (top / "home").mkdir(mode=0o700, exist_ok=True)
     model = ScriptedProvider(*answers)
     with trio.fail_after(PATIENCE):
-        async with open_home_setup(
-            top / "home", {"HOME": str(top)}, flags={"model": "demo"}, store=store, is_persistent=False
-        ) as setup:
-            assert setup.folders is not None
+        place = AgentEnvironment(home=top / "home", folder=str(top), environ={"HOME": str(top)}, is_persistent=False)
+        async with open_setup(place, flags={"model": "demo"}, store=store, open_folder=False) as setup:
             config = attrs.evolve(
                 setup.service, **{"models": {"demo": model}, "model_infos": {}, "hooks": NO_HOOKS, **more}
             )

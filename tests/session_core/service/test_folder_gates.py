@@ -14,9 +14,9 @@ from session_core.agent import tool_runner
 from session_core.agent.call_preview import build_preview
 from session_core.agent.folder_settings import FolderUnusable
 from session_core.assembly.folders import mcp_servers
-from session_core.assembly.folders.files import read_settings_of
+from session_core.assembly.folders.files import read_user_settings
 from session_core.assembly.folders.registry import Folders, open_folders
-from session_core.assembly.setup import open_home_setup
+from session_core.assembly.setup import open_setup
 from session_core.assembly.surroundings import AgentEnvironment
 from session_core.errors import Conflict, Forbidden
 from session_core.service.extension_bridge import programs
@@ -125,10 +125,8 @@ async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path, monke
     server = {"command": sys.executable, "args": [str(SERVER), "mute"]}
     (tmp_path / "left" / "mcp.json").write_text(json.dumps({"mcpServers": {"mute": server}}))
     folder(tmp_path, "left")
-    place = AgentEnvironment(
-        home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, is_persistent=False, whole_home=True
-    )
-    _, base = read_settings_of(place, {})
+    place = AgentEnvironment(home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, is_persistent=False)
+    base = read_user_settings(place, {})
     monkeypatch.setattr(mcp_servers, "FOLDER_SERVERS_WAIT_MS", 1)
     with trio.fail_after(300):
         async with open_folders(place, base, {}) as folders:
@@ -147,10 +145,8 @@ async def test_whoever_gives_up_holds_nothing(tmp_path: Path) -> None:
     idle = {"mcpServers": {"idle": {"command": "/bin/false", "disabled": True}}}
     (tmp_path / "left" / "mcp.json").write_text(json.dumps(idle))
     folder(tmp_path, "left")
-    place = AgentEnvironment(
-        home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, is_persistent=False, whole_home=True
-    )
-    _, base = read_settings_of(place, {})
+    place = AgentEnvironment(home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, is_persistent=False)
+    base = read_user_settings(place, {})
 
     @asynccontextmanager
     async def prepare() -> AsyncGenerator[Folders]:
@@ -179,12 +175,13 @@ async def test_extensions_that_nobody_agreed_to_are_not_started(tmp_path: Path) 
     work, quiet = folder(tmp_path, "work"), folder(tmp_path, "quiet", "[extensions]\nuse = false\n")
     model = ScriptedProvider(text("one"), text("two"))
     with trio.fail_after(300):
-        async with open_home_setup(home.path, home.environ, flags={"model": "demo"}) as setup:
-            assert setup.extensions is not None
+        async with open_setup(home.place, flags={"model": "demo"}, open_folder=False) as setup:
+            own = setup.extensions.own
+            assert own is not None
             config = attrs.evolve(setup.service, models={"demo": model}, model_infos={})
             async with open_session_service(config) as service, service.subscribe() as events:
-                await setup.extensions.settled.wait()
-                names = [each.name for each in setup.extensions.extensions]
+                await own.settled.wait()
+                names = [each.name for each in own.extensions]
                 sessions = [await new_session(service, cwd=each) for each in (work, quiet)]
                 told = await told_of(events, work)
                 for each in sessions:

@@ -4,7 +4,7 @@
 - `requests`: requests of an extension, checked in a fixed order
 - `notifications`: notifications of an extension
 - `rate_limit`: how much it may publish
-- `commands`: runs and completes commands of extensions
+- `commands`: arguments and completions of commands
 - `hooks`: asks extensions in order, and interprets their answers
 - `events`: sends events to extensions
 """

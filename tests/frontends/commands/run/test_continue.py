@@ -158,7 +158,7 @@ async def test_settings_of_the_home(home: Path) -> None:
 
     async def retention(known: ContinuedSession | None) -> sc.maintenance.Retention:
         options = RunOptions(prompt="x", home=home, cwd="/")
-        async with open_agent(build_agent_request(options, known), progress=False) as agent:
+        async with open_agent(build_agent_request(options, known)) as agent:
             return agent.service.retention
 
     assert asked == await retention(None)
@@ -171,11 +171,11 @@ async def test_settings_of_the_home(home: Path) -> None:
 async def test_wrong_settings_are_named(home: Path) -> None:
     """A mistake in the settings is told before anything runs; a home that is not there yet has none."""
     asked = build_agent_request(RunOptions(prompt="x", home=home, cwd="/", is_persistent=False), None)
-    async with open_agent(asked, progress=False) as agent:
+    async with open_agent(asked) as agent:
         assert sc.maintenance.Retention() == agent.service.retention
     configure(home, "[retention]\nfor_ever = 1\n")
     with pytest.raises(sc.InvalidInput, match="for_ever"):
-        async with open_agent(asked, progress=False):
+        async with open_agent(asked):
             pass
 
 

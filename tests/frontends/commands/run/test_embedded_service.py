@@ -25,7 +25,7 @@ def names_in(folder: Path) -> list[str]:
 
 async def agent_of(home: Path, **changes: object) -> PreparedAgent:
     wanted = AgentRequest(home=home, folder="/", **changes)  # type: ignore[arg-type]
-    async with open_agent(wanted, progress=False) as agent:
+    async with open_agent(wanted) as agent:
         return agent
 
 

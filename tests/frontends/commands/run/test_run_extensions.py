@@ -173,7 +173,7 @@ async def test_who_is_not_used(place: Home) -> None:
     off = place.install("off")
     place.consents.set_enabled("off", off, enabled=False)
     async with open_world(place) as world:
-        told = collect_extension_remarks(world.host, ["loud", "unknown=1"])
+        told = collect_extension_remarks([world.host], ["loud", "unknown=1"])
     async with open_world(place, flags={"extensions.flags": ["loud"]}) as world:
         flags = (await world.heard("tried"))[0][1]["flags"]
 
@@ -181,7 +181,7 @@ async def test_who_is_not_used(place: Home) -> None:
     assert told[0].startswith("2 extensions are not used (see: session-core ext list): broken (")
     assert told[0].endswith("), changed (its files have changed since it was agreed to)")
     assert {"loud": True} == flags
-    assert ["no extension runs here, so --flag has no effect: loud"] == collect_extension_remarks(None, ["loud=1"])
+    assert ["no extension runs here, so --flag has no effect: loud"] == collect_extension_remarks([], ["loud=1"])
 
 
 @pytest.mark.slow

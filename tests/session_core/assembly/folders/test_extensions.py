@@ -9,7 +9,7 @@ import trio.testing
 
 from session_core.agent.folder_settings import FolderUnusable
 from session_core.assembly.folders import extension_hosts
-from session_core.assembly.folders.extensions import HomeExtensions
+from session_core.assembly.folders.extensions import ServiceExtensions
 from session_core.assembly.folders.registry import Folders, OpenFolder
 from session_core.errors import Conflict, NotFound
 from session_core.ids import TurnId
@@ -319,7 +319,7 @@ async def test_own_extensions_work_where_the_settings_are_wrong(tmp_path: Path) 
         session = await world.session(here)
     async with served(place, store=SqliteStore(store)) as world:
         own = world.service.core.config.extensions
-        assert isinstance(own, HomeExtensions)
+        assert isinstance(own, ServiceExtensions)
         assert own.own is not None
         await own.own.settled.wait()
         (place.home.path / "config.toml").write_text("= wrong", encoding="utf-8")

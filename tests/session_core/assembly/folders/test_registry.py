@@ -1,20 +1,22 @@
 """One service for sessions of many folders. Real files, real threads, real MCP servers."""
 
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
 import trio
 
 from session_core.agent.folder_settings import FolderUnusable
-from session_core.agent.hooks import Blocked, HookName
-from session_core.assembly.folders.extensions import FolderHooks
-from session_core.assembly.folders.files import read_settings_of
+from session_core.agent.hooks import HookName
+from session_core.assembly.folders.extensions import ServiceExtensions
+from session_core.assembly.folders.files import read_user_settings
 from session_core.assembly.folders.registry import open_folders
 from session_core.assembly.surroundings import AgentEnvironment
 from session_core.ids import SessionId
 from session_core.limits import MAX_OPEN_FOLDERS
 from session_core.sandbox.trust import TrustStore
+from session_core.sep.host.host import ExtensionHost
 from session_core.storage.sqlite import SqliteStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, text, tool_call, tool_calls
@@ -32,9 +34,7 @@ DONE = text("done")
 
 def place_of(top: Path) -> AgentEnvironment:
     """A home that serves many folders."""
-    return AgentEnvironment(
-        home=top / "home", folder=str(top), environ={"HOME": str(top)}, is_persistent=False, whole_home=True
-    )
+    return AgentEnvironment(home=top / "home", folder=str(top), environ={"HOME": str(top)}, is_persistent=False)
 
 
 def pid_in(path: str, name: str) -> int:
@@ -210,7 +210,7 @@ async def test_folders_that_nobody_uses_are_closed_with_their_servers(tmp_path: 
     """The folder used longest ago is closed when there are too many, never one in use, and its server ends with it."""
     one, two = [folder(tmp_path, name, "", servers=(name,)) for name in ("one", "two")]
     place = place_of(tmp_path)
-    _, base = read_settings_of(place, {})
+    base = read_user_settings(place, {})
     with trio.fail_after(300):
         async with open_folders(place, base, {}, most=1) as folders:
             release = await folders.hold(one)
@@ -230,7 +230,7 @@ async def test_nobody_shakes_off_what_a_closed_folder_forbids(tmp_path: Path) ->
     """What a trusted folder forbids stays forbidden when its file changes while the folder is not even followed."""
     left, right = folder(tmp_path, "left", deny("list")), folder(tmp_path, "right", "")
     place = place_of(tmp_path)
-    _, base = read_settings_of(place, {})
+    base = read_user_settings(place, {})
     with trio.fail_after(300):
         async with open_folders(place, base, {}, most=1) as folders:
             forbidden = (await folders.load(left)).rules
@@ -337,16 +337,22 @@ async def test_a_folder_may_do_without_extensions(tmp_path: Path) -> None:
     asked_about: list[SessionId] = []
 
     class Asking:
+        def __init__(self) -> None:
+            self.settled = trio.Event()
+            self.settled.set()
+
         def handles(self, hook: HookName) -> bool:
             return hook == "input"
 
-        async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        async def run_hook(
+            self, hook: HookName, session_id: SessionId, value: JsonObject, *, but: str | None = None
+        ) -> JsonObject:
             asked_about.append(session_id)
             return value
 
     async with served(tmp_path, DONE, DONE) as world:
         sessions = [await new_session(world.service, cwd=each) for each in (left, right)]
-        hooks = FolderHooks(Asking(), world.folders)
+        hooks = ServiceExtensions(cast("ExtensionHost", Asking()), world.folders)
         world.service.change_defaults(lambda config: attrs.evolve(config, hooks=hooks))
         for each in sessions:
             await say(world.service, each)

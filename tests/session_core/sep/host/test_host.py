@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 
+from session_core.agent.hooks import is_wanted
 from session_core.errors import ExtensionFailed, Forbidden, NotFound, Unavailable
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.catalogue.discovery import Discovery
@@ -207,7 +208,7 @@ async def test_tools_and_commands_of_extensions(home: Home) -> None:
         with pytest.raises(ExtensionFailed, match="not today"):
             await service.run_command(session_id, "fail")
         with pytest.raises(RpcFailed) as caught:
-            await world.host.run_command(session_id, "fail", "", None)
+            await world.extension("one").run_command(world.host.contexts, session_id, "fail", "")
         with pytest.raises(NotFound):
             await service.run_command(session_id, "nothing")
         (result,) = (await service.load_session(session_id)).messages[2].parts
@@ -391,7 +392,7 @@ async def test_no_extensions_change_nothing(home: Home) -> None:
     async with open_world(home, tool_call("look"), text("done"), tools=(ScriptedTool("look"),)) as world:
         assert "done" == await world.turn()
         assert () == (await world.service.list_extensions()).extensions
-        assert not any(world.host.handles(hook) for hook in HOOKS)
+        assert not any(is_wanted(world.service.core.config.hooks, hook, world.session_id) for hook in HOOKS)
         assert frozenset() == world.host.subscribed_events
     assert ServiceConfig().extensions is None
 

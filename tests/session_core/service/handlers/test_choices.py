@@ -82,6 +82,8 @@ async def test_models_are_listed_with_what_keeps_them_away() -> None:
 class OneFolder:
     """Folders of which one has a model of its own, known once it was read; another cannot be read."""
 
+    has_files = True
+
     def __init__(self) -> None:
         self.read: list[str] = []
 

@@ -9,7 +9,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
-from session_core.sep.host.calls.commands import execute
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
@@ -46,7 +45,7 @@ class Commanded:
 
     async def run(self) -> None:
         try:
-            self.said.append(await execute(self.extension, Contexts(), SessionId("ses_here"), "work", ""))
+            self.said.append(await self.extension.run_command(Contexts(), SessionId("ses_here"), "work", ""))
         except RpcFailed as failed:
             self.said.append(failed.message)
 
