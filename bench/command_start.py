@@ -14,10 +14,10 @@ import trio
 from bench.measure import NotMeasured, Result
 from bench.store_material import scratch_directory
 from session_core.ids import CallId
+from session_core.processes.run import run_in_group
 from session_core.sandbox.bubblewrap import NoBubblewrap, find_bubblewrap
 from session_core.tools.base import ToolContext
 from session_core.tools.command_confinement import ShellSetup, confine, prepare_launch
-from session_core.tools.process import run_in_group
 from session_core.vocabulary.sessions import SandboxPolicy
 
 FOLDERS: Final = 200
@@ -85,5 +85,5 @@ async def _start(context: ToolContext, *, guarded: bool) -> float:
     began = time.perf_counter()
     confinement = await confine(context, ShellSetup(), to_show=not guarded)
     async with prepare_launch("echo", confinement) as launch:
-        await run_in_group(launch.argv, cwd=launch.cwd, env=launch.env, on_output=note, bubblewrap=launch.bubblewrap)
+        await run_in_group(launch, on_output=note)
     return took

@@ -13,7 +13,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from session_core.tools import process
+from session_core.processes import child
 from tests._needs import NO_SANDBOX, summarize_skips
 
 _COMMON = settings(
@@ -54,7 +54,7 @@ def home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[Non
 def patience_with_the_kernel() -> Generator[None]:
     """Give killed processes time to be gone: on busy cores they must wait for their turn to end."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(process, "_KILL_WAIT", 60.0)
+        patched.setattr(child, "_KILL_WAIT", 60.0)
         yield
 
 

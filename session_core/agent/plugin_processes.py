@@ -25,6 +25,8 @@ from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_id
 from session_core.permissions.decision import CallFacts, Grants, PermissionCall, decide
 from session_core.permissions.rules import PermissionRule
+from session_core.processes.child import Child
+from session_core.processes.run import run_in_group
 from session_core.protocols.contexts import ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.shell_lines import SHELL
@@ -32,7 +34,6 @@ from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import ToolContext, ToolFailed, ToolHost
 from session_core.tools.command_confinement import CommandLaunch, Confinement, ShellSetup, confine, prepare_launch
-from session_core.tools.process import RunningGroup, run_in_group
 from session_core.tools.shell import MAX_COMMAND_CHARS, ShellTool
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class _OutputTail:
 
 @attrs.define(eq=False, kw_only=True)
 class _PluginProgram:
-    """One program; it has a `group` once it has started."""
+    """One program; it has a `child` once it has started."""
 
     process_id: str
     argv: tuple[str, ...]
@@ -72,14 +73,14 @@ class _PluginProgram:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     ended: trio.Event = attrs.field(factory=trio.Event)
     tail: _OutputTail = attrs.field(factory=_OutputTail)
-    group: RunningGroup | None = None
+    child: Child | None = None
     signals: deque[int] = attrs.field(factory=deque)
     """The unsent signals; while there are any, a task sends them."""
 
     @property
     def info(self) -> ProcessInfo:
         ended = self.ended.is_set()
-        code = self.group.exit_code if ended and self.group is not None else None
+        code = self.child.exit_code if ended and self.child is not None else None
         return ProcessInfo(
             process_id=self.process_id,
             argv=self.argv,
@@ -186,7 +187,7 @@ class TurnProcesses:
 
     def list(self) -> tuple[ProcessInfo, ...]:
         """Return the programs of the turn in the order of their starts; the oldest that have ended may be missing."""
-        return tuple(program.info for program in self._programs.values() if program.group is not None)
+        return tuple(program.info for program in self._programs.values() if program.child is not None)
 
     async def wait(self, process_id: str) -> ProcessInfo:
         """Wait until a program and all it started have ended; raises `KeyError` if none has this id."""
@@ -285,7 +286,7 @@ class TurnProcesses:
 
     def _program(self, process_id: str) -> _PluginProgram:
         program = self._programs.get(process_id)
-        if program is None or program.group is None:
+        if program is None or program.child is None:
             raise KeyError(f"there is no program {process_id!r:.100} in this turn")
         return program
 
@@ -303,10 +304,10 @@ async def run_program(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a program to its end; it has started once it has a group."""
+    """Run a program to its end; it has started once it has a child."""
 
-    def on_started(group: RunningGroup) -> None:
-        program.group = group
+    def on_started(child: Child) -> None:
+        program.child = child
         task_status.started()
 
     launch: CommandLaunch | None = None
@@ -316,16 +317,13 @@ async def run_program(
         with program.scope:
             async with prepare_launch(program.line, confinement, reports_if_stopped=True) as launch:
                 await run_in_group(
-                    launch.argv,
-                    cwd=launch.cwd,
-                    env=launch.env,
+                    launch,
                     on_output=program.tail.add,
                     output_limit=0,
-                    bubblewrap=launch.bubblewrap,
-                    on_group=on_started,
+                    on_start=on_started,
                 )
     except Exception as error:
-        if program.group is None:
+        if program.child is None:
             raise  # to the caller of `start`
         log.exception("a program of a protocol was lost")
         program.tail.add(f"[the program was lost: {error}]\n")
@@ -349,9 +347,9 @@ async def _record_file_changes(record_changes: Callable[[], Awaitable[None]]) ->
 async def _send_signals(program: _PluginProgram) -> None:
     """Send the waiting signals, one after the other."""
     while program.signals:
-        assert program.group is not None
+        assert program.child is not None
         try:
-            await program.group.signal(program.signals[0])
+            await program.child.signal(program.signals[0])
         except Exception:
             log.exception("a signal could not be sent to a program of a protocol")
         program.signals.popleft()

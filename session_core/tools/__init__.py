@@ -7,7 +7,6 @@
   has the read-only tools
 - path completion: `paths_beneath` (lists the candidates), `fuzzy` (ranks them by the letters typed)
 - programs: `shell` runs a command in the sandbox, `background_jobs` and `job_tools` run commands in the background,
-  `process` runs a program and leaves no process behind when it is stopped, `sandbox_processes` isolates it;
   `sandbox_hints`: what the sandbox may have kept from a command that failed;
   `output_files`: where each session's outputs are that are too long for a result
 - the web: `web_fetch`, with `web_address`, `html_tokens` and `html_text`
@@ -20,6 +19,6 @@ Out of scope: whether a call is allowed (each tool states its `effects` and prev
 the order of calls, and what happens to the result.
 
 To add a tool: write one class with `spec`, `effects` and `run`, and `preview` if it changes anything. Blocking work
-belongs in a thread, programs in `process.run_in_group`. When `run` is cancelled, it must end everything it started
-before it returns.
+belongs in a thread, programs in `processes.run.run_in_group`. When `run` is cancelled, it must end everything it
+started before it returns.
 """

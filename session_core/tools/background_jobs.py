@@ -11,9 +11,10 @@ import attrs
 import trio
 
 from session_core.ids import SessionId
+from session_core.processes.child import Child
+from session_core.processes.run import run_in_group
 from session_core.tools.base import ToolFailed
 from session_core.tools.command_confinement import CommandLaunch, Confinement, prepare_launch
-from session_core.tools.process import run_in_group
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ async def run(
     launch: CommandLaunch | None = None
     ended: Callable[[], None] = partial(job.end, "stopped")
 
-    def tell() -> None:
+    def tell(_: Child) -> None:
         nonlocal started
         started = True
         task_status.started()
@@ -137,14 +138,11 @@ async def run(
         with job.scope:
             async with prepare_launch(job.command, confinement, reports_if_stopped=True) as launch:
                 outcome = await run_in_group(
-                    launch.argv,
-                    cwd=launch.cwd,
-                    env=launch.env,
+                    launch,
                     on_output=job.add_output,
                     output_limit=0,
                     timeout_ms=timeout_ms,
                     on_start=tell,
-                    bubblewrap=launch.bubblewrap,
                 )
             ended = partial(job.end, "finished", outcome.exit_code, timed_out=outcome.timed_out)
     except OSError as error:

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 import trio
 
+from session_core.processes.child import Launch, ProcessNotStarted
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
@@ -82,17 +83,13 @@ class ShellSetup:
 
 
 @attrs.frozen(kw_only=True)
-class CommandLaunch:
-    """How to run one command, for `run_in_group`.
+class CommandLaunch(Launch):
+    """How to run one command.
 
     `remarks` gets what the check after the command has to say, for the model and for people, once the block around it
     has ended.
     """
 
-    argv: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str]
-    bubblewrap: str | None
     remarks: list[str] = attrs.field(factory=list)
 
     def format_remarks(self) -> str:
@@ -265,13 +262,13 @@ async def prepare_launch(
         reports_if_stopped: The caller passes on the remarks of a stopped command too.
 
     Raises:
-        ToolFailed: It cannot be confined as things are.
+        ToolFailed: It cannot be confined as things are, or it could not be started in the block.
 
     Cancellation: the check is made too, but waited for no longer than `STOP_CHECK_S`; the next command in the same
         folders reports what it found.
     """
     argv = (await trio.to_thread.run_sync(_find_shell), "-c", command)
-    launch = CommandLaunch(argv=argv, cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
+    launch = CommandLaunch(argv=argv, cwd=confinement.folder, env=confinement.environment)
     plan, bubblewrap = confinement.plan, confinement.bubblewrap
     if plan is None or bubblewrap is None:
         run = GuardedRun(roots=confinement.roots, before=ProtectedState(), approved=True, outputs=confinement.outputs)
@@ -286,10 +283,12 @@ async def prepare_launch(
                 launch.remarks.extend(await _check(check_neighbours, run))
         else:
             plan = await _settle_plan(plan, confinement, run, launch.remarks)
-            launch = attrs.evolve(launch, argv=tuple(sandbox_argv(argv, plan, bubblewrap)), bubblewrap=bubblewrap.path)
+            launch = attrs.evolve(launch, argv=sandbox_argv(argv, plan, bubblewrap), bubblewrap=bubblewrap.path)
         reported = reports_if_stopped
         yield launch
         reported = True
+    except ProcessNotStarted as error:
+        raise ToolFailed(str(error)) from error
     finally:
         try:
             await _check_after(run, launch.remarks)  # noqa: ASYNC102 - it bounds its wait after a stop
@@ -371,12 +370,13 @@ class ConfinedReading:
     plan: SandboxPlan | None = None
     bubblewrap: Bubblewrap | None = None
 
-    async def prepare_argv(self, command: Sequence[str]) -> list[str]:
-        """Return the command line that runs this command now; ask again for each start, as sockets come and go."""
+    async def prepare_launch(self, command: Sequence[str], cwd: str) -> Launch:
+        """Return how to run this command now; ask again for each start, as sockets come and go."""
         if self.plan is None or self.bubblewrap is None:
-            return list(command)
+            return Launch(argv=command, cwd=cwd, env=self.environment)
         plan = await trio.to_thread.run_sync(drop_vanished_files, self.plan, abandon_on_cancel=True)
-        return sandbox_argv(command, plan, self.bubblewrap)
+        argv = sandbox_argv(command, plan, self.bubblewrap)
+        return Launch(argv=argv, cwd=cwd, env=self.environment, bubblewrap=self.bubblewrap.path)
 
 
 def _own_program() -> tuple[str, ...]:

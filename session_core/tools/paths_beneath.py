@@ -16,15 +16,15 @@ import attrs
 import trio
 
 from session_core.limits import FIND_FILES_MS, MAX_FOUND_CHARS, MAX_FOUND_PATHS
+from session_core.processes.child import Launch, ProcessNotStarted
+from session_core.processes.run import run_in_group
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.home_directory import list_hidden_entries
 from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.protected_paths import home_guards, is_protected_name
 from session_core.sandbox.secrets import hidden_places, home_folders
 from session_core.sandbox.workspace import Workspace
-from session_core.tools.base import ToolFailed
 from session_core.tools.list_files import end_if_cancelled
-from session_core.tools.process import run_in_group
 
 HEAVY: Final = ("node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg")
 """Folders that hold no files people wrote, whether or not the project ignores them."""
@@ -168,21 +168,20 @@ async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, 
         if gathered.full:
             enough.cancel(reason="there are more files than are looked through")
 
+    env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
     try:
         with enough:
             outcome = await run_in_group(
-                _ripgrep_command(program),
-                cwd=folder,
+                Launch(argv=_ripgrep_command(program), cwd=folder, env=env),
                 on_output=take,
                 on_error_output=lambda _text: None,
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
                 output_limit=1_000,
                 timeout_ms=patience_ms,
             )
             gathered.full = gathered.full or outcome.timed_out
             # 1: there are no files, 2: some folders cannot be read. Any output counts anyway.
             return outcome.timed_out or outcome.exit_code in {0, 1} or gathered.has_paths
-    except ToolFailed:
+    except ProcessNotStarted:
         return False
     return True
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from session_core.processes.run import ProcessOutcome
 from session_core.sandbox.protected_paths import is_protected_name
 from session_core.tools.command_confinement import Confinement
-from session_core.tools.process import ProcessOutcome
 
 NO_NETWORK: Final = "the sandbox has no network; to ask for it: network=true, in a line that a person types !+network"
 READ_ONLY: Final = (

@@ -17,6 +17,8 @@ from typing import Final, Literal, cast
 import attrs
 import trio
 
+from session_core.processes.child import ProcessNotStarted
+from session_core.processes.run import run_in_group
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -24,7 +26,6 @@ from session_core.tools.command_confinement import ConfinedReading, confine_read
 from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.list_files import FOLDER_ARGUMENT, files_beneath
 from session_core.tools.path_patterns import PathPattern
-from session_core.tools.process import run_in_group
 from session_core.tools.search_results import SearchResults, Show, format_results
 from session_core.tools.text_files import MAX_FILE_BYTES, READS, explain_errors, preview_reading, run_in_thread
 from session_core.vocabulary.frozen import JsonObject
@@ -217,14 +218,11 @@ class _Search:
         self.results = SearchResults(self.query.show, limit=self.query.limit, when_full=self._full.cancel)
         for batch in _split_into_batches(files):
             self.results.next_program()
-            await run_in_group(
-                await self.confined.prepare_argv([*command, *batch]),
-                cwd=self.cwd,
-                on_output=self.results.feed,
-                env=self.confined.environment,
-                output_limit=1_000,
-                bubblewrap=None if self.confined.bubblewrap is None else self.confined.bubblewrap.path,
-            )
+            launch = await self.confined.prepare_launch([*command, *batch], self.cwd)
+            try:
+                await run_in_group(launch, on_output=self.results.feed, output_limit=1_000)
+            except ProcessNotStarted as error:
+                raise ToolFailed(str(error)) from error
             if not self.results.is_complete:
                 if self.results.error is not None:
                     raise ToolFailed(f"the pattern is not a valid regular expression: {self.results.error}")

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.processes.run import ProcessOutcome, run_in_group
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.background_jobs import BackgroundJobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -26,7 +27,6 @@ from session_core.tools.command_confinement import (
     explain_no_sandbox,
     prepare_launch,
 )
-from session_core.tools.process import ProcessOutcome, run_in_group
 from session_core.tools.sandbox_hints import find_hints
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import ExtraRight
@@ -151,13 +151,10 @@ class ShellTool:
 
         async with prepare_launch(command, confinement) as launch:
             outcome = await run_in_group(
-                launch.argv,
-                cwd=launch.cwd,
-                env=launch.env,
+                launch,
                 on_output=record_output,
                 output_limit=RESULT_CHARS,
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
-                bubblewrap=launch.bubblewrap,
             )
         where = await _save_output(recorder, context) if outcome.truncated else None
         remarks = (*launch.remarks, *_find_hints(outcome, confinement, context))
@@ -178,14 +175,11 @@ class ShellTool:
         confinement = await self._allowed_confinement(arguments, context)
         async with prepare_launch(command, confinement) as launch:
             outcome = await run_in_group(
-                launch.argv,
-                cwd=launch.cwd,
-                env=launch.env,
+                launch,
                 on_output=context.report,
                 on_error_output=context.report,
                 output_limit=MAX_TOOL_OUTPUT_CHARS,
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
-                bubblewrap=launch.bubblewrap,
             )
         launch.remarks.extend(_find_hints(outcome, confinement, context))
         return attrs.evolve(outcome, error_output=outcome.error_output + launch.format_remarks())

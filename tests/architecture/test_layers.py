@@ -28,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "vocabulary",
         }
     ),
-    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "sandbox"}),
+    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "processes", "sandbox"}),
     frozenset({"permissions"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
     frozenset({"agent", "storage.maintenance"}),
@@ -50,6 +50,8 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("tools", "wire"): "arguments are checked against a schema where every schema from outside is compiled",
     ("tools", "storage"): "a skill is read only if no other user could have written it, as all files of the user",
     ("tools", "sandbox"): "tools touch files and start programs only within the confinement",
+    ("tools", "processes"): "tools start their programs as everyone does",
+    ("processes", "sandbox"): "what runs in a sandbox is started with its filter, and ended as a whole",
     ("stream", "wire"): "an event is encoded once and the bytes are shared by all who read it",
 }
 

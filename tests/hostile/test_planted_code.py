@@ -9,13 +9,13 @@ import attrs
 import pytest
 import trio
 
+from session_core.processes.run import run_in_group
 from session_core.sandbox import guard, protected_scan
 from session_core.sandbox.plan import SandboxPlan
 from session_core.sandbox.protected_paths import PROTECTED
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
 from session_core.tools.command_confinement import CommandLaunch, Confinement, ShellSetup, confine, prepare_launch
-from session_core.tools.process import run_in_group
 from session_core.vocabulary.commands import RequestStop, RestoreToMessage
 from session_core.vocabulary.sessions import Decision, SandboxPolicy
 from tests._mostly_slow import mostly_slow
@@ -313,9 +313,7 @@ async def test_a_renaming_just_before_the_mounts(root: Path) -> None:
     async with prepare_launch(command, await _confine(root)) as launch:
         (root / "sub").rename(root / "s2")
         with trio.fail_after(300):
-            outcome = await run_in_group(
-                launch.argv, cwd=launch.cwd, env=launch.env, on_output=lambda _: None, bubblewrap=launch.bubblewrap
-            )
+            outcome = await run_in_group(launch, on_output=lambda _: None)
     assert outcome.exit_code != 0
     assert list((root / "s2/.git").iterdir()) == []
 

@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from session_core.errors import ExtensionFailed
+from session_core.processes.child import Launch
+from session_core.processes.run import run_in_group
 from session_core.sandbox.bubblewrap import Bubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.plan import plan_sandbox
-from session_core.tools.process import run_in_group
 from tests._needs import needs_sandbox
 from tests.hostile._model import make_folder
 from tests.session_core.sep._children import SCRIPTS
@@ -73,14 +74,8 @@ async def test_what_is_swapped_every_few_milliseconds_never_runs(home: Home) -> 
     async with open_world(home) as world, trio.open_nursery() as nursery:
 
         async def swap() -> None:
-            await run_in_group(
-                argv,
-                cwd=str(home.folder),
-                env={},
-                on_output=lambda _: swapping.set(),
-                output_limit=0,
-                bubblewrap=bubblewrap.path,
-            )
+            launch = Launch(argv=argv, cwd=str(home.folder), env={}, bubblewrap=bubblewrap.path)
+            await run_in_group(launch, on_output=lambda _: swapping.set(), output_limit=0)
 
         nursery.start_soon(swap)
         await swapping.wait()

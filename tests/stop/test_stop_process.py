@@ -5,10 +5,11 @@ import sys
 
 import trio
 
+from session_core.processes.child import Launch
+from session_core.processes.run import run_in_group
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text, tool_call
 from session_core.tools.base import ToolContext
-from session_core.tools.process import run_in_group
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
@@ -35,7 +36,9 @@ async def test_stop_kills_a_child_that_ignores_sigterm() -> None:
     """A stop ends a child process that ignores SIGTERM before it says that the tool call has ended."""
 
     async def stubborn(arguments: JsonObject, context: ToolContext) -> str:
-        outcome = await run_in_group([sys.executable, "-c", STUBBORN], cwd=context.cwd, on_output=context.report)
+        outcome = await run_in_group(
+            Launch(argv=[sys.executable, "-c", STUBBORN], cwd=context.cwd), on_output=context.report
+        )
         return outcome.output
 
     provider = ScriptedProvider(tool_call("stubborn"), text("ok"))

@@ -17,7 +17,8 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.protocols.code.worker_process import BOOT, WorkerLaunch
+from session_core.processes.child import Launch
+from session_core.protocols.code.worker_process import BOOT
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
@@ -46,7 +47,7 @@ class CannotRunCells(Exception):
 
 async def plan_launch(
     cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True, unconfined: bool = False
-) -> WorkerLaunch:
+) -> Launch:
     """Return how to start the process of a session that works in this folder; changes nothing.
 
     If reading its files needs approval (not `may_read`), the folder is not visible, and the process starts in its own.
@@ -59,7 +60,7 @@ async def plan_launch(
     command = (_python_path(), *_PYTHON_FLAGS, "-c", BOOT)
     found = await find_bubblewrap() if sandbox.mode != "full_access" else None
     if found is None or (unconfined and isinstance(found, NoBubblewrap)):
-        return WorkerLaunch(argv=command, cwd=cwd, env=environment)
+        return Launch(argv=command, cwd=cwd, env=environment)
     if isinstance(found, NoBubblewrap):
         raise CannotRunCells(f"code cannot be confined here: {found.reason}, and nobody agreed to run it unconfined")
     try:
@@ -67,7 +68,7 @@ async def plan_launch(
         argv = await trio.to_thread.run_sync(build_confined_argv, command, folder, hidden, environment, found)
     except WorkspaceRefused as error:
         raise CannotRunCells(f"code cannot be confined here: {error}") from error
-    return WorkerLaunch(argv=tuple(argv), cwd=cwd, env=environment, bubblewrap=found.path)
+    return Launch(argv=argv, cwd=cwd, env=environment, bubblewrap=found.path)
 
 
 def build_confined_argv(

@@ -1,7 +1,7 @@
 """The process that runs cells, seen from the service: started, addressed in JSON lines, interrupted, and ended.
 
 1. No task of ours runs beside it: it is read and written only while a caller waits for it, so it can survive between
-   two turns. The thread that started it lives as long as it does, see `tools.process`.
+   two turns.
 2. Its output is not trusted: lines are bounded and read by the strict parser. The end of its pipe, or a line that is
    not a frame, makes it unusable (`WorkerGone`).
 3. A frame that could not be sent completely makes it unusable too.
@@ -11,19 +11,15 @@ import importlib.resources
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any, Final
 
-import attrs
 import trio
 
 from session_core import limits
 from session_core.errors import ProtocolError
-from session_core.sandbox.landlock import start_thread
-from session_core.tools.process import ChildProcess, RunningGroup, end_group
-from session_core.tools.sandbox_processes import Namespace
+from session_core.processes.child import Child, Launch, ProcessNotStarted, start_child
 from session_core.vocabulary.tools import ToolSpec
 from session_core.wire.strict_json import parse
 
@@ -56,16 +52,6 @@ _MAX_LEFTOVER_CHUNKS: Final = 16
 """How many chunks are read after the end of a cell: more than a pipe holds."""
 
 
-@attrs.frozen(kw_only=True)
-class WorkerLaunch:
-    """How to start the process; `bubblewrap` is the argument in `argv` that opens the sandbox, if there is one."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str]
-    bubblewrap: str | None = None
-
-
 class WorkerGone(Exception):
     """The process sends nothing more; the message says why, as the end of a sentence."""
 
@@ -78,14 +64,8 @@ class Worker:
         newest_size: How many bytes the newest frame from it had.
     """
 
-    def __init__(self, child: ChildProcess, orders: trio.lowlevel.FdStream, namespace: Namespace | None) -> None:
-        assert child.stderr is not None
+    def __init__(self, child: Child) -> None:
         self._child = child
-        self._orders = orders
-        self._frames = child.stdout
-        self._printed = child.stderr
-        self._namespace = namespace
-        self._group = RunningGroup(child, confined=namespace is not None)
         self._sending = trio.Lock()
         self._buffer = bytearray()
         self._searched_bytes = 0
@@ -106,8 +86,6 @@ class Worker:
 
     async def begin(self, bounds: Mapping[str, int]) -> None:
         """Send the program, and wait until the process is ready; raises `WorkerGone`."""
-        if self._namespace is not None:
-            await self._namespace.read_first_pid()
         await self.send({"programs": await trio.to_thread.run_sync(_read_programs), "bounds": dict(bounds)})
         await self.receive()
 
@@ -123,7 +101,7 @@ class Worker:
         async with self._sending:
             self._torn = True
             try:
-                await self._orders.send_all(data)
+                await self._child.stdin.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise WorkerGone(await self.describe_end()) from error
             self._torn = False
@@ -141,7 +119,7 @@ class Worker:
             if self._searched_bytes > _MOST_LINE:
                 raise WorkerGone("it exceeded the size limit")
             try:
-                piece = await self._frames.receive_some(_CHUNK)
+                piece = await self._child.stdout.receive_some(_CHUNK)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise WorkerGone("it was ended") from error
             if not piece:
@@ -165,7 +143,7 @@ class Worker:
         Cancellation: nothing is lost.
         """
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            return await self._printed.receive_some(_CHUNK)
+            return await self._child.stderr.receive_some(_CHUNK)
         return b""
 
     def read_printed_now(self) -> bytes:
@@ -173,20 +151,19 @@ class Worker:
         found: list[bytes] = []
         with suppress(OSError):
             for _ in range(_MAX_LEFTOVER_CHUNKS):
-                if not (piece := os.read(self._printed.fileno(), _CHUNK)):
+                if not (piece := os.read(self._child.stderr.fileno(), _CHUNK)):
                     break
                 found.append(piece)
         return b"".join(found)
 
     async def interrupt(self) -> None:
         """Raise a `KeyboardInterrupt` in the cell."""
-        await self._group.signal(signal.SIGINT)
+        await self._child.signal(signal.SIGINT)
 
     def kill(self) -> None:
         """Kill the process now; it may outlive this call, and `end` must still be called."""
         if self._child.exit_code is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.kill()
 
     async def describe_end(self) -> str:
         """Describe why nothing more comes."""
@@ -203,20 +180,12 @@ class Worker:
 
         Cancellation: continues until that is done, for at most two seconds.
         """
-        if self._ended:
-            return
-        self._ended = True
-        with trio.CancelScope(shield=True):
-            await self._orders.aclose()
-            with trio.move_on_after(ENDING_SECONDS - 0.1):
-                await end_group(self._child, self._namespace)
-            await self._frames.aclose()
-            await self._printed.aclose()
-        if self._namespace is not None:
-            self._namespace.close()
+        if not self._ended:
+            self._ended = True
+            await self._child.end()
 
 
-async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worker:
+async def start_worker(launch: Launch, bounds: Mapping[str, int]) -> Worker:
     """Start a process that waits for its first cell.
 
     Raises:
@@ -224,7 +193,10 @@ async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worke
 
     Cancellation: nothing is left of it.
     """
-    worker = await _spawn_worker(launch)
+    try:
+        worker = Worker(await start_child(launch))
+    except ProcessNotStarted as error:
+        raise WorkerGone(str(error)) from error
     try:
         with trio.move_on_after(_START_SECONDS):
             await worker.begin(bounds)
@@ -239,78 +211,6 @@ async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worke
         with trio.move_on_after(ENDING_SECONDS, shield=True):
             await worker.end()
         raise
-
-
-async def _spawn_worker(launch: WorkerLaunch) -> Worker:
-    await trio.lowlevel.checkpoint_if_cancelled()
-    token = trio.lowlevel.current_trio_token()
-    known = trio.Event()
-    child: ChildProcess | None = None
-    failure: Exception | None = None
-    with ExitStack() as ours, ExitStack() as theirs:  # the child soon has copies of theirs, or never will
-        their_orders, our_orders = _pipe(theirs, ours)
-        our_frames, their_frames = _pipe(ours, theirs)
-        our_printed, their_printed = _pipe(ours, theirs)
-        argv, namespace, passed = list(launch.argv), None, list[int]()
-        if launch.bubblewrap is not None:
-            namespace = Namespace()
-            ours.callback(namespace.close)
-            try:
-                argv = namespace.enter(argv, launch.bubblewrap)
-            except OSError as error:
-                raise WorkerGone(f"its sandbox cannot be made: {error}") from error
-            passed += namespace.inherited_descriptors
-
-        def has_started(pid: int) -> None:
-            nonlocal child
-            child = ChildProcess(pid, trio.lowlevel.FdStream(our_frames), trio.lowlevel.FdStream(our_printed))
-            known.set()
-
-        def has_failed(error: Exception) -> None:
-            nonlocal failure
-            failure = error
-            known.set()
-
-        def has_ended(code: int) -> None:
-            assert child is not None
-            child.set_exit_code(code)
-
-        def live() -> None:
-            try:
-                program = subprocess.Popen(  # noqa: TID251 - in a thread of its own, which has to outlive the child
-                    argv,
-                    cwd=launch.cwd,
-                    env=launch.env,
-                    stdin=their_orders,
-                    stdout=their_frames,
-                    stderr=their_printed,
-                    start_new_session=True,
-                    pass_fds=passed,
-                )
-            except Exception as error:  # noqa: BLE001 - handed to the task that waits for it
-                token.run_sync_soon(has_failed, error)
-                return
-            with suppress(trio.RunFinishedError):
-                token.run_sync_soon(has_started, program.pid)
-                code = program.wait()
-                token.run_sync_soon(has_ended, code)
-
-        start_thread(live, name="runs cells", bubblewrap=launch.bubblewrap)
-        with trio.CancelScope(shield=True):  # otherwise nothing would end the starting process
-            await known.wait()
-        if child is None:
-            raise WorkerGone(f"it cannot be started: {failure}") from failure
-        ours.pop_all()
-        if namespace is not None:
-            namespace.close_inherited()
-    return Worker(child, trio.lowlevel.FdStream(our_orders), namespace)
-
-
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
-    reading, writing = os.pipe()
-    reader.callback(os.close, reading)
-    writer.callback(os.close, writing)
-    return reading, writing
 
 
 def _read_programs() -> list[tuple[str, str]]:

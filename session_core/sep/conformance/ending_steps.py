@@ -4,6 +4,7 @@ from typing import Final, get_args
 
 import attrs
 
+from session_core.processes.child import describe_exit
 from session_core.rpc.messages import FailureReply, SuccessReply
 from session_core.sep.conformance.driver import STOP_SECONDS, ConformanceDriver
 from session_core.sep.conformance.frames import Complaint, ComplaintTopic
@@ -20,7 +21,6 @@ from session_core.sep.conformance.verdicts import (
     skipped,
     warned,
 )
-from session_core.sep.host.process.process import describe_exit
 from session_core.sep.host.registrations import Registrations, filter_permitted
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 

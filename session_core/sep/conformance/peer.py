@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import trio
 
 from session_core import limits
+from session_core.processes.child import Child, describe_exit
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.fast_json import write_json
 from session_core.rpc.line_frames import LineSplitter
@@ -32,7 +33,7 @@ from session_core.sep.conformance.frames import (
 from session_core.sep.conformance.host_messages import SESSION
 from session_core.sep.host.process.extension_log import ProcessLog
 from session_core.sep.host.process.launch import ExtensionLaunch
-from session_core.sep.host.process.process import StartedChild, describe_exit, open_child
+from session_core.sep.host.process.process import open_extension_child
 from session_core.sep.protocol.names import CANCELLED
 
 _CHUNK: Final = 65_536
@@ -49,9 +50,7 @@ Responsiveness = Literal["unasked", "at once", "late", "never"]
 class Peer:
     """One process of an extension; `seconds` is how long an answer may take."""
 
-    def __init__(
-        self, child: StartedChild, name: str, fake_host: FakeHost, complaints: Complaints, seconds: float
-    ) -> None:
+    def __init__(self, child: Child, name: str, fake_host: FakeHost, complaints: Complaints, seconds: float) -> None:
         self.fake_host = fake_host
         self.seconds = seconds
         self.responsiveness: Responsiveness = "unasked"
@@ -137,7 +136,7 @@ class Peer:
     async def wait_exit(self, seconds: float) -> int | None:
         """Wait for its exit status; None if it does not come in time."""
         with trio.move_on_after(seconds):
-            return await self._child.child.wait()
+            return await self._child.wait()
         return None
 
     async def describe_end(self) -> str:
@@ -153,7 +152,7 @@ class Peer:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-                while chunk := await self._child.child.stdout.receive_some(_CHUNK):
+                while chunk := await self._child.stdout.receive_some(_CHUNK):
                     size += len(chunk)
                     for line in splitter.feed(bytes(chunk)):
                         await self._handle_line(line)
@@ -265,9 +264,10 @@ async def open_peer(
 
     Cancellation: its process group is ended.
     """
-    async with open_child(launch, log) as child:
+    async with open_extension_child(launch, log) as child:
         peer = Peer(child, name, fake_host, complaints, seconds)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(child.read_stderr)
             nursery.start_soon(peer.listen)
             yield peer
             nursery.cancel_scope.cancel()

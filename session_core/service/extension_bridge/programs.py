@@ -25,6 +25,7 @@ from session_core.errors import Conflict, Forbidden, InvalidInput, SessionCoreEr
 from session_core.ids import CallId, SessionId, TurnId, new_id
 from session_core.permissions.call_facts import CallJudgement, judge_call
 from session_core.permissions.decision import Grants
+from session_core.processes.run import ProcessOutcome
 from session_core.sep.protocol.service_api import ExtensionCaller, ProgramResult
 from session_core.service.core import ServiceCore
 from session_core.service.extension_api import extension_client
@@ -34,7 +35,6 @@ from session_core.session.shell_lines import SHELL
 from session_core.tools.arguments import check_arguments
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import NO_HOST, NO_TURN, CallPreview, ToolContext, ToolFailed, ToolHost
-from session_core.tools.process import ProcessOutcome
 from session_core.tools.shell import DEFAULT_TIMEOUT_MS, MAX_COMMAND_CHARS, ShellTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject

@@ -19,6 +19,7 @@ from session_core.agent.plugin_processes import MAX_WAITING_SIGNALS, TurnProcess
 from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_session_id
 from session_core.permissions.rules import PermissionRule, RuleDecision
+from session_core.processes import child
 from session_core.protocols.contexts import Processes, ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.recorder import EventRecorder
@@ -28,7 +29,6 @@ from session_core.session.turn_handle import TurnHandle
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
-from session_core.tools import process
 from session_core.tools.base import NoHost, ToolFailed
 from session_core.tools.command_confinement import ShellSetup
 from session_core.vocabulary import events as ev
@@ -255,7 +255,7 @@ async def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few run at once, the end of a long output is kept, and the oldest that have ended are forgotten."""
     monkeypatch.setattr(limits, "MAX_TURN_PROCESSES", 2)
     monkeypatch.setattr(limits, "MAX_ENDED_TURN_PROCESSES", 2)
-    monkeypatch.setattr(process, "_GRACE", 30)  # who is asked to end does so, as soon as it gets to it
+    monkeypatch.setattr(child, "_GRACE", 30)  # who is asked to end does so, as soon as it gets to it
     much = "head -c 300000 /dev/zero | tr '\\0' x; echo the end"
 
     async with processes_in(tmp_path) as processes:
@@ -331,7 +331,7 @@ async def test_signals_right_after_the_start(tmp_path: Path, sandbox: SandboxPol
 @in_both
 async def test_cancel(tmp_path: Path, sandbox: SandboxPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that does not want to end is ended with all it has started; the others run on."""
-    monkeypatch.setattr(process, "_GRACE", 0.1)
+    monkeypatch.setattr(child, "_GRACE", 0.1)
     os.mkfifo(tmp_path / "ready")
     mark, sleep = endless()
     script = f"trap '' TERM; {' '.join(sleep)} & echo > ready; wait"
@@ -356,7 +356,7 @@ async def test_cancel(tmp_path: Path, sandbox: SandboxPolicy, monkeypatch: pytes
 @in_both
 async def test_the_end_of_the_turn(tmp_path: Path, sandbox: SandboxPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving the block ends all programs with what they have started; what they said can still be read."""
-    monkeypatch.setattr(process, "_GRACE", 30)  # who is asked to end does so, as soon as it gets to it
+    monkeypatch.setattr(child, "_GRACE", 30)  # who is asked to end does so, as soon as it gets to it
     os.mkfifo(tmp_path / "ready")
     mark, sleep = endless()
     runs_away = "setsid " if sandbox is CONFINED else ""

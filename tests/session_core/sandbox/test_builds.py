@@ -11,10 +11,11 @@ from collections.abc import AsyncGenerator
 import pytest
 import trio
 
+from session_core.processes.child import Launch
+from session_core.processes.run import run_in_group
 from session_core.sandbox.plan import SandboxPlan, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import home_folders
-from session_core.tools.process import run_in_group
 from tests._needs import needs_node, needs_program
 from tests.session_core.sandbox._place import world_base
 from tests.session_core.sandbox._sandbox import Ran, World, make_world
@@ -43,7 +44,9 @@ async def _build(world: World, script: str, *, changes_protected: bool = False) 
     )
     # Not by a thread that may end before the program: bubblewrap would end with it.
     argv = world.argv(["bash", "-c", f"set -e; {script}"], plan)
-    done = await run_in_group(argv, cwd="/", on_output=lambda _text: None, bubblewrap=world.bubblewrap.path)
+    done = await run_in_group(
+        Launch(argv=argv, cwd="/", bubblewrap=world.bubblewrap.path), on_output=lambda _text: None
+    )
     return Ran(code=done.exit_code, text=done.output)
 
 

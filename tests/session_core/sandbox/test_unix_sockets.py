@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from session_core.processes.child import Launch
+from session_core.processes.run import run_in_group
 from session_core.sandbox.landlock import has_landlock_scopes
-from session_core.tools.process import run_in_group
 from tests._needs import needs, needs_node, needs_program, needs_sandbox
 from tests.session_core.sandbox._place import world_base
 from tests.session_core.sandbox._sandbox import World, make_world
@@ -208,7 +209,9 @@ async def test_abstract_sockets_with_every_right(world: World) -> None:
     plan = world.plan(network=True, sockets=True)
     with _abstract_listeners() as script:
         argv = world.argv([_python(), "-c", script], plan)
-        outcome = await run_in_group(argv, cwd="/", on_output=lambda _text: None, bubblewrap=world.bubblewrap.path)
+        outcome = await run_in_group(
+            Launch(argv=argv, cwd="/", bubblewrap=world.bubblewrap.path), on_output=lambda _text: None
+        )
     assert outcome.output.splitlines() == [f"{each} refused" for each in _ABSTRACT_TRIES]
 
 
@@ -219,7 +222,9 @@ async def test_a_confined_thread_serves_nothing_else(world: World) -> None:
     argv = world.argv(["true"], world.plan())
     with _listen(name):
         for _ in range(3):
-            await run_in_group(argv, cwd="/", on_output=lambda _text: None, bubblewrap=world.bubblewrap.path)
+            await run_in_group(
+                Launch(argv=argv, cwd="/", bubblewrap=world.bubblewrap.path), on_output=lambda _text: None
+            )
             reached: list[bool] = []
 
             def connect(reached: list[bool] = reached) -> None:

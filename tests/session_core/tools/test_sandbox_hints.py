@@ -5,8 +5,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from session_core.processes.run import ProcessOutcome
 from session_core.tools.command_confinement import Confinement, ExtraRights, ShellSetup, confine
-from session_core.tools.process import ProcessOutcome
 from session_core.tools.sandbox_hints import NO_NETWORK, NO_SOCKETS, READ_ONLY, find_hints
 from session_core.tools.shell import ShellTool
 from session_core.vocabulary.frozen import JsonObject

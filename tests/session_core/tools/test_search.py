@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.processes.child import Child, Launch
+from session_core.processes.run import ProcessOutcome, run_in_group
 from session_core.tools import search
 from session_core.tools.base import ToolFailed
 from session_core.tools.command_confinement import ConfinedReading, confine_reading
-from session_core.tools.process import ProcessOutcome, run_in_group
 from session_core.tools.search import Engine, GrepTool
 from session_core.tools.search_results import SearchResults
 from session_core.tools.text_files import MAX_FILE_BYTES
@@ -138,13 +139,13 @@ async def test_a_pattern_without_end_is_ended(
     """A pattern that takes for ever is stopped at the time limit, with its process, and what was found is shown."""
     mock_clock.rate = 0.01  # on busy cores it takes a while to get as far as that pattern
 
-    async def run_out_of_time(argv: list[str], *, on_output: Callable[[str], None], **more: Any) -> ProcessOutcome:
+    async def run_out_of_time(launch: Launch, *, on_output: Callable[[str], None], **more: Any) -> ProcessOutcome:
         def hear(piece: str) -> None:
             on_output(piece)
             mock_clock.rate = 1
             mock_clock.jump(search.SEARCH_SECONDS)
 
-        return await run_in_group(argv, on_output=hear, **more)
+        return await run_in_group(launch, on_output=hear, **more)
 
     monkeypatch.setattr(search, "run_in_group", run_out_of_time)
     (root / "z").write_text("a" * 60 + "!\n", encoding="utf-8")
@@ -175,7 +176,7 @@ async def test_a_stop_ends_the_process(root: Path, monkeypatch: pytest.MonkeyPat
     scope = trio.CancelScope()
     at_work = list[str]()
 
-    def stop() -> None:
+    def stop(_: Child) -> None:
         at_work.extend(processes_in(root))
         scope.cancel()
 

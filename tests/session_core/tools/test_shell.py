@@ -84,7 +84,8 @@ async def test_searches_are_filtered(root: Path) -> None:
     confined = await confine_reading(context_in(root), {"PATH": "/usr/bin:/bin"})
 
     assert confined.bubblewrap is not None
-    argv, opened = open_filter(await confined.prepare_argv(["/bin/sh", "-c", SEES_FILTER]), confined.bubblewrap.path)
+    launch = await confined.prepare_launch(["/bin/sh", "-c", SEES_FILTER], str(root))
+    argv, opened = open_filter(launch.argv, confined.bubblewrap.path)
     assert opened is not None
     try:
         seen = await trio.run_process(argv, capture_stdout=True, pass_fds=[opened])

@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from session_core.errors import SessionCoreError
+from session_core.processes.child import Launch
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
@@ -57,27 +58,17 @@ class LaunchRefused(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class ExtensionLaunch:
-    """How to start a process.
+class ExtensionLaunch(Launch):
+    """How to start an extension's process.
 
     Attributes:
-        env: The environment of the first program in `argv`.
-        bubblewrap: The program in `argv` that sets up the sandbox, if there is one.
-        inside: The environment inside the sandbox.
         copies: What it runs from; kept as long as this value, or until it is released.
         paths: Translates paths of the copy for people.
-        program: The file that is executed, under the name in `argv`; by default the one of that name.
         remarks: Wishes of the manifest that cannot be met here, one sentence each.
     """
 
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = attrs.field(repr=False)  # may contain keys
-    cwd: str
-    bubblewrap: str | None = None
-    inside: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     copies: tuple[AgreedCopy, ...] = attrs.field(default=(), eq=False, repr=False)
     paths: CopiedPaths | None = attrs.field(default=None, eq=False, repr=False)
-    program: str | None = None
     remarks: tuple[str, ...] = ()
 
     def release(self) -> None:
@@ -324,7 +315,7 @@ def _confine_launch(
         place = confined.index("--chdir")
         confined[place:place] = ["--ro-bind", checked.pinned, os.path.realpath(checked.argv[0])]
     return ExtensionLaunch(
-        argv=tuple(confined[len(clear) :]),
+        argv=confined[len(clear) :],
         env={},
         cwd=plan.cwd,
         bubblewrap=bubblewrap.path,

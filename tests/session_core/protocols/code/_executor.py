@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from session_core.ids import CallId, SessionId, TurnId
+from session_core.processes.process_table import descendants
 from session_core.protocols.code.executor import PythonExecutor
 from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture
-from session_core.tools.sandbox_processes import descendants
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolResultPart
 from session_core.vocabulary.sessions import SandboxPolicy

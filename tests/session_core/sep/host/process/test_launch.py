@@ -22,7 +22,7 @@ from session_core.sep.host.process.launch import (
     expand_variables,
     prepare_launch,
 )
-from session_core.sep.host.process.process import open_child, open_extension_process
+from session_core.sep.host.process.process import open_extension_child, open_extension_process
 from tests._needs import needs_node, needs_sandbox
 from tests.session_core.sep._children import (
     SCRIPTS,
@@ -312,7 +312,7 @@ async def test_too_many_open_files_are_told_and_pass(monkeypatch: pytest.MonkeyP
         return pipe()
 
     monkeypatch.setattr(call, failing)
-    launch = ExtensionLaunch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL)
+    launch = ExtensionLaunch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL, inside={"A": "b"})
     with pytest.raises(LaunchRefused, match="cannot run '/bin/sh' in '/': Too many open files") as refused:
         async with open_extension_process(launch, ExtensionLog().open_process_log(), name="x"):
             pass
@@ -348,8 +348,8 @@ async def output_of(launch: ExtensionLaunch) -> str:
     """Run a program, and return all that it prints."""
     said = b""
     with trio.fail_after(300):
-        async with open_child(launch, ExtensionLog().open_process_log()) as started:
-            while data := await started.child.stdout.receive_some(1000):
+        async with open_extension_child(launch, ExtensionLog().open_process_log()) as started:
+            while data := await started.stdout.receive_some(1000):
                 said += data
     return said.decode()
 

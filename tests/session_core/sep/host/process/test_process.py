@@ -8,25 +8,12 @@ import trio
 
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.process.launch import ExtensionLaunch
-from session_core.sep.host.process.process import describe_exit, open_extension_process
+from session_core.sep.host.process.process import open_extension_process
 from tests.session_core.sep._children import PATIENCE, is_alive, own_descriptors
 
 
 def python(code: str, folder: Path) -> ExtensionLaunch:
     return ExtensionLaunch(argv=(sys.executable, "-I", "-S", "-c", code), env={}, cwd=str(folder))
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (0, "its process ended with exit status 0"),
-        (-9, "its process was ended by SIGKILL"),
-        (-99, "its process was ended by signal 99"),
-    ],
-)
-def test_how_a_process_ended_in_words(status: int, words: str) -> None:
-    """An exit status or a signal becomes a sentence."""
-    assert describe_exit(status) == words
 
 
 async def test_the_group_can_be_killed_at_once(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from session_core.tools import process
-from session_core.tools.base import ToolFailed
-from session_core.tools.process import ProcessOutcome, run_in_group
+from session_core.processes import child, process_table, run
+from session_core.processes.child import Child, Launch, ProcessNotStarted
+from session_core.processes.run import ProcessOutcome, run_in_group
 
 IGNORE_SIGTERM = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 SAY_PID = "os.write(1, b'%d\\n' % os.getpid())\n"  # in one write: two processes may say it at once
@@ -37,14 +37,16 @@ def no_child_is_left() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def long_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test uses it up, on a busy machine either, unless it asks for a short one."""
-    monkeypatch.setattr(process, "_GRACE", PATIENCE_S)
-    monkeypatch.setattr(process, "_KILL_WAIT", PATIENCE_S)
+    monkeypatch.setattr(child, "_GRACE", PATIENCE_S)
+    monkeypatch.setattr(run, "_GRACE", PATIENCE_S)
+    monkeypatch.setattr(child, "_KILL_WAIT", PATIENCE_S)
 
 
 @pytest.fixture
 def short_grace(long_grace: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that are sure to use it up; the kernel has all the time it needs to carry out a kill."""
-    monkeypatch.setattr(process, "_GRACE", 0.1)
+    monkeypatch.setattr(child, "_GRACE", 0.1)
+    monkeypatch.setattr(run, "_GRACE", 0.1)
 
 
 class Watcher:
@@ -70,7 +72,7 @@ async def run_python(
 ) -> ProcessOutcome:
     argv = [sys.executable, "-S", "-c", code]
     with trio.fail_after(2 * PATIENCE_S):
-        return await run_in_group(argv, cwd="/", on_output=on_output, output_limit=output_limit)
+        return await run_in_group(Launch(argv=argv, cwd="/"), on_output=on_output, output_limit=output_limit)
 
 
 async def run_and_cancel(code: str, *, lines: int) -> tuple[Watcher, float]:
@@ -91,7 +93,7 @@ def exists(pid: int) -> bool:
     """Whether the process is alive; a zombie, which its new parent has yet to reap, is not."""
     try:
         os.kill(pid, 0)
-        return not process._PROC.is_dir() or ") Z " not in (process._PROC / str(pid) / "stat").read_text()
+        return not process_table._PROC.is_dir() or ") Z " not in (process_table._PROC / str(pid) / "stat").read_text()
     except (ProcessLookupError, FileNotFoundError):
         return False
 
@@ -117,7 +119,7 @@ async def test_what_a_program_gets(tmp_path: Path) -> None:
     code = "import os, sys; print(os.getcwd(), os.environ['X'], repr(sys.stdin.read()), os.getpgid(0) == os.getpid())"
 
     outcome = await run_in_group(
-        [sys.executable, "-c", code], cwd=str(tmp_path), on_output=lambda _: None, env={"X": "y"}
+        Launch(argv=[sys.executable, "-c", code], cwd=str(tmp_path), env={"X": "y"}), on_output=lambda _: None
     )
 
     assert f"{tmp_path} y '' True\n" == outcome.output
@@ -179,7 +181,7 @@ async def test_huge_output_needs_little_memory() -> None:
 @given(chunks=st.lists(st.text(max_size=20)), limit=st.integers(0, 60))
 def test_the_end_of_the_output_is_kept(chunks: list[str], limit: int) -> None:
     """However the output is cut into pieces, exactly its end is kept, and loss is told."""
-    output = process._Output(lambda _: None, limit)
+    output = run._Output(lambda _: None, limit)
     for chunk in chunks:
         output.feed(chunk.encode())
     whole = "".join(chunks)
@@ -204,8 +206,8 @@ def test_the_end_of_the_output_is_kept(chunks: list[str], limit: int) -> None:
 )
 async def test_a_program_that_cannot_be_started(argv: list[str], cwd: str, expected: str) -> None:
     """A program or folder that is missing or unfit is told in one sentence."""
-    with pytest.raises(ToolFailed) as caught:
-        await run_in_group(argv, cwd=cwd, on_output=lambda _: None)
+    with pytest.raises(ProcessNotStarted) as caught:
+        await run_in_group(Launch(argv=argv, cwd=cwd), on_output=lambda _: None)
 
     assert expected == str(caught.value)
 
@@ -219,11 +221,13 @@ async def test_a_program_that_cannot_be_started(argv: list[str], cwd: str, expec
         ("script", FileNotFoundError(), "the interpreter named in its first line is missing"),
     ],
 )
-async def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: OSError, expected: str) -> None:
+def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: OSError, expected: str) -> None:
     """A folder of the PATH that may not be searched never hides that there is no such program; a file there is told."""
     for name in ("closed", "script"):
         (tmp_path / name).touch()
-    said = await process.explain_start_failure(program, str(tmp_path), error, env={"PATH": f"/no/such:{tmp_path}"})
+    said = child._explain_failure(
+        Launch(argv=[program], cwd=str(tmp_path), env={"PATH": f"/no/such:{tmp_path}"}), error
+    )
 
     assert expected.format(cwd=str(tmp_path)) in said
 
@@ -352,11 +356,11 @@ async def test_a_grandchild_that_left_the_group_is_not_waited_for(short_grace: N
 async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """When even SIGKILL does not help within the grace, as with a broken disk, we go on."""
 
-    async def never(process: trio.Process) -> None:
+    async def never(_: Child) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(process, "_wait_for_group_end", never)
-    monkeypatch.setattr(process, "_KILL_WAIT", 0.1)
+    monkeypatch.setattr(Child, "_wait_for_group_end", never)
+    monkeypatch.setattr(child, "_KILL_WAIT", 0.1)
 
     outcome = await run_python(FORK + "if child == 0: time.sleep(1000)\nprint(child)")
 
@@ -367,11 +371,11 @@ async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monk
 
 def test_without_proc_every_member_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where zombies cannot be told from the living, a group with members counts as alive."""
-    assert process._is_group_alive(os.getpgrp())
-    assert not process._is_group_alive(2**22 + 1)
+    assert process_table.is_group_alive(os.getpgrp())
+    assert not process_table.is_group_alive(2**22 + 1)
 
-    monkeypatch.setattr(process, "_PROC", tmp_path / "gone")
-    assert process._is_group_alive(2**22 + 1)
+    monkeypatch.setattr(process_table, "_PROC", tmp_path / "gone")
+    assert process_table.is_group_alive(2**22 + 1)
 
 
 async def test_a_broken_callback_ends_the_program() -> None:
@@ -391,7 +395,7 @@ async def test_cancelling_at_every_step() -> None:
     while steps == 0 or scope.cancelled_caught:
         with trio.CancelScope() as scope:
             with CancelAtStep(steps, scope):
-                await run_in_group(["sh", "-c", "echo a; echo b"], cwd="/", on_output=lambda _: None)
+                await run_in_group(Launch(argv=["sh", "-c", "echo a; echo b"], cwd="/"), on_output=lambda _: None)
         assert_no_child()
         steps += 1
 
@@ -405,7 +409,8 @@ async def test_cancelling_at_any_moment(moment: float, random: object) -> None:
     """Whenever it is cancelled, a program with a stubborn grandchild leaves nothing behind."""
     with trio.move_on_after(moment):
         await run_in_group(
-            ["sh", "-c", "trap '' TERM; (sleep 0.04; echo a) & echo b; sleep 0.02"], cwd="/", on_output=lambda _: None
+            Launch(argv=["sh", "-c", "trap '' TERM; (sleep 0.04; echo a) & echo b; sleep 0.02"], cwd="/"),
+            on_output=lambda _: None,
         )
     assert_no_child()
 
@@ -436,7 +441,7 @@ async def test_a_program_that_takes_too_long() -> None:
 
     outcome = None
     for seconds in (1, 10, 100):  # enough for its first word, on a busy machine too
-        outcome = await run_in_group(argv, cwd="/", on_output=lambda _: None, timeout_ms=seconds * 1_000)
+        outcome = await run_in_group(Launch(argv=argv, cwd="/"), on_output=lambda _: None, timeout_ms=seconds * 1_000)
         if outcome.output:
             break
 
@@ -447,9 +452,11 @@ async def test_the_start_is_told() -> None:
     """Whoever asks is told once that the program runs, and never of one that could not be started."""
     told: list[bool] = []
 
-    await run_in_group(["true"], cwd="/", on_output=lambda _: None, on_start=lambda: told.append(True))
-    with pytest.raises(ToolFailed):
-        await run_in_group(["/no/program"], cwd="/", on_output=lambda _: None, on_start=lambda: told.append(False))
+    await run_in_group(Launch(argv=["true"], cwd="/"), on_output=lambda _: None, on_start=lambda _: told.append(True))
+    with pytest.raises(ProcessNotStarted):
+        await run_in_group(
+            Launch(argv=["/no/program"], cwd="/"), on_output=lambda _: None, on_start=lambda _: told.append(False)
+        )
 
     assert [True] == told
 
@@ -471,7 +478,10 @@ async def test_stderr_can_be_read_apart() -> None:
     code = "import sys; sys.stderr.write('e' * 300_000 + 'end'); print('out'); sys.exit(2)"
     with trio.fail_after(2 * PATIENCE_S):
         outcome = await run_in_group(
-            [sys.executable, "-S", "-c", code], cwd="/", on_output=heard, on_error_output=errors, output_limit=10
+            Launch(argv=[sys.executable, "-S", "-c", code], cwd="/"),
+            on_output=heard,
+            on_error_output=errors,
+            output_limit=10,
         )
 
     expected = ProcessOutcome(
@@ -488,7 +498,9 @@ async def test_a_group_that_holds_stderr_apart_is_ended(short_grace: None) -> No
     argv = [sys.executable, "-S", "-c", code]
     with trio.fail_after(2 * PATIENCE_S), trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(run_in_group, argv, cwd="/", on_output=errors, on_error_output=errors))
+            nursery.start_soon(
+                partial(run_in_group, Launch(argv=argv, cwd="/"), on_output=errors, on_error_output=errors)
+            )
             await errors.enough.wait()
             scope.cancel()
 
@@ -508,8 +520,8 @@ async def test_no_pipe_is_left_when_there_are_too_few(monkeypatch: pytest.Monkey
         return made[0], made[1]
 
     monkeypatch.setattr(os, "pipe", only_one)
-    with pytest.raises(OSError, match="too many"):
-        await run_in_group(["true"], cwd="/", on_output=heard.append, on_error_output=heard.append)
+    with pytest.raises(ProcessNotStarted, match="too many"):
+        await run_in_group(Launch(argv=["true"], cwd="/"), on_output=heard.append, on_error_output=heard.append)
 
     for end in made:
         with pytest.raises(OSError, match="Bad file descriptor"):
