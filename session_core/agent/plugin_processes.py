@@ -26,7 +26,7 @@ from session_core.ids import CallId, new_id
 from session_core.permissions.decision import CallFacts, Grants, PermissionCall, decide
 from session_core.permissions.rules import PermissionRule
 from session_core.processes.child import Child
-from session_core.processes.run import run_in_group
+from session_core.processes.run import OutputTail, run_in_group
 from session_core.protocols.contexts import ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.shell_lines import SHELL
@@ -44,25 +44,6 @@ ENDING_S: Final = 4 * limits.KILL_GRACE_MS / 1000 + NOTING_S + 20
 """How long ending all programs may take, with a large margin for a slow disk; longer means that it hangs."""
 
 
-class _OutputTail:
-    """The end of a program's output, as much as may be kept."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[str] = deque()
-        self._size = 0
-
-    def add(self, text: str) -> None:
-        self._pieces.append(text)
-        self._size += len(text)
-        while self._size - len(self._pieces[0]) >= limits.MAX_TOOL_OUTPUT_CHARS:
-            self._size -= len(self._pieces.popleft())
-
-    @property
-    def text(self) -> str:
-        whole = "".join(self._pieces)
-        return whole[max(0, len(whole) - limits.MAX_TOOL_OUTPUT_CHARS) :]
-
-
 @attrs.define(eq=False, kw_only=True)
 class _PluginProgram:
     """One program; it has a `child` once it has started."""
@@ -72,7 +53,7 @@ class _PluginProgram:
     line: str
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     ended: trio.Event = attrs.field(factory=trio.Event)
-    tail: _OutputTail = attrs.field(factory=_OutputTail)
+    tail: OutputTail = attrs.field(factory=lambda: OutputTail(limits.MAX_TOOL_OUTPUT_CHARS))
     child: Child | None = None
     signals: deque[int] = attrs.field(factory=deque)
     """The unsent signals; while there are any, a task sends them."""

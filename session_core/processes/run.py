@@ -78,39 +78,50 @@ async def run_in_group(
     errors.feed(b"", final=True)
     return ProcessOutcome(
         exit_code=await child.wait(),
-        output=output.tail(),
-        truncated=output.truncated,
+        output=output.tail.text,
+        truncated=output.tail.truncated,
         timed_out=timed_out,
-        error_output=errors.tail(),
-        error_truncated=errors.truncated,
+        error_output=errors.tail.text,
+        error_truncated=errors.tail.truncated,
     )
 
 
-class _Output:
-    """Decodes output as it arrives, and keeps a bounded tail of it."""
+class OutputTail:
+    """The end of a program's output, at most so many characters; `truncated` says whether there was more."""
 
-    def __init__(self, on_output: Callable[[str], None], limit: int) -> None:
-        self._on_output = on_output
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pieces: deque[str] = deque()
         self._retained_chars = 0
         self.truncated = False
 
-    def feed(self, chunk: bytes | bytearray, *, final: bool = False) -> None:
-        text = self._decoder.decode(chunk, final)
-        if not text:
-            return
+    def add(self, text: str) -> None:
+        """Add what comes next."""
         self._pieces.append(text)
         self._retained_chars += len(text)
         self.truncated = self.truncated or self._retained_chars > self._limit
         while self._pieces and self._retained_chars - len(self._pieces[0]) >= self._limit:
             self._retained_chars -= len(self._pieces.popleft())
-        self._on_output(text)
 
-    def tail(self) -> str:
+    @property
+    def text(self) -> str:
+        """The text that was kept."""
         text = "".join(self._pieces)
         return text[max(0, len(text) - self._limit) :]
+
+
+class _Output:
+    """Decodes output as it arrives, and keeps its tail."""
+
+    def __init__(self, on_output: Callable[[str], None], limit: int) -> None:
+        self.tail = OutputTail(limit)
+        self._on_output = on_output
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def feed(self, chunk: bytes | bytearray, *, final: bool = False) -> None:
+        if text := self._decoder.decode(chunk, final):
+            self.tail.add(text)
+            self._on_output(text)
 
 
 async def _pump(stream: trio.lowlevel.FdStream, feed: OnBytes) -> None:

@@ -23,7 +23,7 @@ from session_core.protocols.code.cell_output import CellImages, CellText
 from session_core.protocols.code.cell_run import CellEnd, CellNotStarted, CellRun
 from session_core.protocols.code.confinement import CannotRunCells, plan_launch
 from session_core.protocols.code.saved_state import ENGINE, SavedVariables, from_state, to_capture
-from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, WorkerGone, start_worker
+from session_core.protocols.code.worker_process import Worker, WorkerGone, start_worker
 from session_core.protocols.code.worker_restore import restore_variables
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
 from session_core.protocols.faults import ProtocolFault
@@ -115,8 +115,8 @@ class PythonExecutor(CodeExecutor):
             try:
                 result = await self._execute(cell, execution)
             except BaseException:
-                with trio.move_on_after(ENDING_SECONDS, shield=True):
-                    await self._end_worker(f"{_AGAIN}, as the last cell was stopped; what that changed is lost.")
+                restart = f"{_AGAIN}, as the last cell was stopped; what that changed is lost."
+                await self._end_worker(restart)  # noqa: ASYNC102 - it is shielded and bounded
                 raise
             return attrs.evolve(result, duration_ms=round((trio.current_time() - began) * 1000))
 

@@ -46,8 +46,6 @@ _LONG_LINE: Final = 64 * 1024
 """Longer lines are parsed in a thread: other sessions should not wait for them."""
 _CHUNK: Final = 65_536
 _START_SECONDS: Final = 20
-ENDING_SECONDS: Final = 5 * limits.KILL_GRACE_MS / 1000
-"""Ending a process group and a sandbox takes less than this."""
 _MAX_LEFTOVER_CHUNKS: Final = 16
 """How many chunks are read after the end of a cell: more than a pipe holds."""
 
@@ -202,14 +200,11 @@ async def start_worker(launch: Launch, bounds: Mapping[str, int]) -> Worker:
             await worker.begin(bounds)
             return worker
         raise WorkerGone(f"it did not start within {_START_SECONDS} seconds")
-    except WorkerGone as gone:
+    except BaseException as error:
         said = worker.read_printed_now().decode("utf-8", "replace").strip()[-500:]
-        with trio.move_on_after(ENDING_SECONDS, shield=True):
-            await worker.end()
-        raise WorkerGone(f"{gone} ({said})" if said else str(gone)) from gone
-    except BaseException:
-        with trio.move_on_after(ENDING_SECONDS, shield=True):
-            await worker.end()
+        await worker.end()  # noqa: ASYNC102 - it is shielded and bounded
+        if isinstance(error, WorkerGone) and said:
+            raise WorkerGone(f"{error} ({said})") from error
         raise
 
 

@@ -13,7 +13,7 @@ import trio
 
 from session_core import limits
 from session_core.protocols.code.saved_state import SavedVariables
-from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, WorkerGone
+from session_core.protocols.code.worker_process import Worker, WorkerGone
 
 _PATIENCE: Final = limits.CELL_KEEP_MS / 1000
 _GRACE: Final = limits.CELL_GRACE_MS / 1000
@@ -44,17 +44,12 @@ async def restore_variables(start: Callable[[], Awaitable[Worker]], variables: S
         loading = _VariableLoader(await start(), variables)
         try:
             lost += await loading.load()
-        except WorkerGone as gone:
-            with trio.move_on_after(ENDING_SECONDS, shield=True):
-                await loading.worker.end()
-            if loading.current_part is None:
+        except BaseException as error:
+            await loading.worker.end()  # noqa: ASYNC102 - it is shielded and bounded
+            if not isinstance(error, WorkerGone) or loading.current_part is None:
                 raise
-            lost.append((loading.current_part, f"the process did not survive it: {gone}"))
+            lost.append((loading.current_part, f"the process did not survive it: {error}"))
             variables = variables.without_part(loading.current_part)
-        except BaseException:
-            with trio.move_on_after(ENDING_SECONDS, shield=True):
-                await loading.worker.end()
-            raise
         else:
             for name, _why in lost:
                 variables = variables.without_part(name)

@@ -14,12 +14,12 @@ import trio
 import trio.testing
 
 from session_core import limits
-from session_core.agent import plugin_processes
 from session_core.agent.plugin_processes import MAX_WAITING_SIGNALS, TurnProcesses
 from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_session_id
 from session_core.permissions.rules import PermissionRule, RuleDecision
 from session_core.processes import child
+from session_core.processes.run import OutputTail
 from session_core.protocols.contexts import Processes, ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.recorder import EventRecorder
@@ -128,14 +128,14 @@ async def test_a_program_is_listed_while_it_runs(tmp_path: Path) -> None:
 
     async with processes_in(tmp_path) as processes:
         heard = trio.Event()
-        add = plugin_processes._OutputTail.add
+        add = OutputTail.add
 
-        def hear(tail: plugin_processes._OutputTail, text: str) -> None:
+        def hear(tail: OutputTail, text: str) -> None:
             add(tail, text)
             heard.set()
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(plugin_processes._OutputTail, "add", hear)
+            patched.setattr(OutputTail, "add", hear)
             program = await processes.start(["bash", "-c", script])
         await heard.wait()
         (running,) = processes.list()
@@ -459,16 +459,16 @@ async def test_a_turn_without_programs_pays_nothing(tmp_path: Path) -> None:
 
 async def test_a_fault_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that is lost by a fault of ours is ended and says so; the turn and its other programs go on."""
-    add, faults = plugin_processes._OutputTail.add, [OSError("no room")]
+    add, faults = OutputTail.add, [OSError("no room")]
 
-    def fail_once(tail: plugin_processes._OutputTail, text: str) -> None:
+    def fail_once(tail: OutputTail, text: str) -> None:
         if faults:
             raise faults.pop()
         add(tail, text)
 
     async with processes_in(tmp_path) as processes:
         other = await processes.start(endless()[1])
-        monkeypatch.setattr(plugin_processes._OutputTail, "add", fail_once)
+        monkeypatch.setattr(OutputTail, "add", fail_once)
         lost = await processes.wait(await processes.start(["bash", "-c", "echo hello; sleep 1000"]))
 
         assert (False, True) == (lost.running, "the program was lost" in lost.output)

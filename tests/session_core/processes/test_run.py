@@ -181,12 +181,12 @@ async def test_huge_output_needs_little_memory() -> None:
 @given(chunks=st.lists(st.text(max_size=20)), limit=st.integers(0, 60))
 def test_the_end_of_the_output_is_kept(chunks: list[str], limit: int) -> None:
     """However the output is cut into pieces, exactly its end is kept, and loss is told."""
-    output = run._Output(lambda _: None, limit)
+    output = run.OutputTail(limit)
     for chunk in chunks:
-        output.feed(chunk.encode())
+        output.add(chunk)
     whole = "".join(chunks)
 
-    assert whole[max(0, len(whole) - limit) :] == output.tail()
+    assert whole[max(0, len(whole) - limit) :] == output.text
     assert (len(whole) > limit) == output.truncated
 
 
