@@ -200,11 +200,12 @@ async def start_worker(launch: Launch, bounds: Mapping[str, int]) -> Worker:
             await worker.begin(bounds)
             return worker
         raise WorkerGone(f"it did not start within {_START_SECONDS} seconds")
-    except BaseException as error:
+    except WorkerGone as gone:
         said = worker.read_printed_now().decode("utf-8", "replace").strip()[-500:]
+        await worker.end()  # noqa: ASYNC120 - it is shielded
+        raise WorkerGone(f"{gone} ({said})" if said else str(gone)) from gone
+    except BaseException:
         await worker.end()  # noqa: ASYNC102 - it is shielded and bounded
-        if isinstance(error, WorkerGone) and said:
-            raise WorkerGone(f"{error} ({said})") from error
         raise
 
 

@@ -44,12 +44,15 @@ async def restore_variables(start: Callable[[], Awaitable[Worker]], variables: S
         loading = _VariableLoader(await start(), variables)
         try:
             lost += await loading.load()
-        except BaseException as error:
-            await loading.worker.end()  # noqa: ASYNC102 - it is shielded and bounded
-            if not isinstance(error, WorkerGone) or loading.current_part is None:
+        except WorkerGone as gone:
+            await loading.worker.end()  # noqa: ASYNC120 - it is shielded
+            if loading.current_part is None:
                 raise
-            lost.append((loading.current_part, f"the process did not survive it: {error}"))
+            lost.append((loading.current_part, f"the process did not survive it: {gone}"))
             variables = variables.without_part(loading.current_part)
+        except BaseException:
+            await loading.worker.end()  # noqa: ASYNC102 - it is shielded and bounded
+            raise
         else:
             for name, _why in lost:
                 variables = variables.without_part(name)

@@ -50,8 +50,7 @@ class World:
 
 @asynccontextmanager
 async def world() -> AsyncGenerator[World]:
-    with trio.fail_after(PATIENCE):
-        yield World()
+    yield World()
 
 
 async def nothing_is_left(world: World, run: SweepRun) -> None:
@@ -71,7 +70,8 @@ async def test_cancelling_at_every_step_leaves_nothing() -> None:
             assert await child.stdout.receive_some() == b"answer\n"
             assert await child.wait() == 0
 
-    assert await cancel_sweep(world, talk, nothing_is_left) > 5
+    with trio.fail_after(PATIENCE):
+        assert await cancel_sweep(world, talk, nothing_is_left) > 5
 
 
 @needs_sandbox
@@ -88,7 +88,8 @@ async def test_cancelling_at_every_step_empties_the_sandbox() -> None:
         async with open_child(launch) as child:
             assert await child.stdout.receive_some() == f"{world.mark} inside\n".encode()
 
-    assert await cancel_sweep(world, talk, nothing_is_left) > 3
+    with trio.fail_after(PATIENCE):
+        assert await cancel_sweep(world, talk, nothing_is_left) > 3
 
 
 async def test_a_child_may_end_by_itself() -> None:
