@@ -219,6 +219,9 @@ from session_core.vocabulary.messages import (
     PartialPart as PartialPart,
 )
 from session_core.vocabulary.messages import (
+    Refusal as Refusal,
+)
+from session_core.vocabulary.messages import (
     TextPart as TextPart,
 )
 from session_core.vocabulary.messages import (

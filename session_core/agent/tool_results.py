@@ -13,7 +13,7 @@ from session_core.tools.base import CallPreview, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.argument_checks import build_check, is_base64
 from session_core.vocabulary.frozen import JsonValue, freeze_json
-from session_core.vocabulary.messages import ToolCallPart, ToolProgress, ToolResultPart, ToolStatus
+from session_core.vocabulary.messages import Refusal, ToolCallPart, ToolProgress, ToolResultPart, ToolStatus
 from session_core.wire.codec import encode
 from session_core.wire.strict_json import find_fault
 
@@ -82,8 +82,12 @@ def check_preview(preview: CallPreview) -> None:
         raise TypeError(msg)
 
 
-def build_result(call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None) -> ToolResultPart:
-    """Build the result of a call."""
+def build_result(
+    call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None, refusal: Refusal | None = None
+) -> ToolResultPart:
+    """Build the result of a call; a denied one has a refusal."""
+    if refusal is not None:  # an extension may say anything, at any length
+        refusal = attrs.evolve(refusal, reason=replace_surrogates(refusal.reason[: limits.MAX_ERROR_CHARS]))
     return ToolResultPart(
         call_id=call.call_id,
         name=call.name,
@@ -91,6 +95,7 @@ def build_result(call: ToolCallPart, status: ToolStatus, text: str, output: Tool
         text=limit_text(text),
         images=output.images if output else (),
         details=output.details if output else None,
+        refusal=refusal,
     )
 
 

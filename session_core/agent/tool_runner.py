@@ -45,7 +45,7 @@ from session_core.tools.base import (
 )
 from session_core.tools.output_files import FindOutputs, no_outputs
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
+from session_core.vocabulary.messages import Message, Refusal, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.sessions import ExtraRight
 
 log = logging.getLogger(__name__)
@@ -75,11 +75,20 @@ class _PreparedCall:
 
 
 @attrs.frozen
-class _RefusedCall:
-    """Why a call does not run; the model is told."""
+class _RejectedCall:
+    """Why a call does not run; the model reads the text. Without a refusal the call was wrong."""
 
-    status: ToolStatus
     text: str
+    refusal: Refusal | None = None
+
+    def build_result(self, call: ToolCallPart) -> ToolResultPart:
+        status: ToolStatus = "error" if self.refusal is None else "denied"
+        return build_result(call, status, self.text, refusal=self.refusal)
+
+
+def _describe_block(blocked: Blocked) -> _RejectedCall:
+    refusal = Refusal(by="extension", reason=blocked.reason)
+    return _RejectedCall(f"Blocked by an extension: {blocked.reason}", refusal)
 
 
 @attrs.frozen(kw_only=True)
@@ -120,8 +129,8 @@ class ToolRunner:
         reading: list[_PreparedCall] = []
         for call in message.tool_calls:
             prepared = await self._prepare(call, unreadable)
-            if isinstance(prepared, _RefusedCall):
-                self._handle.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
+            if isinstance(prepared, _RejectedCall):
+                self._handle.record(ev.ToolCallFinished(result=prepared.build_result(call)))
             elif prepared.only_reads:
                 reading.append(prepared)
             else:
@@ -147,9 +156,9 @@ class ToolRunner:
         try:
             prepared = await self._judge(tool, call, caller="person")
         except ToolFailed as failure:
-            prepared = _RefusedCall("error", str(failure) or "The tool failed.")
-        if isinstance(prepared, _RefusedCall):
-            self._handle.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
+            prepared = _RejectedCall(str(failure) or "The tool failed.")
+        if isinstance(prepared, _RejectedCall):
+            self._handle.record(ev.ToolCallFinished(result=prepared.build_result(call)))
         else:
             await self._run_group([prepared])
 
@@ -159,8 +168,8 @@ class ToolRunner:
         Cancellation: the tool is cancelled, and the call is left without a result.
         """
         prepared = await self._prepare(call, ())
-        if isinstance(prepared, _RefusedCall):
-            result = build_result(call, prepared.status, prepared.text)
+        if isinstance(prepared, _RejectedCall):
+            result = prepared.build_result(call)
             self._handle.record(ev.ToolCallFinished(result=result))
             return result
         await self._run_group([prepared])
@@ -176,39 +185,38 @@ class ToolRunner:
         Cancellation: nothing has been approved.
         """
         arguments = await run_tool_call_hook(self._config.hooks, self._handle.state.session_id, call)
-        prepared: _PreparedCall | _RefusedCall
+        prepared: _PreparedCall | _RejectedCall
         if isinstance(arguments, Blocked):
-            prepared = _RefusedCall("denied", f"Blocked by an extension: {arguments.reason}")
+            prepared = _describe_block(arguments)
         elif arguments != call.arguments:
-            prepared = _RefusedCall(
-                "denied", "An extension wants something else to run; this runs as it is or not at all."
-            )
+            text = "An extension wants something else to run; this runs as it is or not at all."
+            prepared = _RejectedCall(text, Refusal(by="extension", reason="it wants something else to run"))
         else:
             try:
                 prepared = await self._judge(tool, call)
             except ToolFailed as failure:
-                prepared = _RefusedCall("error", str(failure) or "The tool failed.")
-        return build_result(call, prepared.status, prepared.text) if isinstance(prepared, _RefusedCall) else None
+                prepared = _RejectedCall(str(failure) or "The tool failed.")
+        return prepared.build_result(call) if isinstance(prepared, _RejectedCall) else None
 
     # --- preparing ----------------------------------------------------------------------------------------------------
 
-    async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _PreparedCall | _RefusedCall:
+    async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _PreparedCall | _RejectedCall:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
-            return _RefusedCall("error", f"There is no tool called {call.name!r}. Tools: {known}.")
+            return _RejectedCall(f"There is no tool called {call.name!r}. Tools: {known}.")
         if call.call_id in unreadable:
-            return _RefusedCall("error", "The arguments were not a JSON object; call the tool again with valid JSON.")
+            return _RejectedCall("The arguments were not a JSON object; call the tool again with valid JSON.")
         arguments = await run_tool_call_hook(self._config.hooks, self._handle.state.session_id, call)
         if isinstance(arguments, Blocked):
-            return _RefusedCall("denied", f"Blocked by an extension: {arguments.reason}")
+            return _describe_block(arguments)
         call = attrs.evolve(call, arguments=arguments)
         if (fault := check_arguments(tool.spec, arguments)) is not None:
-            return _RefusedCall("error", f"The call could not be made: {fault}.")
+            return _RejectedCall(f"The call could not be made: {fault}.")
         try:
             return await self._judge(tool, call)
         except ToolFailed as failure:
-            return _RefusedCall("error", str(failure) or "The tool failed.")
+            return _RejectedCall(str(failure) or "The tool failed.")
 
     async def _preview(self, tool: Tool, call: ToolCallPart) -> CallPreview:
         return await build_preview(tool, call, self._build_context(call))
@@ -221,7 +229,7 @@ class ToolRunner:
 
     async def _judge(
         self, tool: Tool, call: ToolCallPart, *, caller: CallerKind = "model"
-    ) -> _PreparedCall | _RefusedCall:
+    ) -> _PreparedCall | _RejectedCall:
         cwd = self._handle.state.settings.cwd
         rules = await self._load_rules(cwd)
         preview = await self._preview(tool, call)
@@ -239,7 +247,8 @@ class ToolRunner:
         fingerprint = judged.call.fingerprint
         ready = _PreparedCall(call, tool, facts.effects, cwd, paths=preview.paths)
         if verdict.decision == "deny":
-            return _RefusedCall("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
+            refusal = Refusal(by=verdict.by, reason=verdict.reason)
+            return _RejectedCall(f"This call was not allowed: {verdict.reason}. Do not try it again.", refusal)
         if verdict.decision == "ask":
             await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled call asks no person
             approval_request = ApprovalPrompt(
@@ -251,11 +260,11 @@ class ToolRunner:
                 grant=judged.call.grant,
                 rights=preview.rights,
             )
-            decision, message = await self._handle.ask_approval(approval_request)
-            if decision == "deny":
-                user_message = f" The user says: {message}" if message else ""
+            decision = await self._handle.ask_approval(approval_request)
+            if isinstance(decision, Refusal):
+                user_message = f" The user says: {decision.reason}" if decision.reason else ""
                 text = f"This call was not allowed. Do not try it again unless asked to.{user_message}"
-                return _RefusedCall("denied", text)
+                return _RejectedCall(text, decision)
             if decision == "allow_always":
                 await self._config.standing.add(fingerprint, tool=call.name, summary=preview.summary)
         elif facts.must_ask is None:

@@ -13,6 +13,7 @@ import attrs
 
 from session_core.permissions.rules import PermissionRule, RuleDecision
 from session_core.permissions.rules import decide as decide_by_rules
+from session_core.vocabulary.messages import RefusedBy
 from session_core.vocabulary.sessions import ExtraRight, PermissionMode
 from session_core.vocabulary.strictness import MODE_ANSWERS, ModeAnswer
 from session_core.vocabulary.tools import Effect
@@ -87,10 +88,11 @@ class Grants:
 
 @attrs.frozen(kw_only=True)
 class PermissionVerdict:
-    """What to do with a call, and why."""
+    """What to do with a call, and why; `by` says what denies it."""
 
     decision: RuleDecision
     reason: str = ""
+    by: RefusedBy = "mode"
 
 
 @attrs.frozen(kw_only=True)
@@ -120,13 +122,16 @@ ALLOWED: Final = PermissionVerdict(decision="allow")
 
 
 def _deny_by_rule(case: _Case) -> PermissionVerdict | None:
-    return _deny("a rule in the configuration forbids it") if case.by_rule == "deny" else None
+    if case.by_rule != "deny":
+        return None
+    return PermissionVerdict(decision="deny", reason="a rule in the configuration forbids it", by="rule")
 
 
 def _deny_changes(case: _Case) -> PermissionVerdict | None:
     if is_ever_allowed(case.mode, case.facts.effects):
         return None
-    return _deny(f"this session is read-only, and the call {_describe_effects(case.facts)}")
+    reason = f"this session is read-only, and the call {_describe_effects(case.facts)}"
+    return PermissionVerdict(decision="deny", reason=reason, by="mode")
 
 
 def _ask_without_sandbox(case: _Case) -> PermissionVerdict | None:
@@ -227,10 +232,6 @@ def _answers(mode: PermissionMode, effects: Collection[Effect]) -> set[ModeAnswe
 
 def _ask(reason: str) -> PermissionVerdict:
     return PermissionVerdict(decision="ask", reason=reason)
-
-
-def _deny(reason: str) -> PermissionVerdict:
-    return PermissionVerdict(decision="deny", reason=reason)
 
 
 def _describe_effects(facts: CallFacts) -> str:

@@ -15,7 +15,7 @@ from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
-from session_core.vocabulary.messages import Message, ToolCallPart
+from session_core.vocabulary.messages import Message, Refusal, ToolCallPart
 from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, ExtraRight, QueueItem, TurnStatus
 
 
@@ -139,16 +139,17 @@ class TurnHandle:
         self._session.close_work(status, error=error, output=output)
         return True
 
-    async def ask_approval(self, prompt: ApprovalPrompt) -> tuple[Decision, str]:
-        """Ask people whether a tool call may run; return the decision and their message to the model.
+    async def ask_approval(self, prompt: ApprovalPrompt) -> Decision | Refusal:
+        """Ask people whether a tool call may run; return their decision to allow it, or why it may not.
 
         No answer in time means no. Cancellation: the approval is denied in the same step.
         """
         session = self.root_session
         if session.work is None:
-            return "deny", "Nobody can be asked any more: the turn that this call belongs to has ended."
+            reason = "Nobody can be asked any more: the turn that this call belongs to has ended."
+            return Refusal(by="nobody", reason=reason)
         if len(session.state.approvals) >= limits.MAX_OPEN_REQUESTS:
-            return "deny", "Too many calls are waiting for an answer already."
+            return Refusal(by="nobody", reason="Too many calls are waiting for an answer already.")
         now = self.now()
         approval = Approval(
             request_id=RequestId(new_id("req")),
@@ -171,9 +172,13 @@ class TurnHandle:
         finally:
             if session is not self._session:  # its own are closed with its turn
                 session.resolve_approval(approval.request_id, "deny", "stopped")
-        if not isinstance(resolved.resolution, ev.ApprovalResolved):
-            return "deny", ""
-        return resolved.resolution.decision, resolved.resolution.message
+        match resolved.resolution:
+            case ev.ApprovalResolved(decision="deny", because="answered", message=message):
+                return Refusal(by="person", reason=message)
+            case ev.ApprovalResolved(decision=decision) if decision != "deny":
+                return decision
+            case _:
+                return Refusal(by="nobody")
 
 
 def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId | None, now: int) -> ev.MessageAdded:

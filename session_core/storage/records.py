@@ -6,6 +6,7 @@ sessions is stored once, and reading a journal does not load long strings that n
 long, such as the list of an executor's whole state, is compressed.
 """
 
+import re
 import zlib
 from collections.abc import Callable
 from hashlib import blake2b
@@ -23,13 +24,13 @@ from session_core.wire import codec, strict_json
 BLOB_CHARS = 16_384
 """Shorter texts are cheaper to store in place: a blob costs a row, an index entry and a lookup."""
 
-FORMAT = 2
+FORMAT = 3
 """Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
 
 PARTIAL_FORMAT: Final = 1
 """The format of unfinished answers: their rows do not name one, and no change of the vocabulary has touched them."""
 
-FOLD = 4
+FOLD = 5
 """Incremented when the same events fold to a different state: states saved by an earlier fold are not used."""
 
 COMPRESSED_BYTES: Final = 24_576
@@ -50,7 +51,33 @@ def _upcast_permission_mode(plain: Any) -> Any:
     return plain
 
 
-UPCASTS: Final[dict[int, Callable[[Any], Any]]] = {1: _upcast_permission_mode}
+_REFUSALS: Final = tuple(
+    (by, re.compile(pattern, re.DOTALL))
+    for by, pattern in (
+        ("mode", r"This call was not allowed: (this session is read-only.*)\. Do not try it again\."),
+        ("rule", r"This call was not allowed: (.*)\. Do not try it again\."),
+        ("person", r"This call was not allowed\. Do not try it again unless asked to\.(?: The user says: )?(.*)"),
+        ("extension", r"Blocked by an extension: (.*)"),
+    )
+)
+"""What format 2 said to the model about a denied call, for each who denies one."""
+
+
+def _upcast_refusals(plain: Any) -> Any:
+    """Turn a record of format 2, where only the text for the model said why a call was denied, into one of format 3."""
+    event = plain["event"]
+    parts = [event["result"]] if event["type"] == "tool_call_finished" else []
+    if event["type"] == "messages_imported":
+        parts = [part for message in event["messages"] for part in message["parts"]]
+    for part in parts:
+        if isinstance(part, dict) and part.get("status") == "denied":
+            matches = ((by, pattern.fullmatch(part["text"])) for by, pattern in _REFUSALS)
+            by, said = next(((by, found) for by, found in matches if found is not None), (None, None))
+            part["refusal"] = said and {"type": "refusal", "by": by, "reason": said[1][: limits.MAX_ERROR_CHARS]}
+    return plain
+
+
+UPCASTS: Final[dict[int, Callable[[Any], Any]]] = {1: _upcast_permission_mode, 2: _upcast_refusals}
 """For each older format, the function that turns the plain JSON of an event into the next format."""
 
 _encode = msgspec.json.Encoder().encode

@@ -16,6 +16,9 @@ PostedRole = Literal["user", "assistant"]
 """The possible roles of a message that no person typed and no model wrote."""
 InterruptReason = Literal["stopped", "failed", "interrupted", "max_tokens"]
 ToolStatus = Literal["success", "error", "denied", "cancelled", "interrupted"]
+RefusedBy = Literal["rule", "mode", "extension", "person", "nobody"]
+"""Who refused a call: a rule of the configuration, the permission mode, an extension, a person whom it was shown to, or
+nobody, because nobody could be asked or answered in time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,8 +69,29 @@ class ToolCallPart:
 
 
 @attrs.frozen(kw_only=True)
+class Refusal:
+    """Why a call was denied: who refused it, and what they said, if anything; an extension names itself there."""
+
+    by: RefusedBy
+    reason: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """The reason as a sentence for people; empty if a person refused without a word."""
+        match self.by:
+            case "extension":
+                return f"Blocked by an extension: {self.reason}"
+            case "person":
+                return f"The user says: {self.reason}" if self.reason else ""
+            case "nobody":
+                return self.reason or "Nobody has answered."
+            case "rule" | "mode":
+                return self.reason
+
+
+@attrs.frozen(kw_only=True)
 class ToolResultPart:
-    """The result of a tool call; every call gets exactly one."""
+    """The result of a tool call; every call gets exactly one. `text` is for the model, `refusal` says why `denied`."""
 
     call_id: CallId
     name: str
@@ -75,6 +99,7 @@ class ToolResultPart:
     text: str
     images: tuple[ImagePart, ...] = ()
     details: JsonObject | None = None
+    refusal: Refusal | None = None
 
 
 @attrs.frozen(kw_only=True)

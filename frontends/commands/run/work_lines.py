@@ -23,9 +23,6 @@ _NO_OUTPUT = "(no output)"
 UNCONFINED = "[no sandbox]"
 """The remark on a call that ran without one."""
 _REMARK = re.compile(r"\[.*\]")
-_REFUSED = re.compile(
-    r"This call was not allowed: (.*)\. Do not try it again\.|(Blocked by an extension: .*)", re.DOTALL
-)
 _TOO_LONG = "the model reached the length limit of one answer"
 
 
@@ -103,8 +100,8 @@ def _ending(result: sc.ToolResultPart) -> str:
         last = one_line(_last_line(result.text), _RESULT_CHARS)
         return f"{how}: {last}" if last else how
     if result.status == "denied":
-        because = _REFUSED.fullmatch(result.text)
-        return f"denied: {one_line(because[1] or because[2], _RESULT_CHARS)}" if because is not None else "denied"
+        because = "" if result.refusal is None else result.refusal.explanation
+        return f"denied: {one_line(because, _RESULT_CHARS)}" if because else "denied"
     return f"{result.status}: {_gist(result)}"
 
 

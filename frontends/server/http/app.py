@@ -18,7 +18,7 @@ from frontends.server.http.hypercorn_guards import ClientGone
 from frontends.server.http.logins import BrowserLogins
 from frontends.server.http.metrics import CONTENT_TYPE, Counts, metrics_text
 from frontends.server.http.rate_limits import RateLimits
-from frontends.server.http.request_checks import OPEN_PATHS, AdmissionRules, Refusal, RequestHead, check
+from frontends.server.http.request_checks import OPEN_PATHS, AdmissionRules, RequestHead, RequestRejection, check
 from frontends.server.http.routes import WEBSOCKET, Routes
 from frontends.server.http.served_clients import ServedClient
 from frontends.server.http.settings import HttpBounds
@@ -90,7 +90,7 @@ class HttpApp:
             await self._serve(verdict if isinstance(verdict, Credential) else None, scope, receive, counted)
 
     def _refusal(
-        self, verdict: Credential | Refusal | None, client: str, path: str, *, for_reading: bool
+        self, verdict: Credential | RequestRejection | None, client: str, path: str, *, for_reading: bool
     ) -> Response | None:
         now = trio.current_time()
         if isinstance(verdict, Credential):
@@ -104,7 +104,7 @@ class HttpApp:
         if wait:
             info = sc.wire.ErrorInfo(code="overloaded", message="this client sends too many requests; try again later")
             return command_endpoint.refuse(info, 429, retry_after=wait)
-        if isinstance(verdict, Refusal):
+        if isinstance(verdict, RequestRejection):
             refusal = command_endpoint.refuse(verdict.error, verdict.status, for_reading=for_reading)
             if verdict.status == 401:
                 refusal.headers["www-authenticate"] = 'Bearer realm="session-core"'

@@ -89,14 +89,14 @@ class AdmissionRules:
 
 
 @attrs.frozen(kw_only=True)
-class Refusal:
+class RequestRejection:
     """Why a request is refused."""
 
     status: int
     error: sc.wire.ErrorInfo
 
 
-def check(head: RequestHead, rules: AdmissionRules) -> Credential | Refusal | None:
+def check(head: RequestHead, rules: AdmissionRules) -> Credential | RequestRejection | None:
     """Return the credential of a request, or why it is refused; None for the few paths that are open to all."""
     host = (head.header_value("host") or "").lower()
     if host not in rules.hosts and host not in _own_names(head, rules):
@@ -162,7 +162,7 @@ def _credential(head: RequestHead, rules: AdmissionRules) -> Credential | None:
     return rules.login(secrets[0]) if len(secrets) == 1 else None
 
 
-def _check_cookie_use(head: RequestHead, origin: str | None) -> Refusal | None:
+def _check_cookie_use(head: RequestHead, origin: str | None) -> RequestRejection | None:
     if head.kind == "websocket":
         if origin is None:
             return _refusal(
@@ -175,5 +175,5 @@ def _check_cookie_use(head: RequestHead, origin: str | None) -> Refusal | None:
     return None
 
 
-def _refusal(status: int, code: str, message: str, field: str) -> Refusal:
-    return Refusal(status=status, error=sc.wire.ErrorInfo(code=code, message=message, field=field))
+def _refusal(status: int, code: str, message: str, field: str) -> RequestRejection:
+    return RequestRejection(status=status, error=sc.wire.ErrorInfo(code=code, message=message, field=field))

@@ -12,7 +12,7 @@ from session_core.permissions.standing_grants import StandingGrants
 from session_core.testing.scripted import ScriptedTool, tool_call, tool_calls
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ToolResultPart
+from session_core.vocabulary.messages import Refusal, ToolResultPart
 from tests.session_core.agent._previewing import PutTool
 from tests.session_core.agent._talk import Talk, talk
 from tests.session_core.service._helpers import of_type, say
@@ -133,6 +133,7 @@ async def test_rules_decide_by_what_a_preview_says() -> None:
             (result,) = await turn.results()
             assert "denied" == result.status
             assert "a rule in the configuration forbids it" in result.text
+            assert Refusal(by="rule", reason="a rule in the configuration forbids it") == result.refusal
         assert [] == tool.calls
 
 
@@ -211,6 +212,7 @@ async def test_a_denial_with_words() -> None:
         results = [part for part in turn.provider.requests[1].messages[-1].parts if isinstance(part, ToolResultPart)]
     assert ["success", "denied", "success"] == [result.status for result in results]
     assert results[1].text.endswith("The user says: use the other file")
+    assert Refusal(by="person", reason="use the other file") == results[1].refusal
     assert [] == tool.calls
 
 

@@ -15,7 +15,7 @@ from session_core.service.config import ServiceConfig
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text, tool_call
 from session_core.vocabulary.frozen import JsonObject, thaw_json
-from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
+from session_core.vocabulary.messages import Message, Refusal, TextPart, ToolCallPart, ToolResultPart
 from tests.session_core.service._helpers import new_session, said, say, scripted
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | Blocked]
@@ -180,6 +180,7 @@ async def test_a_call_is_blocked_or_changed() -> None:
         assert (status, ran) == (result.status, tool.calls)
         if status == "denied":
             assert "Blocked by an extension: not today" == result.text
+            assert Refusal(by="extension", reason="not today") == result.refusal
 
 
 async def test_a_result_is_changed() -> None:

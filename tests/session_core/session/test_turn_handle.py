@@ -1,13 +1,13 @@
 """The narrow view of a session that a turn works at."""
 
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.ids import CallId, ClientId, QueueItemId, RequestId
 from session_core.session.turn_handle import ApprovalPrompt, TurnHandle
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.messages import TextPart
-from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnLimits
+from session_core.vocabulary.messages import Refusal, TextPart
+from session_core.vocabulary.sessions import Decision, DeliverAs, QueueItem, TurnLimits
 from tests.session_core.session._helpers import call, started
 
 ONE_OF_EACH: tuple[DeliverAs, ...] = ("steer", "follow_up", "steer", "next_turn")
@@ -62,8 +62,8 @@ async def test_nobody_is_asked_after_the_end() -> None:
     handle = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, watched))
     asked = ApprovalPrompt(call=call("rm"), summary="", displayed_text="", fingerprint="f", reason="r", grant="rm")
     watched.close_work("completed")
-    decision, why = await handle.ask_approval(asked)
-    assert ("deny", "Nobody can be asked any more: the turn that this call belongs to has ended.") == (decision, why)
+    reason = "Nobody can be asked any more: the turn that this call belongs to has ended."
+    assert Refusal(by="nobody", reason=reason) == await handle.ask_approval(asked)
 
 
 def test_a_turn_handle_knows_those_above() -> None:
@@ -88,7 +88,7 @@ def test_a_turn_handle_knows_those_above() -> None:
 async def test_an_approval_is_asked_for_and_answered() -> None:
     """The handle asks with everything a person needs to decide, and returns the decision."""
     session, handle, _ = started()
-    decisions = []
+    decisions: list[Decision | Refusal] = []
 
     async def ask() -> None:
         asked = ApprovalPrompt(
@@ -110,5 +110,22 @@ async def test_an_approval_is_asked_for_and_answered() -> None:
         )
         assert "awaiting_permission" == session.state.activity.name
         session.resolve_approval(approval.request_id, "allow_session", "answered")
-    assert [("allow_session", "")] == decisions
+    assert ["allow_session"] == decisions
     assert ("rm",) == session.state.grants
+
+
+async def test_no_answer_is_a_refusal(autojump_clock: MockClock) -> None:
+    """An approval that nobody answers in time is refused by nobody, one that a person denies by that person."""
+    session, handle, _ = started()
+    asked = ApprovalPrompt(call=call("rm"), summary="", displayed_text="", fingerprint="f", reason="r", grant="rm")
+    refusals: list[Decision | Refusal] = [await handle.ask_approval(asked)]
+
+    async def deny() -> None:
+        await wait_all_tasks_blocked()
+        session.resolve_approval(session.state.approvals[0].request_id, "deny", "answered", message="not now")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deny)
+        refusals.append(await handle.ask_approval(asked))
+
+    assert [Refusal(by="nobody"), Refusal(by="person", reason="not now")] == refusals

@@ -22,7 +22,7 @@ from session_core.storage.records import (
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ImagePart, Message, TextPart, ToolResultPart
+from session_core.vocabulary.messages import ImagePart, Message, Refusal, TextPart, ToolResultPart
 from session_core.vocabulary.sessions import Settings
 from session_core.wire.codec import encode
 from tests.strategies import values_of
@@ -210,6 +210,42 @@ def test_the_permission_mode_was_called_a_tier(*, long: bool) -> None:
         record = to_record(json.dumps(old).encode())
 
         assert event == from_record(record.payload, record.links, dict(record.blobs).get, written_as=1)
+
+
+@pytest.mark.parametrize("imported", [False, True], ids=["finished", "imported"])
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "This call was not allowed: a rule in the configuration forbids it. Do not try it again.",
+            Refusal(by="rule", reason="a rule in the configuration forbids it"),
+        ),
+        (
+            "This call was not allowed: this session is read-only, and the call runs a program. Do not try it again.",
+            Refusal(by="mode", reason="this session is read-only, and the call runs a program"),
+        ),
+        ("This call was not allowed. Do not try it again unless asked to.", Refusal(by="person")),
+        (
+            "This call was not allowed. Do not try it again unless asked to. The user says: use\nthe other",
+            Refusal(by="person", reason="use\nthe other"),
+        ),
+        ("Blocked by an extension: gate: no", Refusal(by="extension", reason="gate: no")),
+        ("something else", None),
+    ],
+)
+def test_a_refusal_was_only_prose(text: str, refusal: Refusal | None, *, imported: bool) -> None:
+    """Records of format 2 tell only the model why a call was denied; they are read with the refusal as a value."""
+
+    def build_event(refusal: Refusal | None) -> SessionEvent:
+        result = ToolResultPart(call_id=CallId("c"), name="t", status="denied", text=text, refusal=refusal)
+        said = Message(message_id=MessageId("m"), parent_id=None, role="tool", parts=(result,), created_at=1)
+        return envelope(
+            ev.MessagesImported(messages=(said,), head=None) if imported else ev.ToolCallFinished(result=result)
+        )
+
+    old = encode(build_event(None)).replace(b',"refusal":null', b"")
+
+    assert build_event(refusal) == from_record(old, None, no_blob, written_as=2)
 
 
 @pytest.mark.parametrize("written_as", [0, records.FORMAT + 1])

@@ -171,17 +171,6 @@ def outcome_of(result: sc.ToolResultPart) -> str:
             return ""
 
 
-_REFUSED: Final = re.compile(
-    r"This call was not allowed(?:: (?P<why>.*?))?\. Do not try it again(?: unless asked to)?\.(?P<told>.*)", re.DOTALL
-)
-
-
-def refusal_of(result: sc.ToolResultPart) -> str:
-    """Return why a call was not run, without the words meant for the model; empty if no reason was given."""
-    said = _REFUSED.fullmatch(result.text.strip()) if result.status == "denied" else None
-    return result.text if said is None else f"{said['why'] or ''}{said['told']}".strip()
-
-
 def _describe_matches(text: str) -> str:
     if text.startswith("(nothing found)"):
         return "nothing"

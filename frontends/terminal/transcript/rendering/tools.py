@@ -44,7 +44,6 @@ from frontends.terminal.transcript.rendering.tool_summaries import (
     last_written_lines,
     outcome_of,
     partial_subject,
-    refusal_of,
     subject_of,
 )
 
@@ -165,7 +164,8 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
     if result.status == "error":
         rows += _passage(result.text, width, look, look.error, head=_MOST_LINES if expanded else _ERROR_LINES)
     elif result.status != "success":
-        rows += _passage(refusal_of(result), width, look, look.dim, head=_MOST_LINES if expanded else _SHORT)
+        said = result.text if result.refusal is None else result.refusal.explanation
+        rows += _passage(said, width, look, look.dim, head=_MOST_LINES if expanded else _SHORT)
     elif diff is not None:
         rows += diff_rows(diff, width, look, expanded=expanded)
     elif block.name in _COMMANDS:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -259,8 +260,7 @@ def test_a_stop_before_the_first_word() -> None:
     ("status", "text", "line"),
     [
         ("error", "no such\x1b[31m file", "✗ look() error: no such file"),
-        ("denied", "This call was not allowed. Do not try it again unless asked to.", "■ look() denied"),
-        ("denied", "This call was not allowed: it is late. Do not try it again.", "■ look() denied: it is late"),
+        ("denied", "Do not try it again.", "■ look() denied"),
         ("success", "", "✓ look() success: no output"),
         ("success", "x" * 100, f"✓ look() success: {'x' * 59}…"),
     ],
@@ -268,6 +268,16 @@ def test_a_stop_before_the_first_word() -> None:
 def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
     """Failures, denials, empty and long results each fit one safe line."""
     assert line == work_lines.tool_line(PLAIN, result(status, text), None)
+
+
+def test_a_denial_says_why() -> None:
+    """The line about a denied call has the reason, if anybody gave one."""
+    for refusal, line in (
+        (sc.Refusal(by="rule", reason="it is late"), "■ look() denied: it is late"),
+        (sc.Refusal(by="extension", reason="gate: no\x1b[2J"), "■ look() denied: Blocked by an extension: gate: no"),
+        (sc.Refusal(by="person"), "■ look() denied"),
+    ):
+        assert line == work_lines.tool_line(PLAIN, attrs.evolve(result("denied"), refusal=refusal), None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from frontends.server.access import EVERYTHING
-from frontends.server.http.request_checks import SECURITY_HEADERS, AdmissionRules, Refusal, RequestHead, check
+from frontends.server.http.request_checks import SECURITY_HEADERS, AdmissionRules, RequestHead, RequestRejection, check
 from frontends.server.http.tokens import Credential
 
 TOKEN = Credential(id="token", kind="token", access=EVERYTHING, generation=1)
@@ -36,7 +36,7 @@ def asked(method: str = "GET", path: str = "/v1/status", **headers: Any) -> Requ
 def outcome(request: RequestHead) -> int:
     """200, or the status of the refusal."""
     verdict = check(request, RULES)
-    return verdict.status if isinstance(verdict, Refusal) else 200
+    return verdict.status if isinstance(verdict, RequestRejection) else 200
 
 
 def test_the_checks_have_a_fixed_order() -> None:
@@ -118,7 +118,7 @@ def test_an_origin_can_be_named_for_a_proxy() -> None:
     ]
     verdicts = [check(asked(host="agents.example.net", origin=each), behind) for each in asked_from]
 
-    assert [False, True, True] == [isinstance(each, Refusal) for each in verdicts]
+    assert [False, True, True] == [isinstance(each, RequestRejection) for each in verdicts]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from session_core.storage.maintenance import export_import
 from session_core.storage.maintenance.export_import import ImportReport, export_session, import_session
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.memory import MemoryStore
+from session_core.storage.records import FORMAT
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.scripted import Pause, ScriptedProvider, text
@@ -300,7 +301,10 @@ async def test_the_sentences(small: Exported, tmp_path: Path) -> None:
         ([lines[0], lines[-1]], "line 2: the export ends here and has no events"),
         ([*lines[:-1], b'{"type":"end",\n'], f"line {count}: the last line of the export is damaged"),
         ([*lines[:2], b"\n"], "line 3: this is not an event"),
-        ([lines[0].replace(b'"format":2', b'"format":true')], "line 1: the first line does not give the format"),
+        (
+            [lines[0].replace(b'"format":%d' % FORMAT, b'"format":true')],
+            "line 1: the first line does not give the format",
+        ),
         ([lines[0].replace(b'"version":2', b'"version":0')], "line 1: the version, the format or the session id"),
     ]
     for damaged, sentence in cases:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 import session_core as sc
 from frontends.terminal.transcript.blocks import ToolBlock
 from frontends.terminal.transcript.rendering.draw import changes_with_time
-from session_core.vocabulary.messages import ToolProgress
+from session_core.vocabulary.messages import RefusedBy, ToolProgress
 from tests.frontends.terminal._drawing import LOOK, NOW, call, draw, drawn, live, result
 
 DIFF = """--- a/app.py
@@ -154,12 +155,7 @@ def test_a_job_in_the_background_says_where_it_is() -> None:
 @pytest.mark.parametrize(
     ("status", "text", "said"),
     [
-        ("denied", "This call was not allowed. Do not try it again unless asked to.", ["■ bash rm · not allowed"]),
-        (
-            "denied",
-            "This call was not allowed: a rule says no. Do not try it again.",
-            ["■ bash rm · not allowed", "  a rule says no"],
-        ),
+        ("denied", "this was not allowed", ["■ bash rm · not allowed", "  this was not allowed"]),
         ("cancelled", "", ["■ bash rm · stopped"]),
         ("interrupted", "", ["■ bash rm · the service ended"]),
         ("error", "no such\nfolder", ["✗ bash rm · failed", "  no such", "  folder"]),
@@ -168,6 +164,23 @@ def test_a_job_in_the_background_says_where_it_is() -> None:
 def test_what_did_not_happen_is_said_plainly(status: str, text: str, said: list[str]) -> None:
     """Refused, stopped and failed calls say so in words, and errors in full."""
     assert drawn(call("bash", {"command": "rm"}, result("bash", text, status))) == said
+
+
+@pytest.mark.parametrize(
+    ("by", "reason", "said"),
+    [
+        ("person", "", []),
+        ("person", "not that one", ["  The user says: not that one"]),
+        ("nobody", "", ["  Nobody has answered."]),
+        ("rule", "a rule says no", ["  a rule says no"]),
+        ("mode", "this session is read-only", ["  this session is read-only"]),
+        ("extension", "gate: no", ["  Blocked by an extension: gate: no"]),
+    ],
+)
+def test_a_refusal_is_explained(by: RefusedBy, reason: str, said: list[str]) -> None:
+    """A refused call says who refused it and why, and nothing of what the model was told."""
+    refused = attrs.evolve(result("bash", "do not try again", "denied"), refusal=sc.Refusal(by=by, reason=reason))
+    assert drawn(call("bash", {"command": "rm"}, refused)) == ["■ bash rm · not allowed", *said]
 
 
 def test_a_call_says_what_it_waits_for() -> None:
