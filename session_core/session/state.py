@@ -11,83 +11,32 @@ Rules:
    same window.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import overload
 
 import attrs
 
 from session_core.errors import ProtocolError
-from session_core.ids import Cursor, MessageId, SessionId
+from session_core.ids import Cursor, MessageId
 from session_core.session.activity import next_activity
 from session_core.session.appliers import APPLIERS
 from session_core.session.session_list import SessionListState
 from session_core.vocabulary.events import DELTA_EVENTS, TRANSIENT_EVENTS, SessionEvent
-from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
-from session_core.vocabulary.frozen import Rope, Vector
-from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
-from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState, Frame, ProtocolRecord
-from session_core.vocabulary.sessions import (
-    IDLE,
-    Activity,
-    Approval,
-    Dialog,
-    ForkOrigin,
-    PlanItem,
-    QueueItem,
-    RunningTurn,
-    Settings,
-    StopRequest,
-    TurnOutcome,
-    UsageLine,
-    Wakeup,
-)
-from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, path_to
+from session_core.vocabulary.frozen import Rope
+from session_core.vocabulary.messages import Message, PartialMessage
+from session_core.vocabulary.session_fields import SessionFields
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
 
 @attrs.define(slots=True, eq=False, kw_only=True)
-class SessionState:
+class SessionState(SessionFields):
     """The working form of a `SessionSnapshot`: same fields, updated in place by `apply`."""
 
-    session_id: SessionId
-    sseq: int = 0
-    name: str = ""
-    created_at: int = 0
-    updated_at: int = 0
-    archived: bool = False
-    deleted: bool = False
-    parent_id: SessionId | None = None
-    forked_from: ForkOrigin | None = None
-    settings: Settings = Settings(model="", cwd="")
-    activity: Activity = IDLE
-    messages: Vector[Message] = attrs.field(factory=Vector[Message])
-    earlier: int = 0
     window_chars: int | None = None
     """The size of all `messages`, counted when the first one is added: most uses of a snapshot never need it."""
-    head: MessageId | None = None
-    partial: PartialMessage | None = None
     growing: Rope | None = None
     """The text of the last part of `partial`, kept apart because it grows with every delta."""
-    tools: tuple[LiveTool, ...] = ()
-    turn: RunningTurn | None = None
-    last_outcome: TurnOutcome | None = None
-    stop: StopRequest | None = None
-    queue: tuple[QueueItem, ...] = ()
-    approvals: tuple[Approval, ...] = ()
-    dialogs: tuple[Dialog, ...] = ()
-    grants: tuple[str, ...] = ()
-    wakeups: tuple[Wakeup, ...] = ()
-    usage: Usage = Usage()
-    usage_by: tuple[UsageLine, ...] = ()
-    context_tokens: int = 0
-    plan: tuple[PlanItem, ...] = ()
-    displays: tuple[ExtensionDisplay, ...] = ()
-    entries: tuple[ExtensionEntry, ...] = ()
-    protocol: ProtocolRecord = ProtocolRecord()
-    frames: tuple[Frame, ...] = ()
-    frame_id: str | None = None
-    executor: ExecutorState | None = None
-    executor_points: tuple[ExecutorPoint, ...] = ()
-    executor_lost: bool = False
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event into the state."""
@@ -104,14 +53,6 @@ class SessionState:
         if not isinstance(event, TRANSIENT_EVENTS):
             self.updated_at = envelope.at
 
-    @property
-    def transcript(self) -> tuple[Message, ...]:
-        """The messages from the root to the head, oldest first, as far back as the window reaches.
-
-        Use `load_messages` for earlier ones. Empty if the head itself is one of them.
-        """
-        return path_to(self.messages, self.head)
-
     def find_message(self, message_id: MessageId | None) -> Message | None:
         """Look a message up in the window; recent ones are found fastest."""
         return next((each for each in reversed(self.messages) if each.message_id == message_id), None)
@@ -125,58 +66,23 @@ class SessionState:
 
     def snapshot(self, cursor: Cursor) -> SessionSnapshot:
         """Freeze the state as it is at `cursor`."""
-        return SessionSnapshot(
-            session_id=self.session_id,
-            cursor=cursor,
-            sseq=self.sseq,
-            name=self.name,
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-            archived=self.archived,
-            deleted=self.deleted,
-            parent_id=self.parent_id,
-            forked_from=self.forked_from,
-            settings=self.settings,
-            activity=self.activity,
-            messages=self.messages,
-            earlier=self.earlier,
-            head=self.head,
-            partial=self.build_partial(),
-            tools=self.tools,
-            turn=self.turn,
-            last_outcome=self.last_outcome,
-            stop=self.stop,
-            queue=self.queue,
-            approvals=self.approvals,
-            dialogs=self.dialogs,
-            grants=self.grants,
-            wakeups=self.wakeups,
-            usage=self.usage,
-            usage_by=self.usage_by,
-            context_tokens=self.context_tokens,
-            plan=self.plan,
-            displays=self.displays,
-            entries=self.entries,
-            protocol=self.protocol,
-            frames=self.frames,
-            frame_id=self.frame_id,
-            executor=self.executor,
-            executor_points=self.executor_points,
-            executor_lost=self.executor_lost,
-        )
+        snapshot = _make_snapshot(cursor, *_get_shared(self))
+        if self.growing is not None:
+            object.__setattr__(snapshot, "partial", self.build_partial())  # not shared with anybody yet
+        return snapshot
 
     @classmethod
     def from_snapshot(cls, snapshot: SessionSnapshot) -> "SessionState":
         """Make a working state that continues from a snapshot."""
-        fields = {name: getattr(snapshot, name) for name in _SHARED_FIELDS}
         partial = snapshot.partial
         growing = partial.parts[-1].text if partial is not None and partial.parts else None
-        return cls(**fields, growing=growing)
+        return cls(**dict(zip(_SHARED, _get_shared(snapshot), strict=True)), growing=growing)
 
 
-_SHARED_FIELDS = tuple(
-    field.name for field in attrs.fields(SessionSnapshot) if field.name in attrs.fields_dict(SessionState)
-)
+_SHARED = tuple(field.name for field in attrs.fields(SessionSnapshot) if field.name != "cursor")
+_get_shared = attrgetter(*_SHARED)
+_make_snapshot: Callable[..., SessionSnapshot] = SessionSnapshot
+"""With the cursor and all shared fields in their order: naming them would take twice as long."""
 
 
 @overload

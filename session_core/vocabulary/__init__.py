@@ -6,7 +6,7 @@
 - `messages`: the conversation: messages, their parts, the half-finished message, live tools
 - `sessions`: the rest of a session's state: activity, settings, queue, approvals, dialogs, wake-ups, outcomes
 - `strictness`: what each permission mode lets run; which of two modes or sandbox policies is the stricter one
-- `snapshots`: the whole state at a cursor
+- `snapshots`: the whole state at a cursor; `session_fields`: what it has in common with the working state
 - `models`: models as people choose among them
 - `protocols`: which protocol a session uses, its frames and what its executor keeps
 - `client_protocol`: what a client and a server exchange besides commands and events

@@ -2,30 +2,15 @@
 
 import attrs
 
-from session_core.ids import Cursor, MessageId, SessionId
-from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry, ExtensionInfo
-from session_core.vocabulary.frozen import Vector
-from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
-from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState, Frame, ProtocolRecord
-from session_core.vocabulary.sessions import (
-    Activity,
-    Approval,
-    ClientPresence,
-    Dialog,
-    ForkOrigin,
-    PlanItem,
-    QueueItem,
-    RunningTurn,
-    Settings,
-    StopRequest,
-    TurnOutcome,
-    UsageLine,
-    Wakeup,
-)
+from session_core.ids import Cursor, SessionId
+from session_core.vocabulary.extensions import ExtensionInfo
+from session_core.vocabulary.session_fields import SessionFields, require_early_fields
+from session_core.vocabulary.session_fields import path_to as path_to
+from session_core.vocabulary.sessions import Activity, ClientPresence
 
 
-@attrs.frozen(kw_only=True)
-class SessionSnapshot:
+@attrs.frozen(kw_only=True, field_transformer=require_early_fields)
+class SessionSnapshot(SessionFields):
     """Everything a frontend needs to show one session, including the half-finished message.
 
     `messages` are the newest messages of the tree in order of creation (a parent always precedes its children);
@@ -38,51 +23,7 @@ class SessionSnapshot:
     has run here whose results are not retained.
     """
 
-    session_id: SessionId
     cursor: Cursor
-    sseq: int
-    name: str
-    created_at: int
-    updated_at: int
-    archived: bool
-    deleted: bool
-    parent_id: SessionId | None
-    forked_from: ForkOrigin | None
-    settings: Settings
-    activity: Activity
-    messages: Vector[Message]
-    earlier: int = 0
-    head: MessageId | None
-    partial: PartialMessage | None
-    tools: tuple[LiveTool, ...]
-    turn: RunningTurn | None
-    last_outcome: TurnOutcome | None
-    stop: StopRequest | None
-    queue: tuple[QueueItem, ...]
-    approvals: tuple[Approval, ...]
-    dialogs: tuple[Dialog, ...]
-    grants: tuple[str, ...]
-    wakeups: tuple[Wakeup, ...]
-    usage: Usage
-    usage_by: tuple[UsageLine, ...] = ()
-    context_tokens: int = 0
-    plan: tuple[PlanItem, ...] = ()
-    displays: tuple[ExtensionDisplay, ...] = ()
-    entries: tuple[ExtensionEntry, ...] = ()
-    protocol: ProtocolRecord = ProtocolRecord()
-    frames: tuple[Frame, ...] = ()
-    frame_id: str | None = None
-    executor: ExecutorState | None = None
-    executor_points: tuple[ExecutorPoint, ...] = ()
-    executor_lost: bool = False
-
-    @property
-    def transcript(self) -> tuple[Message, ...]:
-        """The messages from the root to the head, oldest first, as far back as `messages` reaches.
-
-        Use `load_messages` for earlier ones. Empty if the head itself is one of them.
-        """
-        return path_to(self.messages, self.head)
 
 
 @attrs.frozen(kw_only=True)
@@ -125,19 +66,3 @@ class Bookmark:
     """Nothing happened for this reader, but the stream advanced: it may resume after this cursor."""
 
     cursor: Cursor
-
-
-def path_to(messages: Vector[Message], head: MessageId | None) -> tuple[Message, ...]:
-    """Return the messages on the path to `head`, from the root or from the first whose parent is not in `messages`.
-
-    One backward pass finds them, because parents precede their children.
-    """
-    wanted, found = head, []
-    for message in reversed(messages):
-        if wanted is None:
-            break
-        if message.message_id == wanted:
-            found.append(message)
-            wanted = message.parent_id
-    found.reverse()
-    return tuple(found)
