@@ -18,9 +18,9 @@ from bench.measure import Result
 from bench.server_driver import PATIENCE_S, check_there_is, idle
 from bench.store_material import scratch_directory
 from bench.terminal_window import SESSION_CORE, Window, opened
-from frontends.daemon.discovery import find_service
-from frontends.daemon.one_request import open_talk
-from frontends.daemon.runtime_paths import service_process
+from frontends.server.daemon.discovery import find_service
+from frontends.server.daemon.one_request import open_talk
+from frontends.server.daemon.runtime_paths import service_process
 
 ROUNDS = 7
 FIRST_PICTURE = 2.5

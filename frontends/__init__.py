@@ -5,8 +5,7 @@
 - `error_exit`: turns an error into a sentence and an exit code
 - `shared`: what all frontends share: safe text, colours, output that never stalls the service
 - `client`: a connection to a running service, for programs on trio and asyncio
-- `server`: serves clients over a Unix socket and HTTP
-- `daemon`: the service as a background process: start, find, query, shut down
+- `server`: serves clients over a Unix socket and HTTP; `server.daemon`: the service as a background process
 - `commands`: the subcommands: run, sessions, export, settings, extensions, watch, doctor, demo
 - `terminal`: the full-screen terminal
 

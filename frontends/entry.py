@@ -284,7 +284,7 @@ def _ext(chosen: argparse.Namespace) -> int:
 
 
 def _service(chosen: argparse.Namespace) -> int:
-    from frontends.daemon.dispatch import dispatch
+    from frontends.server.daemon.dispatch import dispatch
 
     return dispatch(chosen, _home(chosen))
 

@@ -48,7 +48,7 @@ def report(error: BaseException, *, home: str | None = None) -> int:
 def _explain_home_in_use(error: sc.SessionCoreError, chosen_home: str | None) -> list[str]:
     """Suggest what to do about a home that is in use; only the home itself knows whether its service uses it."""
     from frontends.commands.sessions.home import format_command, resolve_home
-    from frontends.daemon.runtime_paths import service_process
+    from frontends.server.daemon.runtime_paths import service_process
 
     with contextlib.suppress(sc.SessionCoreError, OSError):
         home = resolve_home(chosen_home)

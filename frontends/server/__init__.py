@@ -10,5 +10,6 @@
 | `client_names` | what clients may call themselves |
 | `admission`, `unix_listener` | accepting clients; the home's own socket, for programs of the same user |
 | `http` | the HTTP listener, for browsers and other machines, opened on request |
+| `daemon` | the service of a home as a background process: start, find, query, shut down |
 | `telemetry` | OpenTelemetry spans of turns, model calls and tool calls, sent on request |
 """

@@ -98,13 +98,13 @@ class BackgroundService:
 
     def open(self) -> Path:
         """Find the service, or start it."""
-        from frontends.daemon.discovery import find_or_start
+        from frontends.server.daemon.discovery import find_or_start
 
         return self._loop.run(partial(find_or_start, self.home, arguments=self.arguments))
 
     def find(self) -> Path | None:
         """Find the service, and start none."""
-        from frontends.daemon.discovery import find_service
+        from frontends.server.daemon.discovery import find_service
 
         return self._loop.run(partial(find_service, self.home))
 

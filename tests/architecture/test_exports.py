@@ -152,13 +152,14 @@ async def test_asking_the_program_about_itself_is_cheap(option: str) -> None:
     assert set() == HEAVY & modules
     light = {
         "arguments",
-        "daemon",
-        "daemon.messages",
-        "daemon.token_messages",
         "entry",
         "error_exit",
         "help_texts",
         "parser",
+        "server",
+        "server.daemon",
+        "server.daemon.messages",
+        "server.daemon.token_messages",
         "terminal",
         "terminal.messages",
     }

@@ -16,8 +16,8 @@ from bench import store_material, terminal_long, terminal_start, terminal_stream
 from bench.measure import Result
 from bench.server_driver import ROOT
 from bench.terminal_streaming import Watched
-from frontends.daemon.runtime_paths import service_process
-from tests.frontends.daemon._service import runs
+from frontends.server.daemon.runtime_paths import service_process
+from tests.frontends.server.daemon._service import runs
 
 CURTAIN = "\\x1b[?2026h"  # begins a picture that is shown when it is whole
 DRAWS_THREE = f"""

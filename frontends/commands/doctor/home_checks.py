@@ -109,7 +109,7 @@ def _length(home: Path) -> int:
 
 async def check_service(home: Path) -> list[DoctorFinding]:
     """Find out who uses the home: a server, which is asked for its version, or another program."""
-    from frontends.daemon.status import request_report
+    from frontends.server.daemon.status import request_report
 
     report = None
     try:

@@ -23,8 +23,8 @@ from frontends.commands.extensions.lookup import (
 )
 from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.attached_client import connect_if_running
-from frontends.daemon.runtime_paths import service_process
+from frontends.server.daemon.attached_client import connect_if_running
+from frontends.server.daemon.runtime_paths import service_process
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal

@@ -51,7 +51,7 @@ from frontends.commands.run.requests import Client
 from frontends.commands.run.send_and_wait import run_turn
 from frontends.commands.sessions.home import format_resume_hint, list_stored_sessions
 from frontends.commands.sessions.session_lookup import find_session, last_used, short_id
-from frontends.daemon.keys import describe_lacking_keys
+from frontends.server.daemon.keys import describe_lacking_keys
 from frontends.shared.figures import format_path
 from frontends.shared.sanitise import one_line
 from frontends.shared.signals import LEAVING_SIGNALS, StartupWatch, cancel_on_signal

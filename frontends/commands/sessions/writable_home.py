@@ -7,7 +7,7 @@ from typing import Final
 
 import session_core as sc
 from frontends.commands.sessions.wait_for_home import WaitingStore
-from frontends.daemon.attached_client import connect_if_running
+from frontends.server.daemon.attached_client import connect_if_running
 
 CHECKPOINTS: Final = "checkpoints"
 """Where a home keeps earlier versions of files."""

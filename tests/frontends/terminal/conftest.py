@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.frontends.daemon._service import Service, service_of
+from tests.frontends.server.daemon._service import Service, service_of
 from tests.frontends.terminal._idle import patient_pilots
 from tests.frontends.terminal._tmux import Screen, let_rest, open_screen
 

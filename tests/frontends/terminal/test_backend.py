@@ -85,7 +85,7 @@ def test_closing_ends_an_opening_that_still_waits(tmp_path: Path, monkeypatch: p
         await anyio.sleep_forever()
         return home
 
-    monkeypatch.setattr("frontends.daemon.discovery.find_or_start", find_or_start)
+    monkeypatch.setattr("frontends.server.daemon.discovery.find_or_start", find_or_start)
     place = BackgroundService(tmp_path)
     raised: list[BaseException] = []
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from frontends.daemon.runtime_paths import service_process
+from frontends.server.daemon.runtime_paths import service_process
 from frontends.shared.socket_path import prepare_run_folder
 from tests._needs import needs_tmux
 from tests.frontends._program import patient_program, program
-from tests.frontends.daemon._service import Service, end_services, kill
+from tests.frontends.server.daemon._service import Service, end_services, kill
 from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work
 
 pytestmark = needs_tmux

@@ -11,7 +11,7 @@ import session_core as sc
 from frontends.client import open_client
 from tests._needs import needs_sandbox, needs_tmux
 from tests.frontends._program import program
-from tests.frontends.daemon._service import Service, begin
+from tests.frontends.server.daemon._service import Service, begin
 from tests.frontends.terminal._tmux import HINT, Screen, at_work
 
 pytestmark = needs_tmux

@@ -12,7 +12,7 @@ import session_core as sc
 from frontends.commands.doctor import home_checks, system_checks
 from frontends.commands.doctor.command import finding_lines
 from frontends.commands.doctor.finding import DoctorFinding
-from frontends.daemon.status import ServiceReport
+from frontends.server.daemon.status import ServiceReport
 from frontends.server.telemetry import availability
 from frontends.shared.output import Output
 from frontends.shared.streams import StandardStreams
@@ -201,7 +201,7 @@ async def test_a_running_server(
         await trio.lowlevel.checkpoint()
         return ServiceReport(status=status, sessions=(), clients=())
 
-    monkeypatch.setattr("frontends.daemon.status.request_report", ask)
+    monkeypatch.setattr("frontends.server.daemon.status.request_report", ask)
     (found,) = await home_checks.check_service(home)
 
     assert expected[0] == found.state
@@ -214,7 +214,7 @@ async def test_a_server_that_does_not_answer(home: Path, monkeypatch: pytest.Mon
     async def ask(_: Path) -> ServiceReport | None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr("frontends.daemon.status.request_report", ask)
+    monkeypatch.setattr("frontends.server.daemon.status.request_report", ask)
     monkeypatch.setattr(home_checks, "ANSWER_S", 0.0)
     (found,) = await home_checks.check_service(home)
 

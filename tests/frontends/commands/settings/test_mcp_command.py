@@ -17,7 +17,7 @@ from frontends.commands.settings.json_lines import find_line
 from frontends.commands.settings.servers import as_object, detail_lines, parse_server_name, server_lines
 from frontends.shared.style import Style
 from tests.frontends._program import PATIENCE_S, ROOT, environment, patient_program, program
-from tests.frontends.daemon._service import runs
+from tests.frontends.server.daemon._service import runs
 
 SERVERS = ROOT / "tests" / "session_core" / "mcp"
 PATIENT = patient_program(

@@ -40,7 +40,7 @@ def test_what_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 async def test_nothing_of_it_is_imported_unless_wanted() -> None:
     """The service of a home is imported without the SDK."""
-    code = "import frontends.daemon.foreground, frontends.server.telemetry.availability, sys; "
+    code = "import frontends.server.daemon.foreground, frontends.server.telemetry.availability, sys; "
     code += "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     done = await trio.run_process([sys.executable, "-c", code], capture_stdout=True, stderr=subprocess.DEVNULL)
     assert b"[]" == done.stdout.strip()

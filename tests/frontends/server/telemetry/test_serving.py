@@ -7,9 +7,9 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.daemon import command
-from frontends.daemon.command import ServeRequest, serve
-from frontends.daemon.foreground import _telemetry
+from frontends.server.daemon import command
+from frontends.server.daemon.command import ServeRequest, serve
+from frontends.server.daemon.foreground import _telemetry
 from frontends.server.telemetry import availability
 from session_core.testing.checked import open_checked_service
 from tests.session_core.service._helpers import scripted

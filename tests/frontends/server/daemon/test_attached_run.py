@@ -12,10 +12,10 @@ from frontends.arguments import UsageError
 from frontends.client import open_client
 from frontends.commands.run.attached_service import explain_config_problems
 from frontends.commands.sessions import wait_for_home
-from frontends.daemon.runtime_paths import service_process
+from frontends.server.daemon.runtime_paths import service_process
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import PROGRAM, ROOT, environment, interrupted_at, program
-from tests.frontends.daemon._service import Service
+from tests.frontends.server.daemon._service import Service
 
 Said = pytest.CaptureFixture[str]
 

@@ -15,12 +15,12 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 from frontends.commands.sessions import wait_for_home
-from frontends.daemon.background import start_in_background
-from frontends.daemon.status import ServiceReport, report_as_json
+from frontends.server.daemon.background import start_in_background
+from frontends.server.daemon.status import ServiceReport, report_as_json
 from tests._needs import needs_root
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import Ended, interrupted_at, program
-from tests.frontends.daemon._service import Service, begin, has_been, has_begun, runs, service_of
+from tests.frontends.server.daemon._service import Service, begin, has_been, has_begun, runs, service_of
 
 Said = pytest.CaptureFixture[str]
 SLOWLY = "count to 1000 slowly"

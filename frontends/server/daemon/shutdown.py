@@ -12,9 +12,9 @@ import trio
 import session_core as sc
 from frontends.commands.sessions.home import format_command, list_stored_sessions
 from frontends.commands.sessions.session_lookup import short_ids
-from frontends.daemon.one_request import ClientNotAdmitted, Talk, open_talk
-from frontends.daemon.runtime_paths import find_cut_off, format_release_mismatch, service_process
-from frontends.daemon.status import EXIT_NOT_RUNNING, nothing_lines
+from frontends.server.daemon.one_request import ClientNotAdmitted, Talk, open_talk
+from frontends.server.daemon.runtime_paths import find_cut_off, format_release_mismatch, service_process
+from frontends.server.daemon.status import EXIT_NOT_RUNNING, nothing_lines
 from frontends.shared.progress import ProgressLine
 from frontends.shared.streams import StandardStreams, read_answer
 

@@ -11,15 +11,15 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.daemon.runtime_paths import service_process
-from frontends.daemon.status import ServiceReport
 from frontends.server.access import Access
+from frontends.server.daemon.runtime_paths import service_process
+from frontends.server.daemon.status import ServiceReport
 from frontends.server.http.scoped_tokens import MAX_SCOPED_TOKENS, scoped_tokens_file
 from frontends.server.http.tokens import TokenVerifier, ensure_token, issue_token, list_scoped_tokens, scoped_token
 from frontends.shared.socket_path import run_folder
 from tests.frontends._kept import session_core
 from tests.frontends._program import program
-from tests.frontends.daemon._service import Service, being_the_service, has_been
+from tests.frontends.server.daemon._service import Service, being_the_service, has_been
 
 Said = pytest.CaptureFixture[str]
 
@@ -124,7 +124,7 @@ def test_a_token_for_a_service_without_http(
         await trio.lowlevel.checkpoint()
         return ServiceReport(status=status, sessions=(), clients=())
 
-    monkeypatch.setattr("frontends.daemon.token_commands.request_report", ask)
+    monkeypatch.setattr("frontends.server.daemon.token_commands.request_report", ask)
     with being_the_service(home):
         shell("token", "new", "--all")
 

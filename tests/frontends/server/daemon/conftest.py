@@ -8,7 +8,7 @@ import trio
 
 from tests.frontends._extensions import make_extension
 from tests.frontends._program import program
-from tests.frontends.daemon._service import DEMO, Service, end_services, service_of
+from tests.frontends.server.daemon._service import DEMO, Service, end_services, service_of
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import trio
 
 import session_core as sc
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
+from frontends.server.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
 
 if TYPE_CHECKING:
     from frontends.client import SessionClient

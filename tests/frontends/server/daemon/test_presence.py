@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from frontends.client import ConnectionState
-from frontends.daemon import presence as presence_module
-from frontends.daemon.presence import Presence
+from frontends.server.daemon import presence as presence_module
+from frontends.server.daemon.presence import Presence
 
 CONNECTED = ConnectionState(phase="connected")
 LOST = ConnectionState(phase="lost", reason="a cable")

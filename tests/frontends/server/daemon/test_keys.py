@@ -7,9 +7,9 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.daemon.keys import format_lacking_keys, keyed_models
+from frontends.server.daemon.keys import format_lacking_keys, keyed_models
 from tests.frontends._kept import session_core
-from tests.frontends.daemon._service import Service
+from tests.frontends.server.daemon._service import Service
 
 Said = pytest.CaptureFixture[str]
 LACKING = (

@@ -8,17 +8,17 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.daemon import shutdown
-from frontends.daemon.command import listening_lines
-from frontends.daemon.runtime_paths import Listening, announce_open, format_open_to_others, service_process
-from frontends.daemon.shutdown import _ask_to_end, _may_interrupt, _terminate
-from frontends.daemon.status import ServiceReport, report_lines
+from frontends.server.daemon import shutdown
+from frontends.server.daemon.command import listening_lines
+from frontends.server.daemon.runtime_paths import Listening, announce_open, format_open_to_others, service_process
+from frontends.server.daemon.shutdown import _ask_to_end, _may_interrupt, _terminate
+from frontends.server.daemon.status import ServiceReport, report_lines
 from frontends.shared.output import Output
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 from tests.frontends._kept import keep_sessions, summary
 from tests.frontends._paper import Paper, written
-from tests.frontends.daemon._service import being_the_service, refusing
+from tests.frontends.server.daemon._service import being_the_service, refusing
 
 
 @pytest.mark.parametrize(

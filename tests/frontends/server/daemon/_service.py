@@ -14,7 +14,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.daemon.runtime_paths import log_file, run_folder, service_process
+from frontends.server.daemon.runtime_paths import log_file, run_folder, service_process
 from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 from tests.frontends._program import PATIENCE_S, Ended, program
 

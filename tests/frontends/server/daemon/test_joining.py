@@ -15,7 +15,7 @@ from frontends.commands.run.options import ContinuedSession, RunOptions
 from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from tests.frontends._paper import NoSignals, Paper, written
-from tests.frontends.daemon._service import Service, begin, service_of
+from tests.frontends.server.daemon._service import Service, begin, service_of
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from frontends.daemon.runtime_paths import service_process
+from frontends.server.daemon.runtime_paths import service_process
 
 if TYPE_CHECKING:
     from frontends.client import ConnectionState

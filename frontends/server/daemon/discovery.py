@@ -19,9 +19,9 @@ import trio
 
 import session_core as sc
 from frontends.commands.sessions.wait_for_home import MAX_WAIT_S
-from frontends.daemon.background import start_in_background
-from frontends.daemon.one_request import ClientNotAdmitted, open_talk
-from frontends.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
+from frontends.server.daemon.background import start_in_background
+from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
+from frontends.server.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 
 ANSWER_S: Final = 60.0

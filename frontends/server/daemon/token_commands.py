@@ -11,9 +11,9 @@ import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import format_command, list_stored_sessions
 from frontends.commands.sessions.session_lookup import find_session, short_ids
-from frontends.daemon.runtime_paths import service_process
-from frontends.daemon.status import request_report
 from frontends.server.access import Access
+from frontends.server.daemon.runtime_paths import service_process
+from frontends.server.daemon.status import request_report
 from frontends.server.http.scoped_tokens import GivenToken
 from frontends.server.http.tokens import MAX_SCOPED_MS, issue_token, list_scoped_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back

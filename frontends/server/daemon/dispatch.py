@@ -12,11 +12,11 @@ def dispatch(chosen: argparse.Namespace, home: Path) -> int:
         case "serve":
             return _serve(chosen, home)
         case "status":
-            from frontends.daemon.status import status
+            from frontends.server.daemon.status import status
 
             return status(home, as_json=chosen.json)
         case "shutdown":
-            from frontends.daemon.shutdown import shutdown
+            from frontends.server.daemon.shutdown import shutdown
 
             return shutdown(home, force=chosen.force)
         case "token":
@@ -31,7 +31,7 @@ def dispatch(chosen: argparse.Namespace, home: Path) -> int:
 
 def _serve(chosen: argparse.Namespace, home: Path) -> int:
     if chosen.token or chosen.rotate_token or chosen.login:
-        from frontends.daemon import login_commands
+        from frontends.server.daemon import login_commands
 
         if chosen.login:
             return login_commands.login(home)
@@ -40,7 +40,7 @@ def _serve(chosen: argparse.Namespace, home: Path) -> int:
         raise UsageError("--tls, --url and --allow-remote need --http [HOST:]PORT")
     if chosen.tls is not None and (missing := [each for each in chosen.tls if not Path(each).is_file()]):
         raise UsageError(f"--tls: there is no file {missing[0]!r}")
-    from frontends.daemon.command import ServeRequest, serve
+    from frontends.server.daemon.command import ServeRequest, serve
 
     host, port = chosen.http if chosen.http is not None else ("127.0.0.1", None)
     certificate, key = chosen.tls if chosen.tls is not None else (None, None)
@@ -63,7 +63,7 @@ def _serve(chosen: argparse.Namespace, home: Path) -> int:
 
 
 def _token(chosen: argparse.Namespace, home: Path) -> int:
-    from frontends.daemon import login_commands, token_commands
+    from frontends.server.daemon import login_commands, token_commands
 
     match chosen.task:
         case "show" | "rotate":

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from frontends.daemon import log_file
-from frontends.daemon.log_file import last_messages, write_log
+from frontends.server.daemon import log_file
+from frontends.server.daemon.log_file import last_messages, write_log
 
 OURS = logging.getLogger("session_core.something")
 THEIRS = logging.getLogger("some_library")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import session_core as sc
-from frontends.daemon.command import naming_options
-from frontends.daemon.messages import host_and_port
+from frontends.server.daemon.command import naming_options
+from frontends.server.daemon.messages import host_and_port
 from tests.frontends._kept import keep, session_core
 
 Said = pytest.CaptureFixture[str]

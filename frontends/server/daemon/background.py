@@ -16,8 +16,8 @@ import trio
 
 import frontends
 import session_core as sc
-from frontends.daemon.log_file import last_messages
-from frontends.daemon.runtime_paths import Listening, log_file
+from frontends.server.daemon.log_file import last_messages
+from frontends.server.daemon.runtime_paths import Listening, log_file
 from frontends.shared.sanitise import one_line
 
 START_S: Final = 60.0

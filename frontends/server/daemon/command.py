@@ -13,8 +13,8 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.background import leave_the_starter, report, start_in_background
-from frontends.daemon.runtime_paths import Listening, format_open_to_others, log_file, service_process
+from frontends.server.daemon.background import leave_the_starter, report, start_in_background
+from frontends.server.daemon.runtime_paths import Listening, format_open_to_others, log_file, service_process
 from frontends.shared.figures import format_path
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
@@ -135,7 +135,7 @@ def naming_options() -> Generator[None]:
 
 
 async def _serve(wanted: ServeRequest, streams: StandardStreams | None) -> int:
-    from frontends.daemon.foreground import ServeOptions, serve_home
+    from frontends.server.daemon.foreground import ServeOptions, serve_home
 
     async def announce(listening: Listening) -> None:
         assert streams is not None

@@ -9,8 +9,8 @@ import trio
 
 import session_core as sc
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.one_request import ClientNotAdmitted, open_talk
-from frontends.daemon.runtime_paths import service_process
+from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
+from frontends.server.daemon.runtime_paths import service_process
 
 DEMO: Final = "demo"
 _ANSWER_S: Final = 5.0

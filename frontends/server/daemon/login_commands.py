@@ -10,9 +10,9 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.commands.sessions.home import format_command
-from frontends.daemon.attached_client import nothing_runs
-from frontends.daemon.discovery import find_service
-from frontends.daemon.one_request import open_talk
+from frontends.server.daemon.attached_client import nothing_runs
+from frontends.server.daemon.discovery import find_service
+from frontends.server.daemon.one_request import open_talk
 from frontends.shared.streams import StandardStreams
 
 

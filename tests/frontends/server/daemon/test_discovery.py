@@ -10,16 +10,16 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.daemon import attached_client, background, discovery, one_request
-from frontends.daemon.attached_client import connect_if_running
-from frontends.daemon.background import NotStarted, start_in_background
-from frontends.daemon.command import IDLE_S
-from frontends.daemon.discovery import find_or_start, find_service
-from frontends.daemon.runtime_paths import announce_open, log_file, run_folder, service_process
+from frontends.server.daemon import attached_client, background, discovery, one_request
+from frontends.server.daemon.attached_client import connect_if_running
+from frontends.server.daemon.background import NotStarted, start_in_background
+from frontends.server.daemon.command import IDLE_S
+from frontends.server.daemon.discovery import find_or_start, find_service
+from frontends.server.daemon.runtime_paths import announce_open, log_file, run_folder, service_process
 from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 from tests.frontends._kept import session_core
 from tests.frontends._program import environment
-from tests.frontends.daemon._service import begin, being_the_service, kill, refusing
+from tests.frontends.server.daemon._service import begin, being_the_service, kill, refusing
 from tests.frontends.server.http._listener import until
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -82,7 +82,7 @@ async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path)
 @pytest.mark.slow
 async def test_a_crowd_of_processes_starts_one(home: Path) -> None:
     """Twenty programs that look at once, each on its own, get one and the same service."""
-    code = "import sys, trio; from pathlib import Path; from frontends.daemon.discovery import find_or_start; "
+    code = "import sys, trio; from pathlib import Path; from frontends.server.daemon.discovery import find_or_start; "
     code += "print(trio.run(find_or_start, Path(sys.argv[1])))"
     said: list[bytes] = []
 
