@@ -7,10 +7,9 @@ import argparse
 
 import session_core as sc
 from frontends import help_texts
-from frontends.parser import Commands, Parser, add_command, count, flag, micros, milliseconds
-from frontends.parser import UsageError as UsageError
 from frontends.server.daemon.messages import add_serving
 from frontends.server.daemon.token_messages import add_tokens
+from frontends.shared.parser import Commands, Parser, add_command, count, flag, micros, milliseconds
 from frontends.terminal.messages import add_terminal
 
 PROGRAM = "session-core"

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import session_core as sc
-from frontends.arguments import PROGRAM, UsageError, parser
+from frontends.arguments import PROGRAM, parser
 from frontends.error_exit import flush_output, report
+from frontends.shared.parser import UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,10 +91,10 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.no_extensions and chosen.flags:
         raise UsageError("--flag is for extensions, and --no-extensions starts none")
     bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
-    from frontends.commands.run.attachments import read_attachments, read_schema
     from frontends.commands.run.conversation import InteractionOptions
     from frontends.commands.run.run import RunOptions
     from frontends.commands.run.run import main as run
+    from frontends.shared.attachments import read_attachments, read_schema
 
     schema = read_schema(chosen.output_schema) if chosen.output_schema is not None else None
     return run(
@@ -187,11 +188,13 @@ def _undo(chosen: argparse.Namespace) -> int:
 
 
 def _transfer(chosen: argparse.Namespace) -> int:
-    from frontends.commands.sessions import export_import
-
     if chosen.command == "export":
-        return export_import.export(_home(chosen), chosen.session, chosen.file, force=chosen.force, kind=chosen.format)
-    return export_import.import_session(
+        from frontends.commands.export.command import export
+
+        return export(_home(chosen), chosen.session, chosen.file, force=chosen.force, kind=chosen.format)
+    from frontends.commands.sessions.import_session import import_session
+
+    return import_session(
         _home(chosen), chosen.file, Path.cwd(), as_new=chosen.as_new, keep_settings=chosen.keep_settings
     )
 
@@ -266,9 +269,9 @@ def _ext(chosen: argparse.Namespace) -> int:
         case "enable" | "disable":
             return trust.switch(home, cwd, chosen.extension, enabled=chosen.task == "enable")
         case "login":
-            from frontends.commands.extensions import login
+            from frontends.commands.run.extension_login import login
 
-            return login.login(home, cwd, chosen.extension)
+            return login(home, cwd, chosen.extension)
         case "logout":
             from frontends.commands.extensions import logins
 
@@ -289,6 +292,29 @@ def _service(chosen: argparse.Namespace) -> int:
     return dispatch(chosen, _home(chosen))
 
 
+def _watch(chosen: argparse.Namespace) -> int:
+    if chosen.all and chosen.sessions:
+        raise UsageError("--all means all sessions, so it takes no ID")
+    from frontends.commands.watch.watch import WatchOptions, watch
+
+    return watch(
+        WatchOptions(
+            home=_home(chosen),
+            directory=str(Path.cwd()),
+            sessions=tuple(chosen.sessions),
+            everything=chosen.all,
+            until_idle=chosen.until_idle,
+            json=chosen.json,
+        )
+    )
+
+
+def _stop(chosen: argparse.Namespace) -> int:
+    from frontends.commands.watch.stop import stop
+
+    return stop(_home(chosen), chosen.session, chosen.scope, directory=str(Path.cwd()))
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "terminal": _terminal,
     "run": _run,
@@ -297,8 +323,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "serve": _service,
     "status": _service,
     "shutdown": _service,
-    "watch": _service,
-    "stop": _service,
+    "watch": _watch,
+    "stop": _stop,
     "token": _service,
     "rename": _change,
     "archive": _change,
@@ -320,7 +346,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def _home(chosen: argparse.Namespace) -> Path:
-    from frontends.commands.sessions.home import resolve_home
+    from frontends.shared.home import resolve_home
 
     home = resolve_home(chosen.home)
     sc.setup.refuse_exposed_home(home)

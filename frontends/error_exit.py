@@ -7,7 +7,8 @@ import sys
 import traceback
 
 import session_core as sc
-from frontends.arguments import PROGRAM, UsageError
+from frontends.arguments import PROGRAM
+from frontends.shared.parser import UsageError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -47,8 +48,8 @@ def report(error: BaseException, *, home: str | None = None) -> int:
 
 def _explain_home_in_use(error: sc.SessionCoreError, chosen_home: str | None) -> list[str]:
     """Suggest what to do about a home that is in use; only the home itself knows whether its service uses it."""
-    from frontends.commands.sessions.home import format_command, resolve_home
     from frontends.server.daemon.runtime_paths import service_process
+    from frontends.shared.home import format_command, resolve_home
 
     with contextlib.suppress(sc.SessionCoreError, OSError):
         home = resolve_home(chosen_home)

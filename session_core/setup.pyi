@@ -31,6 +31,7 @@ from session_core.config.values import Config as Config
 from session_core.config.watch import ConfigWatcher as ConfigWatcher
 from session_core.mcp.client import McpServers as McpServers
 from session_core.mcp.client import open_mcp_servers as open_mcp_servers
+from session_core.mcp.config import McpConfig as McpConfig
 from session_core.mcp.config import ServerConfig as ServerConfig
 from session_core.mcp.config import load_mcp_config as load_mcp_config
 from session_core.mcp.content import ServerStatus as ServerStatus
@@ -38,6 +39,7 @@ from session_core.protocols.registry import problem_of_protocol_name as problem_
 from session_core.providers.catalogue import Prices as Prices
 from session_core.providers.catalogue import cost_micros as cost_micros
 from session_core.providers.catalogue import find_model as find_model
+from session_core.providers.model_choice import DEMO as DEMO
 from session_core.providers.model_choice import (
     ModelChoice as ModelChoice,
 )

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import session_core as sc
+
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _UNITS = ("KB", "MB", "GB", "TB")
 
@@ -57,3 +59,15 @@ def dollars(micros: int, digits: int | None = None) -> str:
         return "under $0.0001"
     amount = micros / 1_000_000
     return f"${amount:,.{digits or (4 if amount < 0.1 else 2)}f}"
+
+
+def usage_figures(usage: sc.Usage) -> list[str]:
+    """Describe a model's usage and cost, as far as reported: a stopped model reports none."""
+    figures = []
+    about = "about " if usage.estimated else ""
+    if usage.tokens:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        figures.append(f"{about}{usage.tokens - usage.output_tokens:,} tokens in{cached}, {usage.output_tokens:,} out")
+    if usage.cost_micros:
+        figures.append(about + dollars(usage.cost_micros))
+    return figures

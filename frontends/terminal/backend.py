@@ -192,9 +192,9 @@ class _ServiceThread:
     async def _serve(self) -> None:
         import trio
 
-        from frontends.commands.sessions.wait_for_home import WaitingStore
         from frontends.server.server import Server, ServerSettings
         from frontends.server.unix_listener import serve_unix
+        from frontends.shared.wait_for_home import WaitingStore
 
         place = sc.setup.current_environment(self._home)
         async with (

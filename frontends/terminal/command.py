@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 
 import session_core as sc
-from frontends.arguments import UsageError
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.terminal.options import TerminalOptions
 from frontends.terminal.tty import acquire_terminal
@@ -63,7 +63,7 @@ def closing_lines(session_list: sc.SessionListState | None, options: TerminalOpt
     busy = [each for each in session_list.sessions.values() if not each.activity.is_at_rest and each.parent_id is None]
     if not busy:
         return []
-    from frontends.commands.sessions.home import format_command
+    from frontends.shared.home import format_command
 
     names = ", ".join(f'"{one_line(each.name, 40)}"' for each in busy[:3])
     more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""

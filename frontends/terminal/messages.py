@@ -1,6 +1,6 @@
 """The command line texts of `session-core terminal`; imports nothing heavy."""
 
-from frontends.parser import Commands, add_command
+from frontends.shared.parser import Commands, add_command
 
 _EXAMPLES = """\
 examples:

@@ -145,3 +145,10 @@ def functions_under_test(tree: ast.AST) -> Iterator[Function]:
 
 def place(path: Path, line: int, root: Path = ROOT) -> str:
     return f"{path.relative_to(root)}:{line}"
+
+
+def plant(root: Path, path: str, source: str) -> None:
+    """Write a file of a small tree to check."""
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(source, encoding="utf-8")

@@ -155,11 +155,12 @@ async def test_asking_the_program_about_itself_is_cheap(option: str) -> None:
         "entry",
         "error_exit",
         "help_texts",
-        "parser",
         "server",
         "server.daemon",
         "server.daemon.messages",
         "server.daemon.token_messages",
+        "shared",
+        "shared.parser",
         "terminal",
         "terminal.messages",
     }

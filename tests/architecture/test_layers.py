@@ -4,11 +4,10 @@ import ast
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from tests.architecture._source import ROOT, Import, module_name, parse, place, python_files, read_facts
+from tests.architecture._source import ROOT, Import, module_name, parse, place, plant, python_files, read_facts
 
 DOOR = "__init__"
 TESTING = "testing"
@@ -280,9 +279,3 @@ def test_a_frontend_may_take_what_the_door_offers(tmp_path: Path) -> None:
     plant(tmp_path, "frontends/commands/run/app.py", "from session_core import errors")
 
     assert [] == list(faults(tmp_path))
-
-
-def plant(root: Path, path: str, source: str) -> None:
-    file = root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(dedent(source), encoding="utf-8")

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import session_core as sc
 from frontends.commands.doctor.finding import DoctorFinding, ok, problem, warning
-from frontends.commands.extensions.lookup import find_extensions as look_for_extensions
-from frontends.commands.sessions.home import format_command
-from frontends.commands.settings.configuration import CONFIG_FILE
-from frontends.commands.settings.configuration import find_problems as look_at_config
-from frontends.commands.settings.servers import MCP_FILE
+from frontends.shared.config_problems import CONFIG_FILE, find_problems
+from frontends.shared.extension_lookup import find_extensions
 from frontends.shared.figures import format_path
+from frontends.shared.home import format_command
+from frontends.shared.mcp_servers import load_servers
 from frontends.shared.style import format_count
 
 _MOST = 10
@@ -19,7 +18,7 @@ _MOST_NAMES = 5
 
 def check_config(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Report what `config check` reports."""
-    found = look_at_config(home, cwd, environ)
+    found = find_problems(home, cwd, environ)
     see = format_command(home, "config check", "")
     for each in found.problems[:_MOST]:
         yield problem("config", each.sentence, found.meaning)
@@ -74,7 +73,7 @@ def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
 def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Report how many extensions there are, and which do not run."""
     see = format_command(home, "ext list", "")
-    found = look_for_extensions(home, cwd, environ).entries
+    found = find_extensions(home, cwd, environ).entries
     counts = {state: [each.name for each in found if each.state == state] for state in {each.state for each in found}}
     ready = len(counts.get("ready", [])) + len(counts.get("watched", []))
     yield ok("extensions", f"{ready} of {len(found)} would run" if found else "there are none")
@@ -90,14 +89,7 @@ def check_servers(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator
         mcp_file = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd)).mcp_file
     except sc.setup.ConfigInvalid:
         mcp_file = None
-    loaded = sc.setup.load_mcp_config(
-        folder=str(cwd),
-        trusted=sc.setup.find_trusted_fingerprint(home, cwd),
-        environment=environ,
-        user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
-        project_file=cwd / MCP_FILE,
-    )
-    names = [each.name for each in loaded.servers]
+    names = [each.name for each in load_servers(home, cwd, mcp_file, environ).servers]
     said = f"{format_count(len(names), 'server')}: {_names(names)}; start them with: {format_command(home, 'mcp', '')}"
     yield ok("mcp", said if names else "no server is configured")
 

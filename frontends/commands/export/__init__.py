@@ -1,5 +1,8 @@
-"""A session as a document for people: one Markdown text or one HTML page, safe to open and to pass on.
+"""`session-core export`: a session as lines of JSON for another home, or as a document for people.
 
+A document is one Markdown text or one HTML page, safe to open and to pass on.
+
+- `command`: `export`, into a file that is written as a whole or not at all
 - `conversation`: the messages of the conversation, read one by one from the store, and where other branches leave it
 - `document_text`: makes foreign text harmless, masks keys, and cuts very long text
 - `paragraphs`: tells prose from code blocks in a text, by our own rules

@@ -10,8 +10,7 @@ from frontends.commands.export.document_text import DocumentSanitiser, known_sec
 from frontends.commands.export.facts import build_document_facts
 from frontends.commands.export.html import HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
-from frontends.commands.sessions.home import StoredHome
-from frontends.commands.sessions.read_commands import stored_snapshot
+from frontends.shared.home import StoredHome, stored_snapshot
 
 Kind = Literal["markdown", "html"]
 

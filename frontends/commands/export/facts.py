@@ -9,9 +9,8 @@ import attrs
 import session_core as sc
 from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
-from frontends.commands.run.work_lines import usage_figures
-from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
-from frontends.shared.figures import dollars, format_size
+from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.figures import dollars, format_size, usage_figures
 from frontends.shared.style import format_count
 
 MOST_SUBSESSIONS = 500

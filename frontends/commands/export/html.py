@@ -18,7 +18,7 @@ import session_core as sc
 from frontends.commands.export import facts
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import passages
-from frontends.commands.run.attachments import image_type
+from frontends.shared.attachments import image_type
 
 # --- page style, and the policy that lets a browser run and load nothing ----------------------------------------------
 STYLE: Final = """

@@ -1,11 +1,10 @@
 """`session-core ext ...`: the installed extensions, consent to them, and their state.
 
-- `lookup`: finds all extensions, and one by its name or folder
 - `description`: what an extension would run and may do, in words
 - `list_and_info`: `ext list` and `ext info`
 - `trust`: `ext trust`, `ext enable`, `ext disable`
 - `logs`: `ext logs`
-- `login`: `ext login`; `logins`: `ext logout`
+- `logins`: `ext logout`
 - `new`: `ext new`: creates the folder of a new extension
 - `check`: `ext check`: drives an extension, in any language, through the whole protocol
 - `doctor`: `ext doctor` and `ext reload`: starts an extension for real, and reports on it

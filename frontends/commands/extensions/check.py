@@ -9,9 +9,9 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.extensions.lookup import find_extensions, pick
-from frontends.commands.sessions.home import resolve_home
+from frontends.shared.extension_lookup import find_extensions, pick
+from frontends.shared.home import resolve_home
+from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 import session_core as sc
-from frontends.commands.extensions.lookup import ExtensionListEntry, format_folder
+from frontends.shared.extension_lookup import ExtensionListEntry, format_folder
 from frontends.shared.figures import format_size
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style, format_count

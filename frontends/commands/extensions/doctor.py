@@ -10,10 +10,12 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.extensions.list_and_info import remark
 from frontends.commands.extensions.logs import log_file
-from frontends.commands.extensions.lookup import (
+from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
+from frontends.server.daemon.attached_client import connect_if_running
+from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared.extension_lookup import (
     ExtensionCatalogue,
     ExtensionListEntry,
     find_extensions,
@@ -21,10 +23,8 @@ from frontends.commands.extensions.lookup import (
     open_consents,
     pick,
 )
-from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
-from frontends.commands.sessions.home import format_command
-from frontends.server.daemon.attached_client import connect_if_running
-from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal

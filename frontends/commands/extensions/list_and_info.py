@@ -16,7 +16,7 @@ from frontends.commands.extensions.description import (
     manifest_lines,
     variables,
 )
-from frontends.commands.extensions.lookup import (
+from frontends.shared.extension_lookup import (
     ExtensionCatalogue,
     ExtensionListEntry,
     find_extensions,
@@ -26,7 +26,7 @@ from frontends.commands.extensions.lookup import (
     pick,
     reread_entry,
 )
-from frontends.commands.sessions.home import format_command
+from frontends.shared.home import format_command
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table

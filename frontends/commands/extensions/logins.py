@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.extensions.list_and_info import remark
-from frontends.commands.extensions.lookup import find_extensions, format_folder, open_logins
+from frontends.shared.extension_lookup import find_extensions, format_folder, open_logins
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import stream_style
 

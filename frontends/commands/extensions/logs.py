@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.extensions.list_and_info import remark
-from frontends.commands.extensions.lookup import ExtensionListEntry, find_extensions, format_folder
+from frontends.shared.extension_lookup import ExtensionListEntry, find_extensions, format_folder
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import sanitise
 
 LOG_FOLDER = Path("logs") / "extensions"

@@ -12,10 +12,9 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.extensions.description import file_lines, manifest_lines
 from frontends.commands.extensions.list_and_info import remark
-from frontends.commands.extensions.lookup import (
+from frontends.shared.extension_lookup import (
     ExtensionListEntry,
     find_extensions,
     format_folder,
@@ -24,7 +23,8 @@ from frontends.commands.extensions.lookup import (
     pick,
     reread_entry,
 )
-from frontends.commands.sessions.home import format_command
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
 from frontends.shared.style import Style, stream_style

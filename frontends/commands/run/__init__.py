@@ -7,7 +7,6 @@
 - `prompt_kind`: what a prompt means: a message, an extension command, or a shell line
 - `extensions`: waits until they have started, and reports which are not used
 - `stdin`: input from stdin: the prompt, or a text attached to it
-- `attachments`: files attached to a prompt, and the required shape of the answer
 - `send_and_wait`: sends the message and waits for its answer, even if others keep the session busy
 - `extension_commands`: runs an extension command or a shell line instead
 - `own_turn`: tracks the turn that holds our message, and how it ended; no I/O
@@ -15,12 +14,11 @@
 - `output_mode`: how a turn is shown, and who may be asked
 - `conversation`: follows the session to the end of the turn or command, and shows it
 - `interrupt`: what Ctrl-C ends
-- `view`: turns the session's events into pieces of text for stdout and stderr, catching up after a lag
-- `work_lines`: the lines about tools, plans, subagents and outcomes; pure functions
 - `approval_text`: the text of an approval: what would happen, why, and the possible answers; pure functions
 - `dialogs`: the text of an extension's dialog, and the meaning of an answer; pure functions
 - `approval_answers`: parses the answers to approvals
 - `requests`: asks on the terminal, one question at a time
+- `extension_login`: `ext login`, a conversation with an extension on this terminal
 
 Stdout carries the answer (or, with `--json`, the events) and nothing else; everything about the work, such as
 thinking, tool calls and the outcome, goes to stderr.

@@ -7,8 +7,8 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.commands.run import work_lines
-from frontends.commands.run.work_lines import NAME_CHARS, approval_denied, arguments_line
+from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.work_lines import NAME_CHARS, approval_denied, arguments_line, subagent_name
 from frontends.shared.sanitise import escape_invisible, one_line
 from frontends.shared.style import Style, format_count
 
@@ -18,8 +18,6 @@ MOST_LINES = 40
 """The number of lines that fit on a screen together with the question."""
 LONGEST_LINE = 400
 _SUMMARY_CHARS = 300
-_TITLE_CHARS = 60
-_ID_CHARS = 8
 _INDENT = "  "
 _DETAILS = ("environment: ",)
 """Facts that are the same for every command: shown only on request."""
@@ -163,9 +161,3 @@ def find_asking_subagent(state: sc.SessionState, approval: sc.Approval) -> str |
         if tool.child_id == approval.session_id:
             return subagent_name(approval.session_id, tool.arguments.get("title"))
     return subagent_name(approval.session_id, None)
-
-
-def subagent_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
-    """Return the display name of a child session."""
-    called = f' "{one_line(title, _TITLE_CHARS)}"' if isinstance(title, str) and title.strip() else ""
-    return f"subagent {one_line(child_id[-_ID_CHARS:])}{called}"

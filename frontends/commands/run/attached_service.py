@@ -11,11 +11,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import format_command
 from frontends.server.daemon.attached_client import connect_if_running
 from frontends.server.daemon.presence import Presence
 from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 
 if TYPE_CHECKING:
     from frontends.client import RemoteFeed, SessionClient

@@ -6,7 +6,6 @@ from contextlib import suppress
 import trio
 
 import session_core as sc
-from frontends.commands.run import work_lines
 from frontends.commands.run.attached_service import ServiceFeed
 from frontends.commands.run.find_message import messages_since
 from frontends.commands.run.interrupt import Stopping
@@ -14,7 +13,8 @@ from frontends.commands.run.output_mode import InteractionOptions as Interaction
 from frontends.commands.run.output_mode import output_text as output_text
 from frontends.commands.run.own_turn import OwnTurn
 from frontends.commands.run.requests import Client, Requests
-from frontends.commands.run.view import Target, View, ends_line
+from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.view import Target, View, ends_line
 from frontends.shared.output import Output, OutputFailed, ReaderLeft
 from frontends.shared.sanitise import sanitise
 from frontends.shared.signals import EXIT_SIGNAL

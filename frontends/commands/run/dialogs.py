@@ -6,7 +6,7 @@ import attrs
 
 import session_core as sc
 from frontends.commands.run.approval_text import LONGEST_LINE, MOST_LINES
-from frontends.commands.run.work_lines import NAME_CHARS
+from frontends.shared.conversation.work_lines import NAME_CHARS
 from frontends.shared.sanitise import one_line, sanitise
 from frontends.shared.style import Style, format_count
 

@@ -9,15 +9,14 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.run.extensions import list_unused_extensions
 from frontends.commands.run.prompt_kind import UnusedExtension
-from frontends.commands.sessions.wait_for_home import WaitingStore
+from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style
+from frontends.shared.wait_for_home import WaitingStore
 
-DEMO = "demo"
 _REMARK_CHARS = 400
 _MODEL_CHARS = 80
 _MOST_BROUGHT = 6
@@ -153,7 +152,7 @@ def _refusal(wanted: AgentRequest, chosen: str | None) -> Exception | None:
     """
     config = _config(wanted)
     model = chosen or config.model
-    if model in {None, DEMO}:
+    if model in {None, sc.setup.DEMO}:
         return None
     assert model is not None
     try:

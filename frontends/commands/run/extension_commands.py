@@ -4,9 +4,9 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.run import work_lines
 from frontends.commands.run.conversation import Conversation
 from frontends.commands.run.requests import Client
+from frontends.shared.conversation import work_lines
 from frontends.shared.sanitise import one_line
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import attrs
 
 import session_core as sc
-from frontends.commands.run.attachments import PromptAttachments
 from frontends.commands.run.output_mode import InteractionOptions
+from frontends.shared.attachments import PromptAttachments
 
 
 @attrs.frozen(kw_only=True)

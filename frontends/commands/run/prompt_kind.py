@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 import session_core as sc
-from frontends.arguments import UsageError
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.text_width import cut
 

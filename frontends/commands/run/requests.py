@@ -6,7 +6,7 @@ from functools import partial
 import trio
 
 import session_core as sc
-from frontends.commands.run import dialogs, work_lines
+from frontends.commands.run import dialogs
 from frontends.commands.run.approval_answers import HandledRequests, TypedApprovalAnswer, parse_answer
 from frontends.commands.run.approval_text import (
     Approve,
@@ -18,7 +18,8 @@ from frontends.commands.run.approval_text import (
 )
 from frontends.commands.run.attached_service import ServiceClient
 from frontends.commands.run.own_turn import OwnTurn
-from frontends.commands.run.view import View
+from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.view import View
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
 
 Client = sc.SessionService | sc.AttachedClient | ServiceClient

@@ -13,8 +13,6 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.run import work_lines
 from frontends.commands.run.attached_service import (
     EmbeddedOnlyOptions,
     ServiceClient,
@@ -27,10 +25,8 @@ from frontends.commands.run.attached_service import (
     open_service,
     resolve_model_name,
 )
-from frontends.commands.run.attachments import PromptAttachments
 from frontends.commands.run.conversation import Conversation
 from frontends.commands.run.embedded_service import (
-    DEMO,
     AgentRequest,
     PreparedAgent,
     connect_servers,
@@ -49,11 +45,14 @@ from frontends.commands.run.options import RunOptions as RunOptions
 from frontends.commands.run.prompt_kind import UnusedExtension, is_for_model, read_prompt
 from frontends.commands.run.requests import Client
 from frontends.commands.run.send_and_wait import run_turn
-from frontends.commands.sessions.home import format_resume_hint, list_stored_sessions
-from frontends.commands.sessions.session_lookup import find_session, last_used, short_id
 from frontends.server.daemon.keys import describe_lacking_keys
+from frontends.shared.attachments import PromptAttachments
+from frontends.shared.conversation import work_lines
 from frontends.shared.figures import format_path
+from frontends.shared.home import format_resume_hint, list_stored_sessions
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import find_session, last_used, short_id
 from frontends.shared.signals import LEAVING_SIGNALS, StartupWatch, cancel_on_signal
 from frontends.shared.streams import StandardStreams
 
@@ -151,7 +150,7 @@ async def _announce_demo_model(
     service: ServiceClient, options: RunOptions, streams: StandardStreams, state: sc.SessionState
 ) -> None:
     """Report that no real model answers, if the service has none for this session, and the likely reason."""
-    if state.settings.model == DEMO and _is_model_asked(options) and not options.interaction.quiet:
+    if state.settings.model == sc.setup.DEMO and _is_model_asked(options) and not options.interaction.quiet:
         await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
         if options.model is None and options.home is not None:
             lacking = await describe_lacking_keys(service, options.home, Path(state.settings.cwd))

@@ -18,9 +18,9 @@ from typing import TextIO
 import attrs
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.run.attachments import MAX_TEXT_CHARS, PromptAttachments
 from frontends.commands.run.prompt_kind import is_for_model
+from frontends.shared.attachments import MAX_TEXT_CHARS, PromptAttachments
+from frontends.shared.parser import UsageError
 
 STDIN = "stdin"
 PATIENCE_S = 3.0

@@ -6,19 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
+from frontends.shared.activity_words import state_word
 from frontends.shared.figures import format_ago, format_path
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import newest_first
 from frontends.shared.style import Style
 from frontends.shared.text_width import Column, cut, pad, table, text_width
-
-ACTIVITY_WORDS: Mapping[str, str] = {
-    "waiting_for_model": "waiting",
-    "running_tools": "running tools",
-    "awaiting_permission": "asks you",
-    "rate_limited": "rate limited",
-    "errored": "failed",
-}
-"""Activities with shorter names, to fit into a column."""
 
 _COLUMNS = (
     Column(title="ID"),
@@ -33,18 +26,6 @@ _NAME_CHARS = 200
 _EXCERPT_CHARS = 400
 
 ShortIds = Mapping[sc.SessionId, str]
-
-
-def newest_first(sessions: Sequence[sc.SessionSummary]) -> list[sc.SessionSummary]:
-    """Sort sessions, last used first."""
-    return sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
-
-
-def state_word(summary: sc.SessionSummary) -> str:
-    """Describe in a word or two what a session does."""
-    if summary.archived:
-        return "archived"
-    return ACTIVITY_WORDS.get(summary.activity.name, summary.activity.name)
 
 
 def _coloured(style: Style, summary: sc.SessionSummary, text: str) -> str:

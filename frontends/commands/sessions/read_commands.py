@@ -8,9 +8,9 @@ import trio
 
 import session_core as sc
 from frontends.commands.sessions import transcript
-from frontends.commands.sessions.home import StoredHome, format_resume_hint, nothing_kept, open_stored_home
-from frontends.commands.sessions.list_lines import find_named_sessions, hit_lines, newest_first, session_lines
-from frontends.commands.sessions.session_lookup import find_session, last_used, short_ids
+from frontends.commands.sessions.list_lines import find_named_sessions, hit_lines, session_lines
+from frontends.shared.home import StoredHome, format_resume_hint, nothing_kept, open_stored_home, stored_snapshot
+from frontends.shared.session_lookup import find_session, last_used, newest_first, short_ids
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import format_count
 from frontends.shared.text_width import columns
@@ -20,7 +20,6 @@ MOST_HITS = 50
 COUNTED_BEYOND = 1000
 _PAGE = 500
 _WITHOUT_A_WINDOW = 50
-_STORED = sc.Epoch("stored")  # not a service process: a snapshot from disk has no stream position
 
 
 @attrs.frozen(kw_only=True)
@@ -168,24 +167,6 @@ def _conversation_lines(
     lines += transcript.message_lines(setting, messages, calls)
     lines += transcript.tail_lines(setting, snapshot, abandoned=stored_home.abandoned)
     return lines
-
-
-async def stored_snapshot(reader: sc.SqliteReader, session_id: sc.SessionId) -> sc.SessionSnapshot:
-    """Return the last recorded state of a session.
-
-    Raises:
-        NotFound: It was deleted a moment ago.
-    """
-    stored = await reader.load(session_id)
-    if stored is None:
-        msg = f"there is no session {session_id!r}"
-        raise sc.NotFound(msg, field="session_id")
-    state = sc.SessionState(session_id=session_id)
-    if stored.snapshot is not None:
-        state = sc.SessionState.from_snapshot(stored.snapshot)
-    for event in stored.events:
-        state.apply(event)
-    return state.snapshot(sc.Cursor(epoch=_STORED, seq=0))
 
 
 async def _messages(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, options: ShowOptions) -> list[sc.Message]:

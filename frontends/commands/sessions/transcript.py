@@ -6,8 +6,8 @@ from typing import TypeAlias
 import attrs
 
 import session_core as sc
-from frontends.commands.run import work_lines
-from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
+from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.conversation import work_lines
 from frontends.shared.figures import clock_time, dollars, format_ago, format_path
 from frontends.shared.sanitise import one_line, sanitise
 from frontends.shared.style import Style, format_count

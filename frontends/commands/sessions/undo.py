@@ -8,11 +8,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import format_command, list_stored_sessions
-from frontends.commands.sessions.session_lookup import find_session, last_used, short_id
 from frontends.commands.sessions.writable_home import open_session_methods
+from frontends.shared.home import format_command, list_stored_sessions
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import find_session, last_used, short_id
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style, format_count
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 import session_core as sc
-from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.server.daemon.attached_client import connect_if_running
+from frontends.shared.wait_for_home import WaitingStore
 
 CHECKPOINTS: Final = "checkpoints"
 """Where a home keeps earlier versions of files."""

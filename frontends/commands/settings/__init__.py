@@ -3,7 +3,6 @@
 - `configuration`: `config show`, `config check`, `config path`
 - `models`: `models`
 - `servers`: `mcp`
-- `json_lines`: the line number of a field in a JSON file
 - `project_effects`: what the files of a project would do, in words
 - `trust`: `trust`, the one command here that changes something: which folders are trusted
 

@@ -9,8 +9,8 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.settings.configuration import about_late_model
 from frontends.server.daemon.keys import describe_lacking_keys_at_home
+from frontends.shared.config_problems import about_late_model
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table

@@ -1,6 +1,5 @@
 """`session-core mcp`: the MCP servers, their state, and what keeps them from working."""
 
-import os
 import signal
 import sys
 import textwrap
@@ -11,8 +10,8 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.settings.json_lines import line_in_file
 from frontends.shared.figures import format_path
+from frontends.shared.mcp_servers import MCP_FILE, Mistake, ServerListing, read_servers
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
@@ -20,7 +19,6 @@ from frontends.shared.style import Style, format_count, stream_style
 from frontends.shared.text_width import Column, columns, table
 
 PATIENCE_S = 10.0
-MCP_FILE = "mcp.json"
 _PARAGRAPH = 100
 _LONGEST = 400
 _MOST_LINES = 5
@@ -33,31 +31,6 @@ _HEADS = (
     Column(title="NOTE", share=4, least=8),
 )
 _MARKS = {"ready": "✓", "failed": "✗", "connecting": "…", "disabled": "■"}
-
-
-@attrs.frozen(kw_only=True)
-class Mistake:
-    """An error in a file that lists servers."""
-
-    file: str
-    line: int | None
-    field: str
-    what: str
-
-    @property
-    def sentence(self) -> str:
-        """The whole error in one line."""
-        where = format_path(self.file) if self.line is None else f"{format_path(self.file)}, line {self.line}"
-        return f"{where}: {self.field}: {self.what}" if self.field else f"{where}: {self.what}"
-
-
-@attrs.frozen(kw_only=True)
-class ServerListing:
-    """The servers in the files, and what people should know about these."""
-
-    servers: tuple[sc.setup.ServerConfig, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
-    remarks: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -136,34 +109,6 @@ def parse_server_name(tool: str) -> str | None:
     """Return the server of a tool, which is part of its name."""
     start, _, rest = tool.partition("__")
     return rest.partition("__")[0] if start == "mcp" and rest else None
-
-
-def read_servers(home: Path, cwd: Path, settings: sc.setup.Config) -> ServerListing:
-    """Read which servers there are, with the errors in the files by their lines."""
-    trust = sc.setup.find_trusted_fingerprint(home, cwd)
-    project = cwd / MCP_FILE
-    loaded = sc.setup.load_mcp_config(
-        folder=str(cwd),
-        trusted=trust,
-        environment=os.environ,
-        user_file=Path(settings.mcp_file) if settings.mcp_file else home / MCP_FILE,
-        project_file=project,
-    )
-    # An untrusted folder is not an error in its file.
-    counting = [each for each in loaded.problems if trust is not None or each.file != str(project)]
-    place = sc.setup.current_environment(home, str(cwd), is_persistent=False)
-    return ServerListing(
-        servers=loaded.servers,
-        mistakes=tuple(
-            Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
-            for each in counting
-        ),
-        remarks=(
-            *settings.remarks,
-            *(str(each) for each in loaded.problems if each not in counting),
-            *sc.setup.list_trust_remarks(place, trusted=trust is not None),
-        ),
-    )
 
 
 def _print(home: Path, found: McpServerOverview) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.settings.project_effects import (
     UselessSetting,
     describe_project_file,
     find_useless_settings,
 )
 from frontends.shared.figures import format_path
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
 from frontends.shared.style import Style, format_count, stream_style

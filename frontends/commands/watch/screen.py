@@ -7,10 +7,10 @@ of its session.
 from pathlib import Path
 
 import session_core as sc
-from frontends.commands.run import work_lines
-from frontends.commands.run.view import ERASE_LINE, View
-from frontends.commands.sessions.home import format_command
-from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
+from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.view import ERASE_LINE, View
+from frontends.shared.home import format_command
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style, format_count
 

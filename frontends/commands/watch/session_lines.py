@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import session_core as sc
-from frontends.commands.sessions.home import format_command
-from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
-from frontends.commands.sessions.session_lookup import short_ids
+from frontends.shared.activity_words import ACTIVITY_WORDS
 from frontends.shared.figures import local_time
+from frontends.shared.home import format_command
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import short_ids
 from frontends.shared.style import Style, format_count
 
 _NAME_CHARS = 60

@@ -9,13 +9,13 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import list_stored_sessions
-from frontends.commands.sessions.session_lookup import find_session, last_used, short_ids
 from frontends.server.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.server.daemon.runtime_paths import find_holder
 from frontends.shared.figures import format_path
+from frontends.shared.home import list_stored_sessions
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import find_session, last_used, short_ids
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style, format_count
 

@@ -13,14 +13,14 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.run.view import ends_line
-from frontends.commands.sessions.session_lookup import find_all, last_used, short_ids
 from frontends.commands.watch.screen import WatchScreen
 from frontends.commands.watch.session_lines import SessionListView
 from frontends.server.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.server.daemon.presence import Presence
+from frontends.shared.conversation.view import ends_line
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import find_all, last_used, short_ids
 from frontends.shared.signals import LEAVING_SIGNALS
 from frontends.shared.streams import StandardStreams
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.home import format_command
 from frontends.server.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
+from frontends.shared.home import format_command
 
 if TYPE_CHECKING:
     from frontends.client import SessionClient

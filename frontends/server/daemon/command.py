@@ -11,11 +11,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import format_command
 from frontends.server.daemon.background import leave_the_starter, report, start_in_background
 from frontends.server.daemon.runtime_paths import Listening, format_open_to_others, log_file, service_process
 from frontends.shared.figures import format_path
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams

@@ -18,11 +18,11 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.wait_for_home import MAX_WAIT_S
 from frontends.server.daemon.background import start_in_background
 from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
 from frontends.server.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
+from frontends.shared.wait_for_home import MAX_WAIT_S
 
 ANSWER_S: Final = 60.0
 """How long a service may take from its first sign of life to its first client."""

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from frontends.parser import UsageError
+from frontends.shared.parser import UsageError
 
 
 def dispatch(chosen: argparse.Namespace, home: Path) -> int:
@@ -19,14 +19,8 @@ def dispatch(chosen: argparse.Namespace, home: Path) -> int:
             from frontends.server.daemon.shutdown import shutdown
 
             return shutdown(home, force=chosen.force)
-        case "token":
-            return _token(chosen, home)
-        case "watch":
-            return _watch(chosen, home)
         case _:
-            from frontends.commands.watch.stop import stop
-
-            return stop(home, chosen.session, chosen.scope, directory=str(Path.cwd()))
+            return _token(chosen, home)
 
 
 def _serve(chosen: argparse.Namespace, home: Path) -> int:
@@ -85,20 +79,3 @@ def _token(chosen: argparse.Namespace, home: Path) -> int:
             return token_commands.revoke(home, chosen.ids)
         case _:
             return token_commands.where(home)
-
-
-def _watch(chosen: argparse.Namespace, home: Path) -> int:
-    if chosen.all and chosen.sessions:
-        raise UsageError("--all means all sessions, so it takes no ID")
-    from frontends.commands.watch.watch import WatchOptions, watch
-
-    return watch(
-        WatchOptions(
-            home=home,
-            directory=str(Path.cwd()),
-            sessions=tuple(chosen.sessions),
-            everything=chosen.all,
-            until_idle=chosen.until_idle,
-            json=chosen.json,
-        )
-    )

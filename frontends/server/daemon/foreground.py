@@ -12,12 +12,12 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.wait_for_home import WaitingStore
 from frontends.server.daemon.log_file import write_log
 from frontends.server.daemon.runtime_paths import Listening, announce_open, format_open_to_others, log_file
 from frontends.server.server import Server, ServerSettings, pause_garbage_collection
 from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
+from frontends.shared.wait_for_home import WaitingStore
 
 if TYPE_CHECKING:
     from frontends.server.http.settings import HttpSettings

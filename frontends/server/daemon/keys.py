@@ -8,11 +8,10 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.home import format_command
 from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
 from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared.home import format_command
 
-DEMO: Final = "demo"
 _ANSWER_S: Final = 5.0
 """How long it may take to list its models: this is only a remark."""
 
@@ -26,7 +25,7 @@ def keyed_models(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[s
         ConfigInvalid: The configuration is wrong.
     """
     config = sc.setup.load_config(home, folder, environ, trust=sc.setup.find_trusted_fingerprint(home, folder))
-    if config.model == DEMO:
+    if config.model == sc.setup.DEMO:
         return {}
     set_here = {each.name for each in config.providers if each.key_env and environ.get(each.key_env, "").strip()}
     found: dict[str, set[str]] = {}

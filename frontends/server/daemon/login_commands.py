@@ -8,11 +8,11 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import format_command
 from frontends.server.daemon.attached_client import nothing_runs
 from frontends.server.daemon.discovery import find_service
 from frontends.server.daemon.one_request import open_talk
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams
 
 

@@ -6,7 +6,7 @@ It imports nothing heavy, so `--help` and `--version` answer at once.
 import argparse
 from typing import Final
 
-from frontends.parser import Commands, add_command, milliseconds
+from frontends.shared.parser import Commands, add_command, milliseconds
 
 SCOPES: Final = ("turn", "subtree", "session")
 LEVELS: Final = ("debug", "info", "warning", "error")

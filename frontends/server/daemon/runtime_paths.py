@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 import session_core as sc
-from frontends.commands.sessions.home import format_command
+from frontends.shared.home import format_command
 from frontends.shared.sanitise import one_line
 from frontends.shared.socket_path import run_folder as run_folder
 from frontends.shared.socket_path import socket_path_of_home

@@ -10,12 +10,12 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.commands.sessions.home import format_command, list_stored_sessions
-from frontends.commands.sessions.session_lookup import short_ids
 from frontends.server.daemon.one_request import ClientNotAdmitted, Talk, open_talk
 from frontends.server.daemon.runtime_paths import find_cut_off, format_release_mismatch, service_process
 from frontends.server.daemon.status import EXIT_NOT_RUNNING, nothing_lines
+from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.progress import ProgressLine
+from frontends.shared.session_lookup import short_ids
 from frontends.shared.streams import StandardStreams, read_answer
 
 LEAVE_S: Final = 30.0

@@ -6,7 +6,7 @@ It imports nothing heavy, so `--help` and `--version` answer at once.
 import argparse
 from typing import Final
 
-from frontends.parser import Commands, Parser, add_command, lifetime
+from frontends.shared.parser import Commands, Parser, add_command, lifetime
 
 ROLES: Final = ("observer", "controller")
 DAY_MS: Final = 24 * 3_600_000

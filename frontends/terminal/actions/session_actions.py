@@ -13,9 +13,9 @@ import attrs
 from textual.notifications import SeverityLevel
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.session_lookup import find_session, last_used
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.session_lookup import find_session, last_used
 from frontends.terminal.actions.session_queries import ServiceQueries
 from frontends.terminal.composer.attached_files import files_of, images_of
 from frontends.terminal.composer.drafts import PromptSubmission, read_parts

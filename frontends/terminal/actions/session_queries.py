@@ -20,7 +20,7 @@ from frontends.terminal.screens.picker_choices import model_choices
 
 if TYPE_CHECKING:
     from frontends.client import SessionClient
-    from frontends.commands.sessions.export_import import Format
+    from frontends.commands.export.command import Format
     from frontends.terminal.base import TerminalBase
 
 _SHOW_S: Final = 20.0
@@ -192,7 +192,7 @@ class ServiceQueries:
 
     async def export(self, session_id: sc.SessionId, path: Path) -> str:
         """Write a conversation to a file whose extension decides the format; return where and how much was written."""
-        from frontends.commands.sessions.export_import import write_export
+        from frontends.commands.export.command import write_export
 
         kinds: dict[str, Format] = {".html": "html", ".htm": "html", ".jsonl": "jsonl", ".md": "markdown"}
         kind = kinds.get(path.suffix.lower())

@@ -22,7 +22,7 @@ import anyio.abc
 import attrs
 
 import session_core as sc
-from frontends.commands.run.attachments import MAX_FILES, MAX_IMAGE_BYTES, MAX_IMAGES_BYTES, MAX_TEXT_CHARS, image_type
+from frontends.shared.attachments import MAX_FILES, MAX_IMAGE_BYTES, MAX_IMAGES_BYTES, MAX_TEXT_CHARS, image_type
 from frontends.shared.figures import format_size
 from frontends.shared.sanitise import one_line
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
-from frontends.commands.run.approval_text import subagent_name
-from frontends.commands.run.work_lines import NAME_CHARS
+from frontends.shared.conversation.work_lines import NAME_CHARS, subagent_name
 from frontends.terminal.questions.answers import (
     AnswerChoice,
     AnswerMeaning,

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 import session_core as sc
-from frontends.commands.run.work_lines import ran_unconfined
+from frontends.shared.conversation.work_lines import ran_unconfined
 from frontends.shared.figures import format_size
 from frontends.shared.style import duration, format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text

@@ -9,7 +9,7 @@ import pytest
 
 import session_core as sc
 from frontends.commands.export.document import Kind, document
-from frontends.commands.sessions.home import open_stored_home
+from frontends.shared.home import open_stored_home
 from session_core.testing import scripted
 from tests.frontends._kept import keep, session_core
 from tests.frontends._page import Page

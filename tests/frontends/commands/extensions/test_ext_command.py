@@ -12,8 +12,8 @@ import trio
 import session_core as sc
 from frontends import entry
 from frontends.commands.extensions.list_and_info import extension_lines
-from frontends.commands.extensions.lookup import find_extensions, pick
 from frontends.commands.extensions.trust import ask_consent, consent_lines
+from frontends.shared.extension_lookup import find_extensions, pick
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 from session_core.providers.secrets import Secret

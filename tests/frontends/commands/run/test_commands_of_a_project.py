@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from frontends.arguments import UsageError
 from frontends.commands.run.options import ContinuedSession, RunOptions
 from frontends.commands.run.run import converse
+from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams
 from tests.frontends._paper import NoSignals, Paper, written
 from tests.session_core.service._folder_extensions import Place, World, served

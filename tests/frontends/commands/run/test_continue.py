@@ -8,12 +8,12 @@ import trio
 import trio.testing
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.run import work_lines
 from frontends.commands.run.conversation import InteractionOptions
 from frontends.commands.run.embedded_service import open_agent
 from frontends.commands.run.run import ContinuedSession, RunOptions, build_agent_request, converse
-from frontends.commands.sessions.session_lookup import last_used
+from frontends.shared.conversation import work_lines
+from frontends.shared.parser import UsageError
+from frontends.shared.session_lookup import last_used
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 from session_core.testing import scripted

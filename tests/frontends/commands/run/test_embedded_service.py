@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.run.embedded_service import AgentRequest, PreparedAgent, open_agent
+from frontends.shared.parser import UsageError
 from tests.frontends._kept import keep_sessions, kept_sessions, summary
 from tests.frontends._program import program
 

@@ -3,8 +3,8 @@
 import pytest
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.run.prompt_kind import UnusedExtension, is_for_model, read_prompt
+from frontends.shared.parser import UsageError
 
 COMMANDS = (
     sc.extensions.ExtensionCommand(extension="git", name="commit", description="commits\x1b[31m what is there"),

@@ -12,12 +12,12 @@ import trio
 import trio.testing
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.run.approval_text import Approve
-from frontends.commands.run.attachments import MAX_TEXT_CHARS, PromptAttachments
 from frontends.commands.run.conversation import InteractionOptions
 from frontends.commands.run.run import RunOptions, converse
 from frontends.commands.run.stdin import PromptInput, read_prompt_input
+from frontends.shared.attachments import MAX_TEXT_CHARS, PromptAttachments
+from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams
 from session_core.permissions.rules import PermissionRule
 from session_core.testing import scripted

@@ -12,10 +12,10 @@ import session_core as sc
 from frontends.commands.sessions.list_lines import (
     find_named_sessions,
     hit_lines,
-    newest_first,
     session_lines,
-    state_word,
 )
+from frontends.shared.activity_words import state_word
+from frontends.shared.session_lookup import newest_first
 from frontends.shared.style import Style
 from frontends.shared.text_width import text_width
 from tests.frontends._kept import MINUTE, NOW, summary

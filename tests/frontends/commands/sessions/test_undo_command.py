@@ -8,8 +8,8 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.commands.sessions.undo import find_message
+from frontends.shared.parser import UsageError
 from session_core.testing import scripted
 from tests.frontends._kept import session_core
 

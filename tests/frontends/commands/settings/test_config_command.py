@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from frontends.commands.settings.configuration import ConfigFindings, find_problems, setting_lines, value_text
+from frontends.commands.settings.configuration import setting_lines, value_text
+from frontends.shared.config_problems import ConfigFindings, find_problems
 from frontends.shared.style import Style
 from session_core.setup import (
     ConfigInvalid,

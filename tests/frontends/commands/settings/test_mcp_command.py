@@ -13,16 +13,14 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.embedded_service import about_servers
-from frontends.commands.settings.json_lines import find_line
 from frontends.commands.settings.servers import as_object, detail_lines, parse_server_name, server_lines
+from frontends.shared.json_lines import find_line
 from frontends.shared.style import Style
 from tests.frontends._program import PATIENCE_S, ROOT, environment, patient_program, program
 from tests.frontends.server.daemon._service import runs
 
 SERVERS = ROOT / "tests" / "session_core" / "mcp"
-PATIENT = patient_program(
-    "frontends.commands.settings.servers:PATIENCE_S", "frontends.commands.run.embedded_service:MCP_PATIENCE_S"
-)
+PATIENT = patient_program("frontends.commands.settings.servers:PATIENCE_S")
 """On busy cores a server may take longer to start than people would wait for it."""
 
 

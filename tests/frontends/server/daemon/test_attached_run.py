@@ -8,11 +8,11 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.client import open_client
 from frontends.commands.run.attached_service import explain_config_problems
-from frontends.commands.sessions import wait_for_home
 from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared import wait_for_home
+from frontends.shared.parser import UsageError
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import PROGRAM, ROOT, environment, interrupted_at, program
 from tests.frontends.server.daemon._service import Service

@@ -9,11 +9,11 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.commands.sessions import wait_for_home
 from frontends.server.daemon import foreground
 from frontends.server.daemon.foreground import ServeOptions, serve_home
 from frontends.server.daemon.runtime_paths import Listening, find_holder, log_file, service_process
 from frontends.server.server import Server
+from frontends.shared import wait_for_home
 from frontends.shared.socket_path import socket_path_of_home
 
 

@@ -14,9 +14,9 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.commands.sessions import wait_for_home
 from frontends.server.daemon.background import start_in_background
 from frontends.server.daemon.status import ServiceReport, report_as_json
+from frontends.shared import wait_for_home
 from tests._needs import needs_root
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import Ended, interrupted_at, program

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 import session_core as sc
-from frontends.commands.run.attachments import MAX_IMAGE_BYTES
+from frontends.shared.attachments import MAX_IMAGE_BYTES
 from frontends.terminal.composer import attached_files
 from frontends.terminal.composer.attached_files import (
     Attachment,

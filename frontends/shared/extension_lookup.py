@@ -8,9 +8,9 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import format_command
 from frontends.shared.figures import format_path
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 
 PATH_CHARS = 300

@@ -10,17 +10,15 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.extensions.lookup import find_extensions, pick
 from frontends.commands.run.conversation import EXIT_OK, Conversation, InteractionOptions
 from frontends.commands.run.extensions import CLIENT, ui_kinds, wait_until_started
-from frontends.commands.sessions.home import format_command
-from frontends.commands.sessions.wait_for_home import WaitingStore
+from frontends.shared.extension_lookup import find_extensions, pick
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.streams import StandardStreams
-
-_NO_MODEL = "demo"  # no model is called, so none has to be set up
+from frontends.shared.wait_for_home import WaitingStore
 
 
 def login(home: Path, cwd: Path, word: str) -> int:
@@ -46,7 +44,9 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             async with (
-                sc.setup.open_setup(place, flags={"model": _NO_MODEL}, store=WaitingStore(home), mode="cli") as setup,
+                sc.setup.open_setup(  # no model is called, so none has to be set up
+                    place, flags={"model": sc.setup.DEMO}, store=WaitingStore(home), mode="cli"
+                ) as setup,
                 sc.open_session_service(setup.service) as service,
             ):
                 with service.attach(CLIENT, ui=ui_kinds(streams)) as client:

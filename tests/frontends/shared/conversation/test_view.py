@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import session_core as sc
-from frontends.commands.run import work_lines
-from frontends.commands.run.view import Piece, View
+from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.view import Piece, View
 from frontends.shared.style import Style
 
 PLAIN = Style()

@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
-from frontends.shared.figures import dollars, format_ago
+from frontends.shared.figures import format_ago, usage_figures
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style, duration, format_count
 
 _TOOL_SYMBOLS = {"success": "✓", "denied": "■", "cancelled": "■", "interrupted": "■"}
 NAME_CHARS = 40
+_TITLE_CHARS = 60
+_ID_CHARS = 8
 _ARGUMENT_CHARS = 60
 _RESULT_CHARS = 60
 _ERROR_CHARS = 400
@@ -180,6 +182,12 @@ def _plan_line(style: Style, item: sc.PlanItem) -> str:
     return f"  {style.yellow(mark)} {style.bold(text)}" if item.status == "in_progress" else f"  {mark} {text}"
 
 
+def subagent_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
+    """Return the display name of a child session."""
+    called = f' "{one_line(title, _TITLE_CHARS)}"' if isinstance(title, str) and title.strip() else ""
+    return f"subagent {one_line(child_id[-_ID_CHARS:])}{called}"
+
+
 def subagent_line(style: Style, subagent: str, result: sc.ToolResultPart) -> str:
     """Describe how the work of a child session ended; `subagent` is its name."""
     return f"{_mark(style, result)} {style.cyan(subagent)} {style.dim(_ending(result))}"
@@ -276,15 +284,3 @@ def _figures(outcome: sc.TurnOutcome, separator: str) -> str:
     if outcome.tool_calls:
         figures.append(format_count(outcome.tool_calls, "tool call"))
     return separator + separator.join([*figures, *usage_figures(outcome.usage)])
-
-
-def usage_figures(usage: sc.Usage) -> list[str]:
-    """Describe a model's usage and cost, as far as reported: a stopped model reports none."""
-    figures = []
-    about = "about " if usage.estimated else ""
-    if usage.tokens:
-        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-        figures.append(f"{about}{usage.tokens - usage.output_tokens:,} tokens in{cached}, {usage.output_tokens:,} out")
-    if usage.cost_micros:
-        figures.append(about + dollars(usage.cost_micros))
-    return figures

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from frontends.commands.sessions import wait_for_home
+from frontends.shared import wait_for_home
 from session_core.storage.home_lock import HomeLock
 from tests._mostly_slow import mostly_slow
 from tests.frontends._kept import keep, kept, session_core

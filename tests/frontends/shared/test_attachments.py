@@ -8,11 +8,11 @@ import pytest
 import trio.testing
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.run import attachments
-from frontends.commands.run.attachments import PromptAttachments, read_attachments, read_schema
 from frontends.commands.run.conversation import InteractionOptions, output_text
 from frontends.commands.run.run import RunOptions, converse
+from frontends.shared import attachments
+from frontends.shared.attachments import PromptAttachments, read_attachments, read_schema
+from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service

@@ -8,8 +8,8 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.shared.figures import format_size
+from frontends.shared.parser import UsageError
 
 MAX_FILES = 32
 MAX_TEXT_CHARS = 1_000_000

@@ -15,10 +15,11 @@ from pathlib import Path
 import attrs
 
 import session_core as sc
-from frontends.arguments import UsageError
 from frontends.shared.figures import format_path
+from frontends.shared.parser import UsageError
 
 _SIGNS_OF_A_STORE = ("sessions.sqlite3", "store-id")
+_STORED = sc.Epoch("stored")  # not a service process: a snapshot from disk has no stream position
 
 
 @attrs.frozen(kw_only=True)
@@ -87,6 +88,24 @@ async def list_stored_sessions(home: Path) -> tuple[sc.SessionSummary, ...]:
     """Return the sessions in a home, oldest first."""
     async with open_stored_home(home) as stored_home:
         return stored_home.sessions
+
+
+async def stored_snapshot(reader: sc.SqliteReader, session_id: sc.SessionId) -> sc.SessionSnapshot:
+    """Return the last recorded state of a session.
+
+    Raises:
+        NotFound: It was deleted a moment ago.
+    """
+    stored = await reader.load(session_id)
+    if stored is None:
+        msg = f"there is no session {session_id!r}"
+        raise sc.NotFound(msg, field="session_id")
+    state = sc.SessionState(session_id=session_id)
+    if stored.snapshot is not None:
+        state = sc.SessionState.from_snapshot(stored.snapshot)
+    for event in stored.events:
+        state.apply(event)
+    return state.snapshot(sc.Cursor(epoch=_STORED, seq=0))
 
 
 def has_store(home: Path) -> bool:

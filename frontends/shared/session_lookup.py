@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import session_core as sc
-from frontends.arguments import UsageError
-from frontends.commands.sessions.home import format_command
-from frontends.commands.sessions.list_lines import newest_first
 from frontends.shared.figures import format_path
+from frontends.shared.home import format_command
+from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 
 SHORTEST = 4
@@ -54,6 +53,11 @@ def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path |
     if 0 < len(_body(typed)) < SHORTEST:
         raise UsageError(f"there is no session {safe_text!r}; of an id, type at least {SHORTEST} characters")
     raise UsageError(f"there is no session {safe_text!r} (see: {format_command(home, 'sessions', '--all')})")
+
+
+def newest_first(sessions: Sequence[sc.SessionSummary]) -> list[sc.SessionSummary]:
+    """Sort sessions, last used first."""
+    return sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
 
 
 def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None) -> sc.SessionSummary:

@@ -14,8 +14,7 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.commands.run import work_lines
-from frontends.commands.run.approval_text import subagent_name
+from frontends.shared.conversation import work_lines
 from frontends.shared.sanitise import Sanitiser, sanitise
 from frontends.shared.style import Style, format_count
 
@@ -280,7 +279,7 @@ class View:
 
     def _subagent(self, call_id: sc.CallId) -> str:
         arguments = self._arguments.get(call_id)
-        return subagent_name(self._children[call_id], None if arguments is None else arguments.get("title"))
+        return work_lines.subagent_name(self._children[call_id], None if arguments is None else arguments.get("title"))
 
     def _show_plan(self, plan: tuple[sc.PlanItem, ...]) -> None:
         if plan != self._plan:

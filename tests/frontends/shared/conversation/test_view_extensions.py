@@ -5,10 +5,10 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.commands.run.attachments import PromptAttachments
 from frontends.commands.run.conversation import InteractionOptions
 from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.view import View
+from frontends.shared.attachments import PromptAttachments
+from frontends.shared.conversation.view import View
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 from session_core.testing import scripted

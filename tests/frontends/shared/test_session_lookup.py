@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontends.arguments import UsageError
-from frontends.commands.sessions.session_lookup import SHORTEST, find_all, find_session, short_id, short_ids
+from frontends.shared.parser import UsageError
+from frontends.shared.session_lookup import SHORTEST, find_all, find_session, short_id, short_ids
 from tests.frontends._kept import summary
 
 OLD = summary("ses_01aaaaaaaaqqqqqqqqqqqq7k2f", "the parser")
