@@ -1,4 +1,4 @@
-"""Human-readable times, sizes and paths. Pure functions; the current time is an argument."""
+"""How times, lengths of time, counts, sizes, paths and costs are written. Pure functions; the time is an argument."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +33,23 @@ def clock_time(time_ms: int, now: int) -> str:
 def local_time(time_ms: int) -> datetime:
     """Turn milliseconds into a time of this machine's zone."""
     return datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
+
+
+def duration(milliseconds: float) -> str:
+    """Return a length of time for people: 0.4 ms, 12 ms, 3.4 s, 2 min 5 s."""
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 step, 2 steps."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_size(count: int) -> str:

@@ -7,8 +7,9 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from frontends.shared.figures import format_count
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import format_count, stream_style
+from frontends.shared.style import stream_style
 from frontends.shared.text_width import columns, cut
 
 PATIENCE_S = 1.0

@@ -70,20 +70,3 @@ def stream_style(stream: TextIO | None) -> Style:
     if stream is None:
         return Style()
     return style_for(tty=stream.isatty(), encoding=stream.encoding, environ=os.environ)
-
-
-def duration(milliseconds: float) -> str:
-    """Return a length of time for people: 0.4 ms, 12 ms, 3.4 s, 2 min 5 s."""
-    if milliseconds < 10:
-        return f"{milliseconds:.1f} ms"
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
-    minutes, seconds = divmod(round(milliseconds / 1000), 60)
-    return f"{minutes} min {seconds} s"
-
-
-def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 step, 2 steps."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,8 +8,8 @@ import trio
 import session_core as sc
 from frontends.commands.demo.screen import TourScreen, tail
 from frontends.commands.demo.viewer import Stage, Viewer, Witness, current_text, is_same_picture
+from frontends.shared.figures import duration, format_count
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import duration, format_count
 
 SESSION_CAPACITY = 64
 """Events the service keeps for the readers of one session: tiny, so falling behind takes seconds, not hours."""

@@ -9,8 +9,9 @@ import session_core as sc
 from frontends.commands.demo.scenes import SCENES, SESSION_CAPACITY, WATCHED, Claims, Tour
 from frontends.commands.demo.screen import TourScreen, tail
 from frontends.commands.demo.viewer import Viewer, current_text
+from frontends.shared.figures import duration, format_count
 from frontends.shared.output import Output
-from frontends.shared.style import Style, duration, format_count
+from frontends.shared.style import Style
 
 EXIT_OK, EXIT_FAILED = 0, 1
 PACE_MS, FAST_PACE_MS = 25, 1

@@ -12,10 +12,11 @@ import session_core as sc
 from frontends.commands.doctor import home_checks, setting_checks, system_checks
 from frontends.commands.doctor.finding import DoctorFinding, problem, warning
 from frontends.server.daemon.keys import describe_lacking_keys_at_home
+from frontends.shared.figures import format_count
 from frontends.shared.home import resolve_home
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _LONGEST = 400
 _MARGIN = 12

@@ -11,10 +11,9 @@ import trio
 
 import session_core as sc
 from frontends.commands.doctor.finding import DoctorFinding, ok, problem, warning
-from frontends.shared.figures import format_path, format_size
+from frontends.shared.figures import format_count, format_path, format_size
 from frontends.shared.home import format_command, has_store, open_stored_home
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import format_count
 
 LITTLE_ROOM = 1_000_000_000
 NO_ROOM = 50_000_000

@@ -7,10 +7,9 @@ import session_core as sc
 from frontends.commands.doctor.finding import DoctorFinding, ok, problem, warning
 from frontends.shared.config_problems import CONFIG_FILE, find_problems
 from frontends.shared.extension_lookup import find_extensions
-from frontends.shared.figures import format_path
+from frontends.shared.figures import format_count, format_path
 from frontends.shared.home import format_command
 from frontends.shared.mcp_servers import load_servers
-from frontends.shared.style import format_count
 
 _MOST = 10
 _MOST_NAMES = 5

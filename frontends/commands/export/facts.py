@@ -10,8 +10,7 @@ import session_core as sc
 from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.shared.activity_words import ACTIVITY_WORDS
-from frontends.shared.figures import dollars, format_size, usage_figures
-from frontends.shared.style import format_count
+from frontends.shared.figures import dollars, format_count, format_size, usage_figures
 
 MOST_SUBSESSIONS = 500
 _NAME_CHARS = 200

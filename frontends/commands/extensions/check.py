@@ -10,12 +10,13 @@ import trio
 
 import session_core as sc
 from frontends.shared.extension_lookup import find_extensions, pick
+from frontends.shared.figures import duration, format_count
 from frontends.shared.home import resolve_home
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
-from frontends.shared.style import Style, duration, format_count, stream_style
+from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
 _LONGEST = 1_500

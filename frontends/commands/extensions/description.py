@@ -13,9 +13,9 @@ import attrs
 
 import session_core as sc
 from frontends.shared.extension_lookup import ExtensionListEntry, format_folder
-from frontends.shared.figures import format_size
+from frontends.shared.figures import format_count, format_size
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _LINE_CHARS = 300
 _MOST_FILES = 20

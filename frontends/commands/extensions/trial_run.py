@@ -15,7 +15,7 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.shared.style import duration, format_count
+from frontends.shared.figures import duration, format_count
 
 PING_SECONDS = 5.0
 STOP_SECONDS = 5.0

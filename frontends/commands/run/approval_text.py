@@ -9,8 +9,9 @@ import attrs
 import session_core as sc
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.work_lines import NAME_CHARS, approval_denied, arguments_line, subagent_name
+from frontends.shared.figures import format_count
 from frontends.shared.sanitise import escape_invisible, one_line
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 Approve = Literal["never", "ask", "rules"]
 """Who approves a tool call that needs approval: nobody, the person at the terminal, or the rules alone."""

@@ -7,8 +7,9 @@ import attrs
 import session_core as sc
 from frontends.commands.run.approval_text import LONGEST_LINE, MOST_LINES
 from frontends.shared.conversation.work_lines import NAME_CHARS
+from frontends.shared.figures import format_count
 from frontends.shared.sanitise import one_line, sanitise
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _TITLE_CHARS = 200
 _INDENT = "  "

@@ -7,10 +7,10 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.prompt_kind import UnusedExtension
+from frontends.shared.figures import format_count
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import format_count
 
 if TYPE_CHECKING:
     Hosts = Sequence[sc.extensions.ExtensionHost]

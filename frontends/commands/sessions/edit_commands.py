@@ -11,12 +11,13 @@ import trio
 
 import session_core as sc
 from frontends.commands.sessions.writable_home import open_session_methods
+from frontends.shared.figures import format_count
 from frontends.shared.home import format_resume_hint, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_all, find_session, short_id, short_ids
 from frontends.shared.streams import StandardStreams, read_answer
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _NAME_CHARS = 60
 

@@ -10,14 +10,13 @@ from typing import BinaryIO
 import trio
 
 import session_core as sc
-from frontends.shared.figures import format_size
+from frontends.shared.figures import format_count, format_size
 from frontends.shared.home import format_resume_hint, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import short_id
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import format_count
 from frontends.shared.wait_for_home import WaitingStore
 
 STANDARD = "-"

@@ -9,10 +9,10 @@ import trio
 import session_core as sc
 from frontends.commands.sessions import transcript
 from frontends.commands.sessions.list_lines import find_named_sessions, hit_lines, session_lines
+from frontends.shared.figures import format_count
 from frontends.shared.home import StoredHome, format_resume_hint, nothing_kept, open_stored_home, stored_snapshot
 from frontends.shared.session_lookup import find_session, last_used, newest_first, short_ids
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import format_count
 from frontends.shared.text_width import columns
 
 ON_A_TERMINAL = 40

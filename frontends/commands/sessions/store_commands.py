@@ -12,13 +12,13 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.shared.figures import format_ago, format_path, format_size, local_time
+from frontends.shared.figures import format_ago, format_count, format_path, format_size, local_time
 from frontends.shared.home import format_command, has_store, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.session_lookup import short_ids
-from frontends.shared.style import Style, format_count, stream_style
+from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import columns, cut, pad
 from frontends.shared.wait_for_home import retry_while_home_is_busy
 

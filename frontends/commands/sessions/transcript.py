@@ -8,9 +8,9 @@ import attrs
 import session_core as sc
 from frontends.shared.activity_words import ACTIVITY_WORDS
 from frontends.shared.conversation import work_lines
-from frontends.shared.figures import clock_time, dollars, format_ago, format_path
+from frontends.shared.figures import clock_time, dollars, format_ago, format_count, format_path
 from frontends.shared.sanitise import one_line, sanitise
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 from frontends.shared.text_width import cut
 
 _NAME_CHARS = 200

@@ -9,12 +9,13 @@ import trio
 
 import session_core as sc
 from frontends.commands.sessions.writable_home import open_session_methods
+from frontends.shared.figures import format_count
 from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_session, last_used, short_id
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _MOST_FILES = 50
 _MOST_CANDIDATES = 10

@@ -8,9 +8,9 @@ from typing import Any
 
 import session_core as sc
 from frontends.shared.config_problems import CONFIG_FILE, find_problems
-from frontends.shared.figures import format_path
+from frontends.shared.figures import format_count, format_path
 from frontends.shared.sanitise import dump_json, one_line
-from frontends.shared.style import Style, format_count, stream_style
+from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
 _LONGEST = 2_000

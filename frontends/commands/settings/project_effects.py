@@ -15,8 +15,8 @@ from typing import Any
 import attrs
 
 import session_core as sc
+from frontends.shared.figures import format_count
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import format_count
 
 MOST_LINES = 12
 """The most lines about one file; a remark says if there is more."""

@@ -10,12 +10,12 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.shared.figures import format_path
+from frontends.shared.figures import format_count, format_path
 from frontends.shared.mcp_servers import MCP_FILE, Mistake, ServerListing, read_servers
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
-from frontends.shared.style import Style, format_count, stream_style
+from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
 PATIENCE_S = 10.0

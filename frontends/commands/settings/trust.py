@@ -13,11 +13,11 @@ from frontends.commands.settings.project_effects import (
     describe_project_file,
     find_useless_settings,
 )
-from frontends.shared.figures import format_path
+from frontends.shared.figures import format_count, format_path
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
-from frontends.shared.style import Style, format_count, stream_style
+from frontends.shared.style import Style, stream_style
 
 _MOST_FILES = 100
 _PATH_CHARS = 300

@@ -10,9 +10,10 @@ import session_core as sc
 from frontends.shared.activity_words import ACTIVITY_WORDS
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.view import ERASE_LINE, View
+from frontends.shared.figures import format_count
 from frontends.shared.home import format_command
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _SAID_CHARS = 400
 _NAME_CHARS = 60

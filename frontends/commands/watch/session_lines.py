@@ -4,11 +4,11 @@ from pathlib import Path
 
 import session_core as sc
 from frontends.shared.activity_words import ACTIVITY_WORDS
-from frontends.shared.figures import local_time
+from frontends.shared.figures import format_count, local_time
 from frontends.shared.home import format_command
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import short_ids
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _NAME_CHARS = 60
 _WHY_CHARS = 200

@@ -11,13 +11,13 @@ import trio
 import session_core as sc
 from frontends.server.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.server.daemon.runtime_paths import find_holder
-from frontends.shared.figures import format_path
+from frontends.shared.figures import format_count, format_path
 from frontends.shared.home import list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_session, last_used, short_ids
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 EXIT_STILL_STOPPING: Final = 1
 EXIT_NOTHING_RAN: Final = 3

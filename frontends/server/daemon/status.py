@@ -12,12 +12,12 @@ from frontends.server.daemon.discovery import find_service
 from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
 from frontends.server.daemon.runtime_paths import build_release_conflict, find_holder, format_open_to_others
 from frontends.shared.activity_words import state_word
-from frontends.shared.figures import clock_time, format_ago, format_path
+from frontends.shared.figures import clock_time, duration, format_ago, format_path
 from frontends.shared.home import format_command
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.session_lookup import short_ids
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import Style, duration
+from frontends.shared.style import Style
 
 EXIT_NOT_RUNNING = 3
 _MARGIN = 10

@@ -14,13 +14,13 @@ from frontends.server.daemon.status import request_report
 from frontends.server.http.scoped_tokens import GivenToken
 from frontends.server.http.tokens import MAX_SCOPED_MS, issue_token, list_scoped_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back
-from frontends.shared.figures import clock_time
+from frontends.shared.figures import clock_time, format_count
 from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.session_lookup import find_session, short_ids
 from frontends.shared.streams import StandardStreams
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 _SHORTEST = 3
 _MOST_SHOWN = 5

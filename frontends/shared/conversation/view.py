@@ -15,8 +15,9 @@ import attrs
 
 import session_core as sc
 from frontends.shared.conversation import work_lines
+from frontends.shared.figures import format_count
 from frontends.shared.sanitise import Sanitiser, sanitise
-from frontends.shared.style import Style, format_count
+from frontends.shared.style import Style
 
 Target = Literal["out", "err"]
 Piece = tuple[Target, str]

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
-from frontends.shared.figures import format_ago, usage_figures
+from frontends.shared.figures import duration, format_ago, format_count, usage_figures
 from frontends.shared.sanitise import one_line
-from frontends.shared.style import Style, duration, format_count
+from frontends.shared.style import Style
 
 _TOOL_SYMBOLS = {"success": "✓", "denied": "■", "cancelled": "■", "interrupted": "■"}
 NAME_CHARS = 40

@@ -10,7 +10,7 @@ from typing import Final
 import anyio.to_thread
 
 import session_core as sc
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.base import TerminalBase
 from frontends.terminal.composer.drafts import PromptSubmission, read_parts
 from frontends.terminal.destination import MessageTarget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import session_core as sc
-from frontends.shared.style import duration
+from frontends.shared.figures import duration
 
 GLYPHS: Final[dict[sc.ActivityName, str]] = {
     "idle": "○",

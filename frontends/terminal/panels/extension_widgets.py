@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 import session_core as sc
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.panels.panel import Panel, draw_title_rule
 from frontends.terminal.panels.shortcut_keys import key_name

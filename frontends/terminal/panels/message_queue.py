@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 import session_core as sc
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Look
 from frontends.terminal.panels.panel import Panel, draw_title_rule

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual import events
 
 import session_core as sc
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.panels.panel import Panel, draw_title_rule, wrap_text

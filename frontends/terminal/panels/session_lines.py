@@ -9,8 +9,7 @@ import attrs
 from rich.text import Text
 
 import session_core as sc
-from frontends.shared.figures import format_ago, format_path
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_ago, format_count, format_path
 from frontends.terminal.look.activity_words import colour_of, describe_activity_briefly, glyph_of
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import cut_start

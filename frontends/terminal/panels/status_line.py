@@ -9,8 +9,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 import session_core as sc
-from frontends.shared.figures import dollars
-from frontends.shared.style import duration
+from frontends.shared.figures import dollars, duration
 from frontends.terminal.feeds import Lag
 from frontends.terminal.look.activity_words import colour_of, describe_activity, glyph_of
 from frontends.terminal.look.permission_words import MODES

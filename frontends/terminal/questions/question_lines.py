@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 import session_core as sc
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.look.styles import Look
 from frontends.terminal.panels.panel import cut_to, wrap_text
 from frontends.terminal.questions.answers import AnswerChoice, AnswerMeaning, ScreenQuestion, describe_time_left

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import session_core as sc
-from frontends.shared.figures import format_ago, format_path
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_ago, format_count, format_path
 from frontends.terminal.look.activity_words import describe_activity, glyph_of
 from frontends.terminal.look.permission_words import MODES
 from frontends.terminal.look.sanitised_text import sanitise_line

@@ -16,8 +16,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 import session_core as sc
-from frontends.shared.figures import format_ago
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_ago, format_count
 from frontends.terminal.look.clock import now_ms
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.screens.picker import Box, Hint

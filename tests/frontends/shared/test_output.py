@@ -6,8 +6,9 @@ from typing import TextIO
 
 import pytest
 
+from frontends.shared.figures import duration, format_count
 from frontends.shared.output import Output, OutputFailed, ReaderLeft
-from frontends.shared.style import Style, duration, format_count, style_for
+from frontends.shared.style import Style, style_for
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.look.styles import Look
 from frontends.terminal.look.text_width import width_of
 

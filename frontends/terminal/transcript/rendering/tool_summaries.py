@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import session_core as sc
-from frontends.shared.figures import format_size
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count, format_size
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 
 _BY_TOOL: Final[Mapping[str, str]] = {

@@ -15,8 +15,7 @@ from textual.strip import Strip
 
 import session_core as sc
 from frontends.shared.conversation.work_lines import ran_unconfined
-from frontends.shared.figures import format_size
-from frontends.shared.style import duration, format_count
+from frontends.shared.figures import duration, format_count, format_size
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.transcript.blocks import ToolBlock

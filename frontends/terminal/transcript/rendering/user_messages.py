@@ -5,7 +5,7 @@ from typing import Final
 
 from textual.strip import Strip
 
-from frontends.shared.style import format_count
+from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.transcript.blocks import RemarkBlock, SummaryBlock, ThinkingBlock, UserMessageBlock
