@@ -9,7 +9,7 @@ import attrs
 import session_core as sc
 from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
-from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.activity_words import WORDS
 from frontends.shared.figures import dollars, format_count, format_size, usage_figures
 
 MOST_SUBSESSIONS = 500
@@ -78,7 +78,7 @@ def build_document_facts(
 
 def _facts(snapshot: sc.SessionSnapshot, cleaning: DocumentSanitiser, *, abandoned: bool) -> list[tuple[str, str]]:
     activity = "interrupted" if abandoned and not snapshot.activity.is_at_rest else snapshot.activity.name
-    state = ACTIVITY_WORDS.get(activity, activity)
+    state = WORDS[activity]
     facts = [
         ("session", cleaning.line(snapshot.session_id)),
         ("state", f"{state}, archived" if snapshot.archived else state),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
-from frontends.shared.activity_words import state_word
+from frontends.shared.activity_words import paint_activity, state_word
 from frontends.shared.figures import format_ago, format_path
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import newest_first
@@ -28,15 +28,6 @@ _EXCERPT_CHARS = 400
 ShortIds = Mapping[sc.SessionId, str]
 
 
-def _coloured(style: Style, summary: sc.SessionSummary, text: str) -> str:
-    name = summary.activity.name
-    if summary.archived or name == "idle":
-        return style.dim(text)
-    if name in {"errored", "interrupted"}:
-        return style.red(text)
-    return style.yellow(text) if name in {"stopped", "awaiting_permission", "rate_limited"} else style.green(text)
-
-
 def session_lines(
     style: Style, sessions: Sequence[sc.SessionSummary], ids: ShortIds, *, now: int, width: int
 ) -> list[str]:
@@ -56,7 +47,8 @@ def session_lines(
         if row < 0:
             return style.dim(text)
         if column == _STATE:
-            return _coloured(style, sessions[row], text)
+            each = sessions[row]
+            return style.dim(text) if each.archived else paint_activity(style, each.activity, text)
         return style.cyan(text) if column == 0 else text if column == 3 else style.dim(text)
 
     return table(_COLUMNS, rows, width, paint, style.symbol("…"))

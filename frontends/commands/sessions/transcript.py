@@ -6,7 +6,7 @@ from typing import TypeAlias
 import attrs
 
 import session_core as sc
-from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation import work_lines
 from frontends.shared.figures import clock_time, dollars, format_ago, format_count, format_path
 from frontends.shared.sanitise import one_line, sanitise
@@ -37,7 +37,7 @@ def head_lines(setting: TranscriptFormat, snapshot: sc.SessionSnapshot, short: s
     about = "about " if snapshot.usage.estimated else ""
     facts = [
         short,
-        ACTIVITY_WORDS.get(activity, activity),
+        WORDS[activity],
         *(["archived"] if snapshot.archived else []),
         format_count(snapshot.earlier + len(snapshot.messages), "message"),
         format_ago(snapshot.updated_at, setting.now),

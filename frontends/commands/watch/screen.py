@@ -7,7 +7,7 @@ of its session.
 from pathlib import Path
 
 import session_core as sc
-from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.view import ERASE_LINE, View
 from frontends.shared.figures import format_count
@@ -86,7 +86,7 @@ class WatchScreen:
     def _headline(self, snapshot: sc.SessionSnapshot) -> str:
         style, name = self._style, one_line(snapshot.name, _NAME_CHARS)
         messages = format_count(snapshot.earlier + len(snapshot.messages), "message")
-        doing = ACTIVITY_WORDS.get(snapshot.activity.name, snapshot.activity.name)
+        doing = WORDS[snapshot.activity.name]
         who = "" if self._label is not None else f"{self._short} "
         return style.dim(f'Watching {who}"{name}": {messages}, {doing}.')
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import session_core as sc
-from frontends.shared.activity_words import ACTIVITY_WORDS
+from frontends.shared.activity_words import WORDS, paint_activity
 from frontends.shared.figures import format_count, local_time
 from frontends.shared.home import format_command
 from frontends.shared.sanitise import one_line
@@ -119,13 +119,8 @@ class SessionListView:
                 return None
 
     def _format_activity(self, activity: sc.Activity) -> str:
-        word = ACTIVITY_WORDS.get(activity.name, activity.name)
         why = f": {one_line(activity.message, _WHY_CHARS)}" if activity.message else ""
-        if activity.name in {"errored", "interrupted"}:
-            return self._style.red(word + why)
-        if activity.name in {"stopped", "awaiting_permission", "rate_limited"}:
-            return self._style.yellow(word + why)
-        return self._style.dim(word) if activity.is_at_rest else self._style.green(word + why)
+        return paint_activity(self._style, activity, WORDS[activity.name] + why)
 
 
 def _displayed_state(summary: sc.SessionSummary | None) -> tuple[object, ...] | None:

@@ -14,6 +14,7 @@ from typing import Literal
 import attrs
 
 import session_core as sc
+from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation import work_lines
 from frontends.shared.figures import format_count
 from frontends.shared.sanitise import Sanitiser, sanitise
@@ -24,13 +25,8 @@ Piece = tuple[Target, str]
 ERASE_LINE = "\r\x1b[K"
 _PLAN_TOOL = "plan"
 
-_STATUS = {
-    "starting": "starting…",
-    "waiting_for_model": "waiting for the model…",
-    "running_tools": "running tools…",
-    "compacting": "compacting the conversation…",
-    "stopping": "stopping…",
-}
+_SHOWN_AS_STATUS = frozenset({"starting", "waiting_for_model", "running_tools", "compacting", "stopping"})
+"""All others are seen from what is printed."""
 
 
 @attrs.define
@@ -124,7 +120,7 @@ class View:
             case sc.events.ModelCallFailed(retry_at=int()):
                 self.line(work_lines.retry_line(self._styles["err"], event, envelope.at))
             case sc.events.ActivityChanged(activity=activity):
-                self._show_status(_STATUS.get(activity.name))
+                self._show_status(f"{WORDS[activity.name]}…" if activity.name in _SHOWN_AS_STATUS else None)
             case _:
                 self._show_extension_event(event)
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 import session_core as sc
 from frontends.shared.figures import format_ago, format_count, format_path
-from frontends.terminal.look.activity_words import colour_of, describe_activity_briefly, glyph_of
+from frontends.terminal.look.activity_glyphs import GLYPHS, colour_of, describe_activity_briefly
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import cut_start
 from frontends.terminal.panels.session_order import FamilyRow, FolderRows
@@ -107,7 +107,7 @@ def session_line(
     return SessionLine(
         session_id=summary.session_id,
         name=sanitise_line(summary.name, NAME_CHARS) or "new session",
-        glyph=glyph_of(summary.activity),
+        glyph=GLYPHS[summary.activity.name],
         colour=colour_of(summary.activity),
         about=describe_session(summary, now_ms, unread=summary.session_id in unread),
         depth=row.depth,

@@ -9,9 +9,10 @@ from rich.text import Text
 from textual.widgets import Static
 
 import session_core as sc
+from frontends.shared.activity_words import describe_activity
 from frontends.shared.figures import dollars, duration
 from frontends.terminal.feeds import Lag
-from frontends.terminal.look.activity_words import colour_of, describe_activity, glyph_of
+from frontends.terminal.look.activity_glyphs import GLYPHS, colour_of
 from frontends.terminal.look.permission_words import MODES
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import width_of
@@ -107,7 +108,7 @@ def session_items(state: sc.SessionState | None, now_ms: int) -> list[StatusItem
     activity = state.activity
     items = [
         StatusItem(
-            text=f"{glyph_of(activity)} {describe_activity(activity, now_ms)}{since}", colour=colour_of(activity)
+            text=f"{GLYPHS[activity.name]} {describe_activity(activity, now_ms)}{since}", colour=colour_of(activity)
         )
     ]
     if state.queue:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import session_core as sc
+from frontends.shared.activity_words import describe_activity
 from frontends.shared.figures import format_ago, format_count, format_path
-from frontends.terminal.look.activity_words import describe_activity, glyph_of
+from frontends.terminal.look.activity_glyphs import GLYPHS
 from frontends.terminal.look.permission_words import MODES
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.themes import ABOUT
@@ -93,7 +94,7 @@ def session_choices(
     return [
         PickerChoice(
             value=summary.session_id,
-            label="  " * depth + f"{glyph_of(summary.activity)} {sanitise_line(summary.name, 100) or 'new session'}",
+            label="  " * depth + f"{GLYPHS[summary.activity.name]} {sanitise_line(summary.name, 100) or 'new session'}",
             detail=_describe_session(summary, now_ms),
             current=summary.session_id == viewed,
         )
