@@ -7,8 +7,9 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import accumulate, takewhile
 from typing import TextIO
 
 import attrs
@@ -44,33 +45,34 @@ def cell_width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
-def text_width(text: str) -> int:
+Cells = Callable[[str], int]
+"""How many cells a character takes; a library that draws screens has a table of its own."""
+
+
+def text_width(text: str, cells: Cells = cell_width) -> int:
     """Return how many terminal cells a line takes."""
-    return len(text) if text.isascii() else sum(map(cell_width, text))
+    return len(text) if text.isascii() else sum(map(cells, text))
 
 
-def cut(text: str, width: int, *, more: str = "…") -> str:
+def cut(text: str, width: int, *, more: str = "…", cells: Cells = cell_width) -> str:
     """Return the beginning of a line in at most `width` cells; `more` marks that something was left out."""
-    if text_width(text) <= width:
+    if text_width(text, cells) <= width:
         return text
-    room, used_width = width - len(more), 0
-    for place, character in enumerate(text):
-        used_width += cell_width(character)
-        if used_width > room:
-            return text[:place].rstrip() + more if room > 0 else ""
-    return text
+    room = width - len(more)
+    return text[: _count_fitting(text, room, cells)].rstrip() + more if room > 0 else ""
 
 
-def cut_start(text: str, width: int, *, more: str = "…") -> str:
+def cut_start(text: str, width: int, *, more: str = "…", cells: Cells = cell_width) -> str:
     """Return the end of a line in at most `width` cells: the end of a path is the most useful part."""
-    if text_width(text) <= width:
+    if text_width(text, cells) <= width:
         return text
-    room, used_width = width - len(more), 0
-    for place in range(len(text) - 1, -1, -1):
-        used_width += cell_width(text[place])
-        if used_width > room:
-            return more + text[place + 1 :] if room > 0 else ""
-    return text
+    room = width - len(more)
+    return more + text[len(text) - _count_fitting(reversed(text), room, cells) :] if room > 0 else ""
+
+
+def _count_fitting(characters: Iterable[str], room: int, cells: Cells) -> int:
+    """Return how many of the first characters fit."""
+    return sum(1 for _ in takewhile(room.__ge__, accumulate(map(cells, characters))))
 
 
 def pad(text: str, width: int) -> str:
