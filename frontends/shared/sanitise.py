@@ -91,8 +91,14 @@ class Sanitiser:
 
 
 def sanitise(text: str) -> str:
-    """Return a whole text in printable form."""
-    return Sanitiser().feed(text)
+    """Return a whole text in printable form, line by line: no sequence spans lines, and most need no change."""
+    if not _SUSPICIOUS.search(text):
+        return text
+    return "\n".join([line if _is_plain(line) else Sanitiser().feed(line) for line in text.split("\n")])
+
+
+def _is_plain(line: str) -> bool:
+    return line.replace("\t", "").isprintable() and not _INVISIBLE.search(line)
 
 
 def escape_invisible(text: str) -> str:
@@ -100,7 +106,12 @@ def escape_invisible(text: str) -> str:
 
     Removing an escape sequence would hide its content, which a shell would still run.
     """
-    return sanitise(_CONTROLS.sub(lambda found: f"<U+{ord(found[0]):04X}>", text.replace("\r\n", "\n")))
+    return sanitise(_CONTROLS.sub(show_by_number, text.replace("\r\n", "\n")))
+
+
+def show_by_number(found: re.Match[str]) -> str:
+    """Return a visible form of a character."""
+    return f"<U+{ord(found[0]):04X}>"
 
 
 def escape_json(text: str) -> str:

@@ -5,7 +5,6 @@ half a key is not recognised.
 """
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,17 +19,6 @@ MOST_LINE = 200
 _BEYOND = 8_192
 """How far to read beyond a cut, so that it halves no key."""
 _LEAST_BEYOND = 1_024
-_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0d\U000e0000-\U000e0fff]")
-"""Letters and marks that count as printable but are invisible; `sanitise` decides what happens to them."""
-
-
-def sanitise_lines(text: str) -> str:
-    """Return the result of `sanitise`, quickly: nothing spans lines, and most lines need no change."""
-    return "\n".join([line if _is_plain(line) else sanitise(line) for line in text.split("\n")])
-
-
-def _is_plain(line: str) -> bool:
-    return line.replace("\t", "").isprintable() and (line.isascii() or not _UNSEEN.search(line))
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +37,7 @@ class DocumentSanitiser:
 
     def text(self, foreign: str) -> str:
         """Return all of a text, cleaned."""
-        return sc.setup.redact(sanitise_lines(foreign), self.secrets)
+        return sc.setup.redact(sanitise(foreign), self.secrets)
 
     def bounded(self, foreign: str, most: int = MOST_CHARS) -> CutText:
         """Return the beginning of a text, cleaned."""

@@ -18,7 +18,7 @@ from rich.text import Text
 from textual.color import Color
 from textual.filter import LineFilter
 
-from frontends.shared.sanitise import sanitise
+from frontends.shared.sanitise import escape_invisible, sanitise, show_by_number
 
 TAB: Final = 4
 _UNSEEN: Final = 4
@@ -77,17 +77,10 @@ def reveal_hidden(text: str) -> str:
 
     Invisible characters and those that reorder a line are shown by number, and so are those that `sanitise_text` drops.
     """
-    visible_text = sanitise(_CONTROLS.sub(_show_by_number, text.replace("\r\n", "\n")))
+    visible_text = escape_invisible(text)
     for odd in (_FITTING, _FLAG_LETTER, _PILED):
-        visible_text = odd.sub(_show_by_number, visible_text)
+        visible_text = odd.sub(show_by_number, visible_text)
     return visible_text.expandtabs(TAB)
-
-
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def _show_by_number(found: re.Match[str]) -> str:
-    return f"<U+{ord(found[0]):04X}>"
 
 
 def to_plain_text(text: str, style: str | Style = "") -> Text:

@@ -12,11 +12,10 @@ import session_core as sc
 from frontends.commands.export import facts
 from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document import Document
-from frontends.commands.export.document_text import MOST_CHARS, DocumentSanitiser, sanitise_lines
+from frontends.commands.export.document_text import MOST_CHARS, DocumentSanitiser
 from frontends.commands.export.html import POLICY, STYLE, HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
 from frontends.commands.export.paragraphs import DocumentPassage, passages
-from frontends.shared.sanitise import sanitise
 from session_core.vocabulary.frozen import Rope
 from session_core.vocabulary.messages import PartKind
 from session_core.vocabulary.sessions import ForkOrigin
@@ -284,12 +283,6 @@ def test_keys_of_the_configuration_are_masked() -> None:
     assert "use *** now" == DocumentSanitiser(secrets=(sc.setup.Secret("hunter22-hunter"),)).text(
         "use hunter22-hunter now"
     )
-
-
-@given(text=st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b]P[\n\t\u3164\ufe00\u202e\u00ad\x07"))))
-def test_harmless_as_on_a_terminal(text: str) -> None:
-    """Cleaning line by line gives what cleaning all at once does."""
-    assert sanitise(text) == sanitise_lines(text)
 
 
 def test_facts_and_folds() -> None:
