@@ -78,6 +78,19 @@ def dollars(micros: int, digits: int | None = None) -> str:
     return f"${amount:,.{digits or (4 if amount < 0.1 else 2)}f}"
 
 
+def format_tokens(count: int) -> str:
+    """Format a number of tokens for reading at a glance: 980, 1.2k, 131k, 1.05M."""
+    if count < 1_000:
+        return str(count)
+    if count < 1_000_000:
+        return f"{_shorten(count / 1_000, 1)}k" if count < 100_000 else f"{count // 1_000}k"
+    return f"{_shorten(count / 1_000_000, 2)}M"
+
+
+def _shorten(amount: float, digits: int) -> str:
+    return f"{amount:.{digits}f}".rstrip("0").rstrip(".")
+
+
 def usage_figures(usage: sc.Usage) -> list[str]:
     """Describe a model's usage and cost, as far as reported: a stopped model reports none."""
     figures = []

@@ -11,6 +11,7 @@ import trio
 import session_core as sc
 from frontends.server.daemon.keys import describe_lacking_keys_at_home
 from frontends.shared.config_problems import about_late_model
+from frontends.shared.figures import format_tokens
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
@@ -92,7 +93,7 @@ def model_lines(
             mark if picked is not None and each.info.name == picked.name else " ",
             one_line(each.info.name, _LONGEST),
             one_line(", ".join(each.info.aliases), _LONGEST),
-            tokens(each.info.context_tokens) if each.info.described else "?",
+            format_tokens(each.info.context_tokens) if each.info.described else "?",
             price(each.info.prices),
             one_line(note(each), _LONGEST),
         )
@@ -112,13 +113,6 @@ def note(choice: sc.setup.ModelChoice) -> str:
     if choice.why_not is not None:
         return choice.why_not
     return f"until {choice.info.retires}" if choice.info.retires is not None else ""
-
-
-def tokens(count: int) -> str:
-    """Format a number of tokens briefly: 32k, 200k, 1m, 1.05m."""
-    if count < 1_000_000:
-        return f"{count // 1000}k"
-    return f"{count / 1_000_000:.2f}".rstrip("0").rstrip(".") + "m"
 
 
 def price(prices: sc.setup.Prices | None) -> str:

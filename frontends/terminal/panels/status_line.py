@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 import session_core as sc
 from frontends.shared.activity_words import describe_activity
-from frontends.shared.figures import dollars, duration
+from frontends.shared.figures import dollars, duration, format_tokens
 from frontends.terminal.feeds import Lag
 from frontends.terminal.look.activity_glyphs import GLYPHS, colour_of
 from frontends.terminal.look.permission_words import MODES
@@ -139,17 +139,10 @@ def setting_items(state: sc.SessionState | None, draft: NewSession | None) -> li
     if settings.sandbox.mode == "full_access":
         items.append(_NO_SANDBOX)
     if state.context_tokens:
-        items.append(StatusItem(text=f"{thousands(state.context_tokens)} tokens", rank=5))
+        items.append(StatusItem(text=f"{format_tokens(state.context_tokens)} tokens", rank=5))
     if usage.cost_micros:
         items.append(StatusItem(text=("~" if usage.estimated else "") + dollars(usage.cost_micros), rank=4))
     return items
-
-
-def thousands(count: int) -> str:
-    """Format a number for reading at a glance."""
-    if count < 1_000:
-        return str(count)
-    return f"{count / 1_000:.1f}k" if count < 100_000 else f"{count // 1_000}k"
 
 
 def other_items(

@@ -7,7 +7,7 @@ from typing import Final
 
 import session_core as sc
 from frontends.shared.activity_words import describe_activity
-from frontends.shared.figures import format_ago, format_count, format_path
+from frontends.shared.figures import format_ago, format_count, format_path, format_tokens
 from frontends.terminal.look.activity_glyphs import GLYPHS
 from frontends.terminal.look.permission_words import MODES
 from frontends.terminal.look.sanitised_text import sanitise_line
@@ -59,16 +59,9 @@ def _describe_model(model: sc.ListedModel) -> str:
     if not model.usable:
         return model.why_not.replace(_LATER, ", restart the service") or "cannot be used"
     can = "thinks" if model.can_think else "", "sees images" if model.can_see else ""
-    room = f"{_amount(model.context_tokens)} context" if model.context_tokens else ""
+    room = f"{format_tokens(model.context_tokens)} context" if model.context_tokens else ""
     whose = "" if model.name.startswith(f"{model.provider}/") else model.provider
     return f"{room:<14}{can[0]:<8}{can[1]:<13}{whose}".rstrip()
-
-
-def _amount(tokens: int) -> str:
-    """Format a number of tokens for people."""
-    if tokens < 1_000_000:
-        return f"{tokens // 1_000}k"
-    return f"{tokens / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
 def theme_choices(names: Iterable[str], current: str) -> list[PickerChoice[str]]:

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from frontends.shared.figures import clock_time, dollars, format_ago, format_path, format_size, local_time
+from frontends.shared.figures import (
+    clock_time,
+    dollars,
+    format_ago,
+    format_path,
+    format_size,
+    format_tokens,
+    local_time,
+)
 from tests.frontends._kept import NOW
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -77,3 +85,22 @@ def test_dollars() -> None:
     said = [dollars(micros) for micros in (0, 7, 100, 4_200, 99_999, 250_000, 1_234_567_890)]
 
     assert ["$0.0000", "under $0.0001", "$0.0001", "$0.0042", "$0.1000", "$0.25", "$1,234.57"] == said
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (980, "980"),
+        (1_000, "1k"),
+        (1_234, "1.2k"),
+        (8_192, "8.2k"),
+        (131_072, "131k"),
+        (999_999, "999k"),
+        (1_000_000, "1M"),
+        (1_047_576, "1.05M"),
+    ],
+)
+def test_tokens(count: int, text: str) -> None:
+    """Numbers of tokens fit into a few characters."""
+    assert text == format_tokens(count)

@@ -88,7 +88,7 @@ async def test_every_command_beside_a_running_process(home: Path, tmp_path: Path
         backup = await program("store", "backup", str(tmp_path / "copy.sqlite3"))
         unsaved = await program("run", "--no-save", "--quiet", "count to 2")
 
-    assert re.search(f" streaming +{LATELY}  count to 1000 slowly ", listed.out)
+    assert re.search(f" answering +{LATELY}  count to 1000 slowly ", listed.out)
     assert "you: count to 1000 slowly" in found.out
     assert (0, "") == (backup.code, backup.err)
     assert (0, "1 2 Done.\n") == (unsaved.code, unsaved.out)

@@ -57,8 +57,8 @@ def test_no_name_breaks_the_list(name: str, cwd: str, width: int) -> None:
     [
         ({"archived": True}, "archived", COLOURED.dim),
         ({}, "idle", COLOURED.dim),
-        ({"activity": sc.Activity(name="streaming")}, "streaming", COLOURED.green),
-        ({"activity": sc.Activity(name="waiting_for_model")}, "waiting", COLOURED.green),
+        ({"activity": sc.Activity(name="streaming")}, "answering", COLOURED.green),
+        ({"activity": sc.Activity(name="waiting_for_model")}, "waiting for the model", COLOURED.green),
         ({"activity": sc.Activity(name="awaiting_permission")}, "asks you", COLOURED.yellow),
         ({"activity": sc.Activity(name="interrupted")}, "interrupted", COLOURED.red),
         ({"activity": sc.Activity(name="errored", message="x")}, "failed", COLOURED.red),

@@ -56,7 +56,7 @@ def test_the_head_of_one_that_was_left_running() -> None:
     running = snapshot(activity=sc.Activity(name="streaming"), archived=True)
 
     assert "7k2f · interrupted · archived · 0 messages" in head_lines(SETTING, running, "7k2f", abandoned=True)[1]
-    assert "7k2f · streaming · archived · 0 messages" in head_lines(SETTING, running, "7k2f", abandoned=False)[1]
+    assert "7k2f · answering · archived · 0 messages" in head_lines(SETTING, running, "7k2f", abandoned=False)[1]
 
 
 def test_a_turn_is_one_answer() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import session_core as sc
-from frontends.commands.settings.models import model_lines, note, price, tokens
+from frontends.commands.settings.models import model_lines, note, price
 from frontends.shared.style import Style
 from tests.frontends._program import program
 
@@ -93,14 +93,6 @@ async def test_a_chosen_model_without_a_key(home: Path) -> None:
 
     assert 0 == ended.code
     assert "anthropic/claude-opus-5-5 cannot be used: set ANTHROPIC_API_KEY" in ended.out.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(8_192, "8k"), (200_000, "200k"), (1_000_000, "1m"), (1_050_000, "1.05m"), (1_047_576, "1.05m")]
-)
-def test_tokens(count: int, text: str) -> None:
-    """Numbers of tokens fit into a few characters."""
-    assert text == tokens(count)
 
 
 def test_prices() -> None:

@@ -33,7 +33,7 @@ async def test_joining_in_the_middle(autojump_clock: trio.testing.MockClock) -> 
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
 
-    assert 'Watching 7k2f "a name": 3 messages, streaming.\none two ' == joined
+    assert 'Watching 7k2f "a name": 3 messages, answering.\none two ' == joined
     assert not resting
     assert screen.at_rest
     after = watcher.said.removeprefix(joined).splitlines()

@@ -41,7 +41,7 @@ async def test_one_line_per_change(autojump_clock: trio.testing.MockClock) -> No
 
     short = busy[-4:]
     lines = watcher.said.splitlines()
-    assert ["Watching 2 sessions, 1 at work.", f'{short} "busy" waiting'] == lines[:2]
+    assert ["Watching 2 sessions, 1 at work.", f'{short} "busy" waiting for the model'] == lines[:2]
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines[2:])
     told = [line[9:] for line in lines[2:]]
     assert "my laptop (web) has attached" == told[0]

@@ -84,7 +84,7 @@ def test_status(service: Service, capfd: Said) -> None:
         f"● A service runs for {service.home}: process {service.pid}, version {sc.__version__}\n"
     )
     assert "  address   http://127.0.0.1:" in people.out
-    assert '"busy" streaming\n' in people.out
+    assert '"busy" answering\n' in people.out
     assert "  clients   my laptop (web, observer)\n" in people.out
     assert "after 15 min 0 s without clients or work" in people.out
     told = json.loads(programs.out)

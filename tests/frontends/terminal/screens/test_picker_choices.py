@@ -59,7 +59,7 @@ def test_what_models_can_do_stands_in_columns() -> None:
     ]
     assert [each.detail for each in picker_choices.model_choices(models, "")] == [
         "1M context            sees images",
-        "1.1M context  thinks  sees images  b",
+        "1.05M context thinks  sees images  b",
         "",
     ]
 
