@@ -14,7 +14,7 @@ def result_of(method: str, reply: sc.wire.SuccessReply | sc.wire.FailureReply) -
     raise error_of(method, reply)
 
 
-def error_of(method: str, failure: sc.wire.FailureReply) -> sc.SessionCoreError:
+def error_of(method: str, failure: sc.wire.FailureReply | sc.wire.RpcFailed) -> sc.SessionCoreError:
     """Return the typed error of a reply."""
     if failure.data is not None:
         try:
