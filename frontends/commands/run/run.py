@@ -7,7 +7,6 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from time import time_ns
 
 import attrs
 import trio
@@ -351,7 +350,7 @@ async def _announce_session(
     """Report which session continues."""
     await talk.say(
         work_lines.format_continued_session(
-            streams.err.style, talk.state, known.short, used_at=known.summary.updated_at, now=_now()
+            streams.err.style, talk.state, known.short, used_at=known.summary.updated_at, now=sc.now_ms()
         )
     )
     if options.cwd is not None and options.cwd != known.summary.cwd:
@@ -429,7 +428,3 @@ async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions)
 def _name(prompt: str) -> str | None:
     """Make a session name from a prompt; names are printable."""
     return "".join(character for character in one_line(prompt, 60) if character.isprintable()).strip() or None
-
-
-def _now() -> int:
-    return time_ns() // 1_000_000

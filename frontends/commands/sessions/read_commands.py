@@ -1,7 +1,6 @@
 """`sessions` and `show`: reading stored sessions, even while another process writes to them."""
 
 from pathlib import Path
-from time import time_ns
 
 import attrs
 import trio
@@ -58,10 +57,6 @@ def show(options: ShowOptions) -> int:
     return trio.run(_show, options, StandardStreams.standard())
 
 
-def _now() -> int:
-    return time_ns() // 1_000_000
-
-
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
@@ -86,7 +81,7 @@ async def _list(options: ListOptions, streams: StandardStreams, stored_home: Sto
     style = streams.err.style
     if displayed_sessions:
         ids = short_ids(stored_home.sessions)
-        lines = session_lines(streams.out.style, displayed_sessions, ids, now=_now(), width=columns())
+        lines = session_lines(streams.out.style, displayed_sessions, ids, now=sc.now_ms(), width=columns())
         await streams.out.write("\n".join(lines) + "\n")
     if len(matching) > len(displayed_sessions):
         remaining = format_count(len(matching) - len(displayed_sessions), "older session")
@@ -116,7 +111,7 @@ async def _search(
         short_ids(stored_home.sessions),
         text.split(),
         named=named[:limit],
-        now=_now(),
+        now=sc.now_ms(),
         width=columns(),
     )
     await streams.out.write("\n".join(lines) + "\n")
@@ -142,7 +137,7 @@ async def _show(options: ShowOptions, streams: StandardStreams) -> int:
             return 0
         messages = await _messages(stored_home.reader, snapshot, options)
         setting = transcript.TranscriptFormat(
-            style=streams.out.style, now=_now(), width=columns(), protocol=snapshot.protocol.name
+            style=streams.out.style, now=sc.now_ms(), width=columns(), protocol=snapshot.protocol.name
         )
         lines = _conversation_lines(setting, snapshot, messages, options, stored_home)
         await streams.out.write("\n".join(lines) + "\n")

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from time import time_ns
 from typing import TypeVar
 
 import attrs
@@ -164,7 +163,7 @@ def stats(home: Path, *, as_json: bool) -> int:
     if as_json:
         print(dump_json(attrs.asdict(found)))
         return 0
-    for line in statistics_lines(stream_style(sys.stdout), found, home, now=time_ns() // 1_000_000, width=columns()):
+    for line in statistics_lines(stream_style(sys.stdout), found, home, now=sc.now_ms(), width=columns()):
         print(line)
     return 0
 

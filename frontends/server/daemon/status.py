@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from time import time_ns
 
 import attrs
 import trio
@@ -55,9 +54,9 @@ async def _status(home: Path, as_json: bool, streams: StandardStreams) -> int:  
                 await streams.say(line)
         return EXIT_NOT_RUNNING
     if as_json:
-        await streams.say(dump_json(report_as_json(report, now=time_ns() // 1_000_000)))
+        await streams.say(dump_json(report_as_json(report, now=sc.now_ms())))
     else:
-        for line in report_lines(streams.out.style, report, now=time_ns() // 1_000_000):
+        for line in report_lines(streams.out.style, report, now=sc.now_ms()):
             await streams.say(line)
     return 0
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from time import time_ns
 
 import attrs
 import trio
@@ -83,7 +82,7 @@ async def _new(wanted: TokenRequest, streams: StandardStreams) -> int:
 
     scoped, secret = await trio.to_thread.run_sync(make)
     await streams.say(secret)
-    until = clock_time(scoped.expires_at, _now())
+    until = clock_time(scoped.expires_at, sc.now_ms())
     revoke_it = format_command(home, "token revoke", scoped.id)
     which = _sessions(scoped, stored_sessions)
     await streams.remark(
@@ -120,7 +119,7 @@ async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # 
             await streams.say(dump_json(plain))
         return 0
     stored_sessions = await list_stored_sessions(home) if scoped else ()
-    for line in token_lines(streams.out.style, scoped, stored_sessions, now=_now()):
+    for line in token_lines(streams.out.style, scoped, stored_sessions, now=sc.now_ms()):
         await streams.say(line)
     if not scoped:
         await streams.remark(
@@ -180,7 +179,3 @@ async def _list_scoped_tokens(home: Path) -> tuple[GivenToken, ...]:
     if not await trio.to_thread.run_sync(lambda: token_file(home).exists()):
         return ()
     return await trio.to_thread.run_sync(list_scoped_tokens, home)
-
-
-def _now() -> int:
-    return time_ns() // 1_000_000
