@@ -47,7 +47,7 @@ async def test_with_a_key() -> None:
     ended = await program("models", env={**QUIET, "ANTHROPIC_API_KEY": KEY})
     rows = ended.out.splitlines()
 
-    assert ["●", "anthropic/claude-sonnet-5-5", "sonnet", "1m", "2", "/", "10"] == rows[1].split()
+    assert ["●", "anthropic/claude-sonnet-5-5", "sonnet", "1M", "2", "/", "10"] == rows[1].split()
     assert "openai/" not in ended.out
     assert KEY not in ended.out + ended.err
 
