@@ -89,6 +89,12 @@ def register_run(run: GuardedRun) -> tuple[str, ...]:
     """Register a run that is about to begin, and return what is still to be said about earlier ones; does not block."""
     with _lock:
         _running.append(run)
+    return take_pending_remarks(run)
+
+
+def take_pending_remarks(run: GuardedRun) -> tuple[str, ...]:
+    """Take what is still to be said about earlier runs in these folders; does not block."""
+    with _lock:
         pending = [each for each in _pending_remarks if _overlap(each[0], run.roots)]
         for each in pending:
             _pending_remarks.remove(each)
@@ -216,15 +222,19 @@ def end_run(run: GuardedRun) -> tuple[str, ...]:
 
 
 def _describe_doubtful(paths: Sequence[str], roots: Sequence[str]) -> str:
+    return (
+        f"protected paths appeared and were kept, although another command was running too and may have made them: "
+        f"{_list_paths(paths, roots)}"
+    )
+
+
+def _list_paths(paths: Sequence[str], roots: Sequence[str]) -> str:
     names = []
     for path in paths[:MAX_REMARKS]:
         root = next((root for root in roots if is_beneath(path, (root,))), "/")
         names.append(repr(os.path.relpath(path, root)))
     more = f" and {len(paths) - len(names)} more" if len(paths) > len(names) else ""
-    return (
-        f"protected paths appeared and were kept, although another command was running too and may have made them: "
-        f"{', '.join(names)}{more}"
-    )
+    return f"{', '.join(names)}{more}"
 
 
 def keep_pending_remarks(run: GuardedRun, remarks: Iterable[str]) -> None:
@@ -300,6 +310,7 @@ class _Check:
         self._remarks: list[str] = []
         self._omitted_remarks = 0
         self._handled: set[str] = set()
+        self._unscanned: list[str] = []
         agreed = [each for each in _list_others(run) if each.approved and each is not beginning]
         self._trusted = tuple(root for each in agreed for root in each.roots)
         self._known = {item.identity: item for item in run.before.items.values()}
@@ -321,6 +332,12 @@ class _Check:
         for item in before.items.values():
             if item.kind == "link":
                 self._check_link(item)
+        if self._unscanned:
+            self._remarks.append(
+                "protected paths were kept although the command may have made them, as there was no time to look for "
+                f"them before it began: {_list_paths(self._unscanned, before.roots)}; if they are new to you, inspect "
+                "them before you run git or open an editor there"
+            )
         if now.incomplete is not None and before.by_name:
             self._add_remark(
                 f"{before.roots[0]!r} was only partly checked for planted files ({now.incomplete}); inspect deep "
@@ -338,6 +355,7 @@ class _Check:
         if folder in before.bare or identity in before.bare.values() or self._is_accepted(folder, identity):
             return
         if self._was_not_scanned(folder):
+            self._keep_unscanned(folder, identity)
             return
         new = members - before.members.get(folder, frozenset()) or {"HEAD"}
         for name in sorted(new):
@@ -356,7 +374,9 @@ class _Check:
                 and self._has_same_content(moved, item)
             ):
                 return  # a folder around it was renamed
-            if not self._was_not_scanned(os.path.dirname(path)):
+            if self._was_not_scanned(os.path.dirname(path)):
+                self._keep_unscanned(path, item.identity)
+            else:
                 self._set_aside(path, "appeared")
         elif not is_unchanged(before, item):
             folder = self._run.mounted.get(path)
@@ -404,6 +424,10 @@ class _Check:
         while unvisited and folder not in unvisited and len(folder) > 1:
             folder = os.path.dirname(folder)
         return folder in unvisited
+
+    def _keep_unscanned(self, path: str, identity: tuple[int, int]) -> None:
+        self._unscanned.append(path)
+        self._run.accepted[path] = identity  # which is said once
 
     def _set_aside(self, path: str, what: str) -> None:
         if path in self._handled:

@@ -159,13 +159,20 @@ class _FolderLook:
 
     __slots__ = ("changed_ns", "disk", "folders", "members", "number", "protected")
 
-    def __init__(self, path: str, relative: str, found: os.stat_result) -> None:
+    def __init__(self, path: str, relative: str, opened: int) -> None:
+        """Look into the open folder of this path.
+
+        Raises:
+            PermissionError: What lies in it cannot be entered.
+        """
+        found = os.stat(os.curdir, dir_fd=opened)
         self.disk, self.number, self.changed_ns = found.st_dev, found.st_ino, found.st_ctime_ns
         folders: list[_Waiting] = []
-        start = "" if relative == "." else f"{relative}/"
+        above = path.rstrip("/")
+        start = "" if relative == os.curdir else f"{relative}/"
         protected: list[str] = []
         members: list[str] = []
-        with os.scandir(path) as entries:
+        with os.scandir(opened) as entries:
             for entry in entries:
                 name = entry.name
                 if is_protected_name(name):
@@ -174,10 +181,19 @@ class _FolderLook:
                 if (member := fold_member(name)) is not None:
                     members.append(member)
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append((entry.path, f"{start}{name}", name in PACKAGE_FOLDERS))
+                    folders.append((f"{above}/{name}", f"{start}{name}", name in PACKAGE_FOLDERS))
         self.folders = folders
         self.protected = tuple(protected)
         self.members = tuple(members)
+
+
+def _read_folder(path: str, relative: str, root: int) -> _FolderLook:
+    """Look into a folder: whatever is swapped for it meanwhile, the look belongs to the folder that was looked into."""
+    opened = os.open(relative, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    try:
+        return _FolderLook(path, relative, opened)
+    finally:
+        os.close(opened)
 
 
 class _FinishedWalk:
@@ -346,7 +362,11 @@ class _ProtectedScan:
                 look = unchanged.get(path)
                 try:
                     if look is None:
-                        found = get_status(relative, dir_fd=opened, follow_symlinks=False)
+                        found = (
+                            get_status(relative, dir_fd=opened, follow_symlinks=False)
+                            if count > 1
+                            else os.fstat(opened)  # of the root itself, also if nobody may enter it
+                        )
                         look = looks.get(path)
                         if look is None or not (
                             look.changed_ns == found.st_ctime_ns
@@ -356,7 +376,7 @@ class _ProtectedScan:
                             looks.pop(path, None)
                             if (look := self._look_into(path, relative, opened, found)) is None:
                                 continue
-                            if found.st_ctime_ns < settled_ns:
+                            if look.changed_ns < settled_ns:
                                 looks[path] = look
                 except (FileNotFoundError, NotADirectoryError):  # removed just now
                     continue
@@ -389,17 +409,18 @@ class _ProtectedScan:
         if not stat.S_ISDIR(found.st_mode):  # swapped for a link
             return None
         with suppress(PermissionError):
-            return _FolderLook(path, relative, found)
+            return _read_folder(path, relative, opened)
         state = (found.st_dev, found.st_ino, found.st_ctime_ns)
         if self._open_closed is not None and self._open_closed.get(path) != state:
             # A program may have closed it to keep what it made there from being found.
             with suppress(OSError):
-                descriptor = open_beneath(opened, relative, FOLDER_ONLY, follow=False)
+                is_root = relative == os.curdir
+                closed = os.dup(opened) if is_root else open_beneath(opened, relative, FOLDER_ONLY, follow=False)
                 try:
-                    os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(os.fstat(descriptor).st_mode) | stat.S_IRWXU)
+                    os.chmod(f"/proc/self/fd/{closed}", stat.S_IMODE(os.fstat(closed).st_mode) | stat.S_IRWXU)
                 finally:
-                    os.close(descriptor)
-                return _FolderLook(path, relative, found)
+                    os.close(closed)
+                return _read_folder(path, relative, opened)
             self._incomplete = f"{path[:200]!r} cannot be read"
         self._unreadable[path] = state
         return None

@@ -1,10 +1,11 @@
 """What is found protected, what is set aside after a run, and what is left alone."""
 
+import errno
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import attrs
@@ -410,7 +411,10 @@ def test_more_folders_than_are_looked_at(root: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 1_000)
     (root / "src/.git").mkdir()
     (root / "new/.git").mkdir(parents=True)
-    assert len(end_run(run)) == 2
+    *_, unknown = remarks = end_run(run)
+    assert len(remarks) == 3
+    assert "kept although the command may have made them" in unknown
+    assert "'many/19/below/.git'" in unknown
     assert (root / "many/19/below/.git").exists()
     monkeypatch.setattr(protected_scan, "MAX_FOLDERS", 12)
     run = _begin(root)
@@ -487,6 +491,10 @@ def test_more_than_can_be_mounted(root: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(end_run(run)) == 2
 
 
+def _path_of(opened: int) -> str:
+    return str(Path(f"/proc/self/fd/{opened}").readlink())
+
+
 def test_folders_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second walk through an unchanged tree reads no folder, and sees every change."""
     monkeypatch.setattr(protected_scan, "_SETTLED_NS", -(10**12))
@@ -494,9 +502,9 @@ def test_folders_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     read: list[str] = []
     real = os.scandir
 
-    def scan(path: str) -> object:
-        read.append(path)
-        return real(path)
+    def scan(opened: int) -> object:
+        read.append(_path_of(opened))
+        return real(opened)
 
     monkeypatch.setattr(os, "scandir", scan)
     assert set(find_protected([str(root)]).items) == {str(root / "lib/.git")}
@@ -504,6 +512,66 @@ def test_folders_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (root / "src/.git").mkdir()
     assert set(find_protected([str(root)]).items) == {str(root / "lib/.git"), str(root / "src/.git")}
     assert read == [str(root / "src")]
+
+
+def test_a_folder_is_swapped_while_it_is_looked_into(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of a folder was in that folder, whatever was in its place while it was looked into."""
+    monkeypatch.setattr(protected_scan, "_SETTLED_NS", -(10**12))
+    for name in ("src/b", "empty/b"):
+        (root / name).mkdir(parents=True)
+    run = _begin(root)
+    protected_scan._trees.clear()
+    (root / "src/b/.git").mkdir()
+    ask, scan = os.stat, os.scandir
+    swapped: list[bool] = []
+
+    def swap() -> None:
+        for old, new in (("src", "aside"), ("empty", "src"), ("aside", "empty")):
+            (root / old).rename(root / new)
+
+    def ask_and_swap(path: str, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        found = ask(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        if path == "src/b":
+            swap()
+            swapped.append(True)
+        return found
+
+    def scan_and_swap_back(folder: str | int) -> object:
+        with scan(folder) as entries:
+            found = list(entries)
+        if swapped == [True]:
+            swap()
+            swapped.append(False)
+        return nullcontext(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", ask_and_swap)
+        patch.setattr(os, "scandir", scan_and_swap_back)
+        find_protected([str(root)])
+    assert swapped == [True, False]
+    assert ["'src/b/.git', appeared" in remark for remark in end_run(run)] == [True]
+
+
+@pytest.mark.parametrize("closed", ["src", "."])
+def test_what_lies_in_a_folder_that_nobody_may_enter(root: Path, monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    """Who takes the right to enter a folder hides nothing in it, neither from this check nor from later ones."""
+    ask = os.stat
+
+    def ask_as_a_person(path: str, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        """Root may enter any folder."""
+        if dir_fd is not None and not ask(f"/proc/self/fd/{dir_fd}/{path.rpartition('/')[0]}").st_mode & 0o100:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return ask(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(os, "stat", ask_as_a_person)
+    run = _begin(root)
+    (root / "src/sub/.git").mkdir(parents=True)
+    (root / closed).chmod(0o600)
+    assert ["'src/sub/.git', appeared" in remark for remark in end_run(run)] == [True]
+    run = _begin(root)
+    (root / closed).chmod(0o700)
+    assert end_run(run) == ()
+    assert not (root / "src/sub/.git").exists()
 
 
 @pytest.mark.slow
