@@ -27,6 +27,7 @@ from session_core.sandbox.guard import (
     keep_pending_remarks,
     note_mounts,
     register_run,
+    take_pending_remarks,
 )
 from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, is_outdated, plan_sandbox
 from session_core.sandbox.protected_scan import ProtectedState
@@ -280,7 +281,7 @@ async def prepare_launch(
     try:
         if plan is None or bubblewrap is None:
             if has_neighbours(run):
-                launch.remarks.extend(await _check(check_neighbours, run))
+                launch.remarks.extend(await _check_neighbours(run))
         else:
             plan = await _settle_plan(plan, confinement, run, launch.remarks)
             launch = attrs.evolve(launch, argv=sandbox_argv(argv, plan, bubblewrap), bubblewrap=bubblewrap.path)
@@ -326,6 +327,7 @@ async def _check_after(run: GuardedRun, remarks: list[str]) -> None:
             await ended.wait()
         found = check.take_remarks()
         remarks.extend((STILL_CHECKED,) if found is None else found)
+    await trio.lowlevel.checkpoint_if_cancelled()  # whoever is stopped after this might pass on no remarks
 
 
 async def _settle_plan(plan: SandboxPlan, confinement: Confinement, run: GuardedRun, remarks: list[str]) -> SandboxPlan:
@@ -337,7 +339,7 @@ async def _settle_plan(plan: SandboxPlan, confinement: Confinement, run: Guarded
     outdated = not run.approved and count_agreed() != confinement.agreed
     for plans_left in reversed(range(_MAX_PLANS)):
         if has_neighbours(run):
-            remarks.extend(await _check(check_neighbours, run))
+            remarks.extend(await _check_neighbours(run))
         if not outdated and not await trio.to_thread.run_sync(is_outdated, plan):
             await trio.to_thread.run_sync(note_mounts, run, plan.protected)
             return await trio.to_thread.run_sync(drop_vanished_files, plan)
@@ -351,11 +353,19 @@ async def _settle_plan(plan: SandboxPlan, confinement: Confinement, run: Guarded
     )
 
 
-async def _check(check: Callable[[GuardedRun], tuple[str, ...]], run: GuardedRun) -> tuple[str, ...]:
-    """Run a check in a thread; what hinders it is a remark too."""
+async def _check_neighbours(run: GuardedRun) -> tuple[str, ...]:
+    """Check what runs beside a run, in a thread; what hinders it is a remark too.
+
+    Cancellation: the check goes on, and the next command in these folders says what it found.
+    """
+
+    def check() -> None:
+        keep_pending_remarks(run, check_neighbours(run))
+
     try:
         with trio.move_on_after(CHECK_S):
-            return await trio.to_thread.run_sync(check, run, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(check, abandon_on_cancel=True)
+            return take_pending_remarks(run)
         return (describe_failed_check(TimeoutError(f"it took longer than {CHECK_S:g} seconds")),)
     except Exception as error:
         log.exception("a check of commands that are running has failed")

@@ -261,6 +261,44 @@ async def test_a_check_that_takes_too_long_is_told(root: Path, monkeypatch: pyte
     assert names(root) == []
 
 
+async def test_a_stop_at_the_very_end(root: Path) -> None:
+    """What is found after a command whose stop comes too late for it is not lost: the next command says it."""
+    with trio.fail_after(300):
+        with trio.CancelScope() as scope:
+            async with prepare_launch("true", await confine(_context(root), ShellSetup())):
+                (root / ".idea").mkdir()
+                scope.cancel(reason="a stop")
+        assert (await _run(root, "true")).count("'.idea', appeared") == 1
+
+
+async def test_a_stop_while_others_are_checked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check of what runs beside a command goes on after a stop, and the next command says what it found."""
+    began, may_end = threading.Event(), threading.Event()
+    real = command_confinement.check_neighbours
+
+    def check(run: guard.GuardedRun) -> tuple[str, ...]:
+        began.set()
+        assert may_end.wait(60)
+        return real(run)
+
+    threads = trio.to_thread.current_default_thread_limiter()
+    with trio.fail_after(300):
+        async with prepare_launch("true", await confine(_context(root), ShellSetup())):
+            (root / ".idea").mkdir()
+            with monkeypatch.context() as patch:
+                patch.setattr(command_confinement, "check_neighbours", check)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_run, root, "true")
+                    while not began.is_set():  # noqa: ASYNC110 - a thread
+                        await trio.sleep(0.01)
+                    nursery.cancel_scope.cancel(reason="a stop")
+            may_end.set()
+            while threads.borrowed_tokens:  # noqa: ASYNC110 - a thread
+                await trio.sleep(0.01)
+            assert names(root) == []
+            assert (await _run(root, "true")).count("'.idea', appeared") == 1
+
+
 def test_a_program_that_ends_waits_for_a_check(root: Path) -> None:
     """A service that ends just after a stop sets aside what the command has planted all the same."""
     done = subprocess.run(  # noqa: TID251 - a program that ends
