@@ -13,12 +13,13 @@ PROTECTED: Final[tuple[str, ...]] = (
     ".husky", ".pre-commit-config.yaml", ".lefthook.toml", ".lefthook.yaml", ".lefthook.yml", "lefthook.toml",
     "lefthook.yaml", "lefthook.yml",
     # agents: servers, hooks, plugins, skills with programs
-    ".session-core", ".smooth", ".agents", ".mcp.json", "mcp.json", ".aider.conf.yml", ".amazonq", ".claude", ".codex",
-    ".continue", ".crush.json", "crush.json", ".cursor", ".factory", ".gemini", ".junie", ".kiro", ".opencode",
-    "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".trae", ".windsurf",
-    # editors: tasks on opening, programs for languages and debuggers
-    ".dir-locals.el", ".dir-locals-2.el", ".exrc", ".helix", ".idea", ".nvim.lua", ".nvimrc", ".theia", ".vs",
-    ".vscode", ".zed", ".devcontainer", ".devcontainer.json",
+    ".session-core", ".smooth", ".agents", ".mcp.json", "mcp.json", ".aider.conf.yml", ".amazonq", ".claude",
+    ".clinerules", ".codex", ".continue", ".crush.json", "crush.json", ".cursor", ".factory", ".gemini", ".junie",
+    ".kilocode", ".kiro", ".opencode", "opencode.json", "opencode.jsonc", ".openhands", ".pi", ".qwen", ".roo", ".trae",
+    ".windsurf",
+    # editors and consoles: tasks on opening, programs for languages and debuggers, commands at their start
+    ".dir-locals.el", ".dir-locals-2.el", ".exrc", "_exrc", ".gvimrc", "_gvimrc", ".vimrc", "_vimrc", ".helix", ".idea",
+    ".nvim.lua", ".nvimrc", ".Rprofile", ".theia", ".vs", ".vscode", ".zed", ".devcontainer", ".devcontainer.json",
     # shells that run something on entering a folder
     ".autoenv", ".autoenv.leave", ".autoenv.zsh", ".envrc", ".mise", ".mise.toml", ".mise.local.toml", "mise.toml",
     "mise.local.toml",

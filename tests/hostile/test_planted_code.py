@@ -166,11 +166,12 @@ RUNS_CODE = (
     ".claude/settings.json", "src/.cursor/mcp.json", ".smooth/extensions/x/extension.toml",
     ".session-core/config.toml", ".agents/skills/x/SKILL.md",
     ".continue/config.yaml", ".factory/mcp.json", ".qwen/settings.json", ".roo/mcp.json", ".junie/mcp/mcp.json",
-    ".trae/mcp.json", ".crush.json", ".aider.conf.yml",
+    ".trae/mcp.json", ".crush.json", ".aider.conf.yml", ".kilocode/mcp.json", ".clinerules/hooks/TaskStart",
+    ".openhands/setup.sh", "a/.openhands/hooks.json", ".pi/extensions/x.ts",
     # editors
     "src/.vscode/tasks.json", ".idea/workspace.xml", ".zed/tasks.json", ".vs/launch.vs.json", ".theia/settings.json",
-    ".helix/languages.toml", ".nvim.lua", ".exrc", "a/.dir-locals.el", ".devcontainer/devcontainer.json",
-    ".devcontainer.json",
+    ".helix/languages.toml", ".nvim.lua", ".exrc", ".vimrc", "a/.gvimrc", "_vimrc", "a/.dir-locals.el",
+    ".devcontainer/devcontainer.json", ".devcontainer.json", ".Rprofile",
     # shells
     "src/.envrc", ".autoenv", "mise.toml", "a/.mise/config.toml",
 )  # fmt: skip
