@@ -1,5 +1,6 @@
 """Children that run for the length of a block: their pipes, their signals, and that nothing is left of them."""
 
+import errno
 import signal
 import sys
 import uuid
@@ -11,6 +12,7 @@ import attrs
 import pytest
 import trio
 
+from session_core.processes import child
 from session_core.processes.child import ChildOptions, Launch, ProcessNotStarted, describe_exit, open_child
 from session_core.sandbox.bubblewrap import Bubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.plan import SandboxPlan
@@ -40,6 +42,26 @@ def test_how_a_process_ended_in_words(status: int, words: str) -> None:
     assert describe_exit(status) == words
 
 
+@pytest.mark.parametrize(
+    ("program", "error", "expected"),
+    [
+        ("nowhere", PermissionError(errno.EACCES, "Permission denied"), "there is no such program"),
+        ("closed", PermissionError(errno.EACCES, "Permission denied"), "in {cwd!r}: Permission denied"),
+        ("./script", FileNotFoundError(), "the interpreter named in its first line is missing"),
+        ("script", FileNotFoundError(), "the interpreter named in its first line is missing"),
+    ],
+)
+def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: OSError, expected: str) -> None:
+    """A folder of the PATH that may not be searched never hides that there is no such program; a file there is told."""
+    for name in ("closed", "script"):
+        (tmp_path / name).touch()
+    said = child._explain_failure(
+        Launch(argv=[program], cwd=str(tmp_path), env={"PATH": f"/no/such:{tmp_path}"}), error
+    )
+
+    assert expected.format(cwd=str(tmp_path)) in said
+
+
 @attrs.frozen(kw_only=True)
 class World:
     """What tells one run of the sweep from all others: a word on the command line of what it starts."""
@@ -64,11 +86,11 @@ async def test_cancelling_at_every_step_leaves_nothing() -> None:
 
     async def talk(world: World) -> None:
         launch = shell('setsid sleep 1000 $0 & echo ready; read -r line; echo "$line"', world.mark)
-        async with open_child(launch, ChildOptions(mark="MARK_OF_A_TEST")) as child:
-            assert await child.stdout.receive_some() == b"ready\n"
-            await child.stdin.send_all(b"answer\n")
-            assert await child.stdout.receive_some() == b"answer\n"
-            assert await child.wait() == 0
+        async with open_child(launch, ChildOptions(mark="MARK_OF_A_TEST")) as running:
+            assert await running.stdout.receive_some() == b"ready\n"
+            await running.stdin.send_all(b"answer\n")
+            assert await running.stdout.receive_some() == b"answer\n"
+            assert await running.wait() == 0
 
     with trio.fail_after(PATIENCE):
         assert await cancel_sweep(world, talk, nothing_is_left) > 5
@@ -85,8 +107,8 @@ async def test_cancelling_at_every_step_empties_the_sandbox() -> None:
         script = f"setsid sleep 1000 & : {world.mark}; echo $0 $GIVEN; wait"
         argv = sandbox_argv(["/bin/sh", "-c", script, world.mark], plan, bubblewrap)
         launch = Launch(argv=argv, cwd="/", bubblewrap=bubblewrap.path, inside={"GIVEN": "inside"})
-        async with open_child(launch) as child:
-            assert await child.stdout.receive_some() == f"{world.mark} inside\n".encode()
+        async with open_child(launch) as running:
+            assert await running.stdout.receive_some() == f"{world.mark} inside\n".encode()
 
     with trio.fail_after(PATIENCE):
         assert await cancel_sweep(world, talk, nothing_is_left) > 3
@@ -96,23 +118,23 @@ async def test_a_child_may_end_by_itself() -> None:
     """A child that is given the time ends when its input does, and what it says on stderr until then is heard."""
     heard = bytearray()
     options = ChildOptions(on_stderr=heard.extend, exit_patience=PATIENCE)
-    async with open_child(shell("read -r line || echo the end >&2; exit 3"), options) as child:
+    async with open_child(shell("read -r line || echo the end >&2; exit 3"), options) as running:
         pass
 
-    assert (await child.wait(), bytes(heard)) == (3, b"the end\n")
+    assert (await running.wait(), bytes(heard)) == (3, b"the end\n")
 
 
 async def test_a_signal_reaches_the_whole_group() -> None:
     """A signal goes to the child and to what it has started, and does nothing once they are gone."""
     script = "import os, signal; os.fork(); print(end='.', flush=True); signal.pause()"
-    async with open_child(Launch(argv=[sys.executable, "-S", "-c", script], cwd="/")) as child:
+    async with open_child(Launch(argv=[sys.executable, "-S", "-c", script], cwd="/")) as running:
         said = b""
         while len(said) < 2:
-            said += await child.stdout.receive_some()
-        await child.signal(signal.SIGUSR1)
-        assert await child.stdout.receive_some() == b""
-        assert await child.wait() == -signal.SIGUSR1
-        await child.signal(signal.SIGUSR1)
+            said += await running.stdout.receive_some()
+        await running.signal(signal.SIGUSR1)
+        assert await running.stdout.receive_some() == b""
+        assert await running.wait() == -signal.SIGUSR1
+        await running.signal(signal.SIGUSR1)
 
 
 @needs_sandbox

@@ -212,26 +212,6 @@ async def test_a_program_that_cannot_be_started(argv: list[str], cwd: str, expec
     assert expected == str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("program", "error", "expected"),
-    [
-        ("nowhere", PermissionError(errno.EACCES, "Permission denied"), "there is no such program"),
-        ("closed", PermissionError(errno.EACCES, "Permission denied"), "in {cwd!r}: Permission denied"),
-        ("./script", FileNotFoundError(), "the interpreter named in its first line is missing"),
-        ("script", FileNotFoundError(), "the interpreter named in its first line is missing"),
-    ],
-)
-def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: OSError, expected: str) -> None:
-    """A folder of the PATH that may not be searched never hides that there is no such program; a file there is told."""
-    for name in ("closed", "script"):
-        (tmp_path / name).touch()
-    said = child._explain_failure(
-        Launch(argv=[program], cwd=str(tmp_path), env={"PATH": f"/no/such:{tmp_path}"}), error
-    )
-
-    assert expected.format(cwd=str(tmp_path)) in said
-
-
 async def test_cancelling_ends_the_program() -> None:
     """A cancelled program that obeys is gone at once, well before the grace is over."""
     watcher, took = await run_and_cancel("import os, time\n" + SAY_PID + SLEEP, lines=1)
@@ -367,15 +347,6 @@ async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monk
     with trio.fail_after(PATIENCE_S):
         while exists(int(outcome.output)):  # noqa: ASYNC110 - it is nobody's child, and was killed just now
             await trio.sleep(0.01)
-
-
-def test_without_proc_every_member_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where zombies cannot be told from the living, a group with members counts as alive."""
-    assert process_table.is_group_alive(os.getpgrp())
-    assert not process_table.is_group_alive(2**22 + 1)
-
-    monkeypatch.setattr(process_table, "_PROC", tmp_path / "gone")
-    assert process_table.is_group_alive(2**22 + 1)
 
 
 async def test_a_broken_callback_ends_the_program() -> None:
