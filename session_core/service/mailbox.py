@@ -105,8 +105,7 @@ class Mailbox:
         self._preparing: dict[SessionId | None, dict[MailboxEntry, None]] = {}  # in the order of arrival
         self._preparing_count = 0
         self._ready: deque[MailboxEntry] = deque()
-        self._actor: trio.lowlevel.Task | None = None
-        self._actor_parked = False
+        self._idle_actor = trio.lowlevel.ParkingLot()  # it sleeps here while nothing is ready
         self._caller_runs = False  # one command per tick runs in its caller's task; others wait meanwhile
         self._closed = False
         self.last_number = 0
@@ -200,14 +199,12 @@ class Mailbox:
         if len(self._ready) + self._caller_runs >= self._capacity:
             await trio.lowlevel.checkpoint()
             raise self._count_refusal()
-        if self._actor_parked and not self._caller_runs:
+        if self._idle_actor and not self._caller_runs:
             return await self._run_at_once(request, entry)
         entry = entry or MailboxEntry(request, self._take_number())
         entry.request, entry.caller = request, trio.lowlevel.current_task()
         self._ready.append(entry)
-        if self._actor_parked and self._actor is not None:
-            self._actor_parked = False
-            trio.lowlevel.reschedule(self._actor)
+        self._idle_actor.unpark()
         return await trio.lowlevel.wait_task_rescheduled(entry.abandon)
 
     async def _run_at_once(self, request: CommandRequest, entry: MailboxEntry | None) -> object:
@@ -242,13 +239,11 @@ class Mailbox:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
         """Run commands as the actor, until cancelled; those left over then get `ServiceClosed`."""
-        self._actor = trio.lowlevel.current_task()
         task_status.started()
         try:
             while True:
                 if not self._ready:
-                    self._actor_parked = True
-                    await trio.lowlevel.wait_task_rescheduled(self._abort_actor)
+                    await self._idle_actor.park()
                 for _ in range(min(len(self._ready), limits.DRAIN_PER_TICK)):
                     self._run_next()
                 if self._ready:
@@ -261,10 +256,6 @@ class Mailbox:
         if entry.caller is not None:
             self._performed += 1
             entry.resolve(outcome.capture(self._perform, entry.request, entry.number))
-
-    def _abort_actor(self, _: object) -> trio.lowlevel.Abort:
-        self._actor_parked = False
-        return trio.lowlevel.Abort.SUCCEEDED
 
     def close(self) -> None:
         """Refuse all commands from now on, including the waiting ones."""

@@ -66,11 +66,11 @@ def of_type(service: SessionService, session_id: SessionId, kind: type[E]) -> li
 def actor_held(service: SessionService) -> Generator[None]:
     """Keep the sleeping actor from waking up, so that commands stay in the mailbox until the end of the block."""
     mailbox = service._mailbox
-    assert mailbox._actor is not None
-    assert mailbox._actor_parked
-    mailbox._actor_parked = False
+    actor, mailbox._idle_actor = mailbox._idle_actor, trio.lowlevel.ParkingLot()
+    assert actor
     yield
-    trio.lowlevel.reschedule(mailbox._actor)
+    mailbox._idle_actor = actor
+    actor.unpark()
 
 
 def stop_in_this_step(service: SessionService, command: RequestStop) -> Stopped:

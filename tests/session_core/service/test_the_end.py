@@ -73,7 +73,7 @@ async def test_commands_that_wait_when_the_service_closes() -> None:
                 errors.append(caught.value.code)
 
             await wait_all_tasks_blocked()
-            service._mailbox._actor_parked = False  # nobody wakes the actor
+            service._mailbox._idle_actor = trio.lowlevel.ParkingLot()  # nobody wakes the actor
             nursery.start_soon(create)
             await wait_all_tasks_blocked()
             assert 1 == service.statistics().mailbox.waiting
