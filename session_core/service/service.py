@@ -212,7 +212,7 @@ class SessionService(SessionMethods):
         if isinstance(reply, PendingReply):
             reply = await reply.wait()
         if not request.command.reads_only or _tells_of_success(reply):
-            await self._core.recorder.wait_until_durable()
+            await self._core.recorder.wait_until_durable(with_replies=request.idempotency_key is not None)
         return reply
 
     async def _start(self, opened: OpenedStore, nursery: trio.Nursery) -> None:

@@ -36,12 +36,12 @@ class EventRecorder:
         self.session_list.apply(envelope)
         return self.stream.push(envelope)
 
-    async def wait_until_durable(self) -> None:
-        """Wait until everything recorded so far is durable; return at once if it is.
+    async def wait_until_durable(self, *, with_replies: bool = False) -> None:
+        """Wait until everything recorded so far is durable, remembered replies too if asked; return at once if it is.
 
         Raises:
             StorageFailed: It never will be.
         """
         seq = self.stream.seq
-        if self.store.durable_seq < seq:
+        if with_replies or self.store.durable_seq < seq:
             await self.store.wait_durable(seq)

@@ -1,10 +1,17 @@
 """Sending a command twice with the same key does it once."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 import trio
 
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
+from session_core.service.service import open_session_service
+from session_core.storage.files import STORE_FILE
+from session_core.storage.sqlite import SqliteStore
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang
 from session_core.vocabulary import commands as c
@@ -73,3 +80,18 @@ async def test_a_retried_stop_gets_the_first_reply() -> None:
 
         assert first == await service.execute(stop, idempotency_key="k")
         assert 1 == service.statistics().running
+
+
+async def test_a_reply_is_durable_although_nothing_changed(tmp_path: Path) -> None:
+    """A key is on disk when its reply is given, also where the command recorded no event or took time."""
+    async with open_session_service(scripted(store=SqliteStore(tmp_path))) as service:
+        session_id = await new_session(service)
+        before = service.statistics().stream.published
+        for key, command in (
+            ("slow", c.RequestStop(session_id=session_id)),
+            ("quick", c.TakeQueue(session_id=session_id)),
+        ):
+            await service.execute(command, idempotency_key=key)
+            with closing(sqlite3.connect(tmp_path / STORE_FILE)) as disk:
+                assert (key,) in disk.execute("SELECT key FROM reply").fetchall()
+        assert before == service.statistics().stream.published
