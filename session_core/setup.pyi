@@ -95,12 +95,21 @@ from session_core.storage.home import (
     prepare_home as prepare_home,
 )
 from session_core.storage.home import (
-    private_open as private_open,
-)
-from session_core.storage.home import (
     refuse_exposed_home as refuse_exposed_home,
 )
 from session_core.storage.home_lock import HomeLock as HomeLock
 from session_core.storage.home_lock import LockHolder as LockHolder
 from session_core.storage.home_lock import lock_holder as lock_holder
 from session_core.storage.ownership import OwnershipFault as OwnershipFault
+from session_core.storage.private_files import (
+    hold_file_lock as hold_file_lock,
+)
+from session_core.storage.private_files import (
+    private_open as private_open,
+)
+from session_core.storage.private_files import (
+    read_private as read_private,
+)
+from session_core.storage.private_files import (
+    replace_private as replace_private,
+)

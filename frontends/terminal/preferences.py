@@ -6,7 +6,7 @@ Losing it does no harm: an unreadable file counts as empty, and a failed write i
 from __future__ import annotations
 
 import json
-import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,11 +43,5 @@ def load_preferences(home: Path) -> TerminalPreferences:
 
 def save_preferences(home: Path, remembered: TerminalPreferences) -> None:
     """Write the preferences atomically; blocks."""
-    new = home / f".{FILE}.{os.getpid()}"
-    try:
-        descriptor = sc.setup.private_open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(attrs.asdict(remembered), file)
-        new.replace(home / FILE)
-    except (OSError, sc.SessionCoreError):
-        new.unlink(missing_ok=True)
+    with suppress(OSError, sc.SessionCoreError), sc.setup.hold_file_lock(home / FILE):
+        sc.setup.replace_private(home / FILE, json.dumps(attrs.asdict(remembered)).encode())

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from session_core.storage.home import private_open
+from session_core.storage.private_files import private_open
 
 NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _UNFINISHED: Final = ".new-"

@@ -15,6 +15,7 @@ import attrs
 from session_core.checkpoints import manifest
 from session_core.checkpoints.file_state import PERMISSIONS, read_file_state
 from session_core.checkpoints.values import MISSING, CheckpointLimits, FileState
+from session_core.errors import StoreUnusable
 from session_core.ids import TurnId
 from session_core.sandbox.file_values import OutsideWorkspace
 from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
@@ -79,7 +80,7 @@ class FolderChange:
 def read_index(path: Path) -> TreeIndex | None:
     """Read the index; None if it is missing or damaged in any way, because half an index would claim too much."""
     try:
-        header, *rest = list(manifest.decode(manifest.read_private(path)))
+        header, *rest = list(manifest.read_lines(path))
         if header is None or header["line"] != "tree" or len(rest) != header["files"]:
             return None
         files: dict[str, FileState] = {}
@@ -98,7 +99,7 @@ def read_index(path: Path) -> TreeIndex | None:
             files=files,
             times=times,
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, StoreUnusable, ValueError, KeyError, TypeError):
         return None
 
 

@@ -16,9 +16,9 @@ import attrs
 
 from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder, write_all
 from session_core.checkpoints.values import FileState, Origin, SavedFile, UndoDescription
+from session_core.errors import StoreUnusable
 from session_core.ids import TurnId
-from session_core.storage.home import private_open
-from session_core.storage.ownership import find_fault
+from session_core.storage.private_files import private_open, replace_private
 
 MAX_LINE_BYTES: Final = 64 * 1024
 """A path of 4,096 characters, each written as an escape, with room to spare."""
@@ -131,11 +131,11 @@ def read_turn(path: Path) -> TurnRecord | None:
         return None
     record = TurnRecord(turn_id=TurnId(named[2]), number=int(named[1]))
     try:
-        data = read_private(path)
-    except OSError:
+        lines = read_lines(path)
+    except (OSError, StoreUnusable):
         record.damaged = 1
         return record
-    for fields in decode(data):
+    for fields in lines:
         try:
             if fields is None:
                 raise ValueError("damaged")
@@ -181,23 +181,17 @@ def append(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Rewrite a file atomically and wait until it is durable."""
     make_private_folder(path.parent)
-    unfinished = path.with_name(f".new-{path.name}")
-    descriptor = private_open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        write_all(descriptor, encode(lines))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    unfinished.replace(path)
-    sync_folder(path.parent)
+    replace_private(path, encode(lines))
 
 
-def read_private(path: Path) -> bytes:
-    """Read one of our files; links, files that would block and files that others could have written are refused."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if (fault := find_fault(path, os.fstat(file.fileno()))) is not None:
-            raise PermissionError(str(fault))
-        return file.read()
+def read_lines(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Read a record, as `decode`.
+
+    Raises:
+        StoreUnusable: It cannot be read, or others could have written it.
+    """
+    with os.fdopen(private_open(path, os.O_RDONLY, obeyed=True), "rb") as file:
+        return decode(file.read())
 
 
 def state_fields(state: FileState) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """Standing grants: calls that are always allowed, exactly as shown, by their fingerprints; stored in the home."""
 
-import json
 import logging
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from session_core.errors import StoreUnusable
-from session_core.storage.home import read_private, replace_private
+from session_core.storage.private_table import PrivateTable, first_line_of
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +20,23 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 class StandingGrants(Collection[str]):
     """Fingerprints of calls that need no further approval; without a file they last as long as the service.
 
-    An unreadable file grants nothing, and the next grant rewrites it.
+    An unreadable file grants nothing, and the next grant replaces it.
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._entries: dict[str, dict[str, str]] = {}
+        self._table: PrivateTable[str, dict[str, str]] = PrivateTable(
+            file,
+            parse=_parse,
+            build=lambda entries: {"version": 1, "allowed": entries},
+            explain=lambda file, error: f"{str(file)!r}: {first_line_of(error)}",
+            most=MAX_FILE_BYTES,
+        )
+        self._entries = dict(self._table.read())
         self._writing = trio.Lock()
-        if file is not None:
-            self._entries = _read(file)
+        if self._table.remark is not None:
+            log.warning(
+                "the standing grants cannot be read, so those calls need approval again: %s", self._table.remark
+            )
 
     def __contains__(self, fingerprint: object) -> bool:
         return fingerprint in self._entries
@@ -52,20 +59,13 @@ class StandingGrants(Collection[str]):
                 log.warning("the standing grant could not be saved: %s", error)
 
     def _write(self, entries: dict[str, dict[str, str]]) -> None:
-        if self._file is None:
-            return
-        replace_private(self._file, json.dumps({"version": 1, "allowed": entries}, indent=1).encode())
+        with self._table.change() as stored:
+            stored.clear()
+            stored.update(entries)
 
 
-def _read(file: Path) -> dict[str, dict[str, str]]:
-    if not os.path.lexists(file):
-        return {}
-    try:
-        stored = json.loads(read_private(file, MAX_FILE_BYTES))["allowed"]
-        return {
-            str(fingerprint): {"tool": str(entry["tool"]), "summary": str(entry["summary"])}
-            for fingerprint, entry in stored.items()
-        }
-    except (StoreUnusable, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log.warning("the standing grants cannot be read, so those calls need approval again: %s", error)
-        return {}
+def _parse(document: Any) -> dict[str, dict[str, str]]:
+    return {
+        str(fingerprint): {"tool": str(entry["tool"]), "summary": str(entry["summary"])}
+        for fingerprint, entry in document["allowed"].items()
+    }

@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from session_core.storage.home import private_open
+from session_core.storage.private_files import private_open
 
 _SAME_EVERYWHERE: Final = (
     425, 426, 427,  # io_uring_setup, io_uring_enter, io_uring_register

@@ -4,19 +4,16 @@ Settings, skills, extensions and instructions come from the authors of a reposit
 trusted with its current fingerprint; after one changed byte, the person is asked again.
 """
 
-import fcntl
 import hashlib
-import json
 import os
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from session_core.sandbox.workspace import OutsideWorkspace, Workspace
-from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
+from session_core.storage.private_table import PrivateTable, first_line_of
 
 PROJECT_FILES: Final[tuple[str, ...]] = (
     ".session-core",
@@ -125,23 +122,31 @@ def _digest(*parts: bytes) -> str:
 
 
 class TrustStore:
-    """The trusted folders with their fingerprints, kept in one private file of the home.
-
-    `remark` says what was wrong with the file when it was last read; then nothing is trusted.
-    """
+    """The trusted folders with their fingerprints, kept in one private file of the home."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
-        self._file = home / "trust.json"
-        self.remark: str | None = None
+        self._folders: PrivateTable[str, str] = PrivateTable(
+            home / "trust.json",
+            parse=_parse_folders,
+            build=lambda folders: {"format": _FORMAT, "folders": folders},
+            explain=lambda file, error: (
+                f"{str(file)!r} is damaged, so no folder is trusted until you trust it again: {first_line_of(error)}"
+            ),
+            most=_MAX_STORE_BYTES,
+        )
+
+    @property
+    def remark(self) -> str | None:
+        """Return what was wrong with the file when it was last read; then nothing is trusted."""
+        return self._folders.remark
 
     def is_trusted(self, root: str, fingerprint: Fingerprint) -> bool:
         """Return whether a person has trusted this folder in its current state."""
-        return self._read().get(os.path.realpath(root)) == fingerprint.digest
+        return self._folders.read().get(os.path.realpath(root)) == fingerprint.digest
 
     def folders(self) -> tuple[str, ...]:
         """Return the trusted folders, those trusted longest ago first; their files may have changed since."""
-        return tuple(self._read())
+        return tuple(self._folders.read())
 
     def trust(self, root: str, fingerprint: Fingerprint) -> None:
         """Trust a folder in its current state, which replaces any earlier trust.
@@ -149,7 +154,7 @@ class TrustStore:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._change_folders() as folders:
+        with self._folders.change() as folders:
             folders.pop(os.path.realpath(root), None)
             while len(folders) >= _MAX_FOLDERS_KNOWN:  # those trusted longest ago go first
                 del folders[next(iter(folders))]
@@ -161,42 +166,8 @@ class TrustStore:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._change_folders() as folders:
+        with self._folders.change() as folders:
             folders.pop(os.path.realpath(root), None)
-
-    @contextmanager
-    def _change_folders(self) -> Generator[dict[str, str]]:
-        """Change the stored folders, one process at a time; the file is replaced atomically once it is on the disk."""
-        prepare_home(self._home)
-        lock = private_open(self._home / "trust.lock", os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            folders = self._read()
-            damaged = self.remark is not None
-            yield folders
-            if damaged:
-                with suppress(OSError):
-                    os.replace(self._file, self._file.with_suffix(".damaged"))
-            self._write({"format": _FORMAT, "folders": folders})
-            self.remark = None
-        except OSError as error:
-            raise store_unusable_error(f"the file {str(self._file)!r} cannot be written", error) from error
-        finally:
-            os.close(lock)
-
-    def _write(self, document: Mapping[str, Any]) -> None:
-        replace_private(self._file, json.dumps(document, indent=1).encode())
-
-    def _read(self) -> dict[str, str]:
-        self.remark = None
-        if not os.path.lexists(self._file):
-            return {}
-        try:
-            return _parse_folders(json.loads(read_private(self._file, _MAX_STORE_BYTES)))
-        except Exception as error:  # noqa: BLE001 - every error has the same consequence
-            why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
-            self.remark = f"{str(self._file)!r} is damaged, so no folder is trusted until you trust it again: {why}"
-            return {}
 
 
 def _parse_folders(document: Any) -> dict[str, str]:

@@ -11,6 +11,7 @@
 - `records`: events as the journal holds them: checksums, and long strings stored separately
 - `partial_text`: the text of unfinished answers, saved periodically
 - `files`, `home`, `home_lock`: the files of a store, their modes, and the lock that ensures a single writer
+- `private_files`, `private_table`: the one way to read and write what only we may read; small tables in JSON files
 - `ownership`: whether other users could have written a file, for everything that steers this program
 - `retention_settings`: how long sessions are kept
 - `maintenance`: verify, rebuild, compact, back up, export, import

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from session_core.errors import NoStore, StoreDamaged, StoreUnusable
 from session_core.ids import new_id
-from session_core.storage.home import make_private_file, private_open
+from session_core.storage.private_files import make_private_file, private_open
 from session_core.storage.schema import (
     OLDEST_READABLE,
     UNREADABLE,

@@ -23,7 +23,7 @@ from typing import Final
 import attrs
 
 from session_core.errors import StoreInUse, StoreUnusable
-from session_core.storage.home import private_open, store_unusable_error
+from session_core.storage.private_files import private_open, store_unusable_error
 
 LOCK_NAME: Final = "lock"
 

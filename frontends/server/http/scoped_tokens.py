@@ -5,11 +5,8 @@ Tokens made from an older token of the home (`of`) are invalid and left out, and
 blocks: call it in a worker thread.
 """
 
-import fcntl
 import os
-import secrets
-from collections.abc import Callable, Collection, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +19,6 @@ MAX_SCOPED_TOKENS: Final = 256
 """Valid tokens at a time; people read this list."""
 MAX_NAME_CHARS: Final = 60
 _NAME: Final = "tokens.json"
-_LOCK: Final = "tokens.lock"
 _MOST_BYTES: Final = 2 * 1024 * 1024
 
 
@@ -71,11 +67,9 @@ def read_scoped_tokens(home: Path, main_token_hash: str) -> tuple[GivenToken, ..
     file = scoped_tokens_file(home)
     if not os.path.lexists(file):
         return ()
-    with os.fdopen(sc.setup.private_open(file, os.O_RDONLY, obeyed=True), "rb") as opened:
-        data = opened.read(_MOST_BYTES + 1)
     try:
-        listed = sc.wire.decode(data[:_MOST_BYTES], _GivenTokens).tokens
-    except sc.ProtocolError as error:
+        listed = sc.wire.decode(sc.setup.read_private(file, _MOST_BYTES), _GivenTokens).tokens
+    except (sc.ProtocolError, ValueError) as error:
         raise sc.StoreUnusable(f"{str(file)!r} is not a list of tokens; delete it, which ends them all") from error
     now = sc.now_ms()
     return tuple(each for each in listed if each.of == main_token_hash and each.expires_at > now)
@@ -107,32 +101,10 @@ def remove_scoped_tokens(home: Path, ids: Collection[str], main_token_hash: str)
 
 
 def _change(home: Path, main_token_hash: str, change: Callable[[tuple[GivenToken, ...]], Iterable[GivenToken]]) -> None:
-    with _lock_list(home) as folder:
-        after = tuple(change(read_scoped_tokens(home, main_token_hash)))
-        _replace(folder / _NAME, sc.wire.encode(_GivenTokens(tokens=after)))
-
-
-@contextmanager
-def _lock_list(home: Path) -> Generator[Path]:
-    """Hold the lock on the list for the length of the block."""
-    folder = prepare_run_folder(home)
-    lock = sc.setup.private_open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    file = prepare_run_folder(home) / _NAME
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        os.close(lock)
-
-
-def _replace(file: Path, data: bytes) -> None:
-    beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(sc.setup.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())
-        beside.replace(file)
+        with sc.setup.hold_file_lock(file):
+            after = tuple(change(read_scoped_tokens(home, main_token_hash)))
+            sc.setup.replace_private(file, sc.wire.encode(_GivenTokens(tokens=after)))
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
         raise sc.StoreUnusable(f"{str(file)!r} cannot be changed: {error.strerror}") from error

@@ -184,10 +184,7 @@ def _shorten(file: Path) -> None:
         if room < 0:
             break
         retained_lines.append(line)
-    beside = file.with_suffix(".tmp")
-    with os.fdopen(sc.setup.private_open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
-        opened.writelines(reversed(retained_lines))
-    beside.replace(file)
+    sc.setup.replace_private(file, b"".join(reversed(retained_lines)))
 
 
 def _without_repeats(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:

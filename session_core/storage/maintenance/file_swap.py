@@ -10,8 +10,9 @@ import attrs
 import msgspec
 
 from session_core.storage.files import MARK_FILE, store_file
-from session_core.storage.home import prepare_home, private_open
+from session_core.storage.home import prepare_home
 from session_core.storage.maintenance.forensics.salvage import EventRow
+from session_core.storage.private_files import private_open
 from session_core.storage.records import decompress_payload
 from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event

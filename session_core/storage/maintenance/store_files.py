@@ -23,13 +23,14 @@ from session_core.storage.files import (
     require_store,
     store_file,
 )
-from session_core.storage.home import prepare_home, private_open
+from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
 from session_core.storage.kv import has_kv, kv_rows
 from session_core.storage.maintenance.file_swap import clear_work, swap_store_in, sync_file, sync_folder, time_stamp
 from session_core.storage.maintenance.findings import Progress, VerifyReport, ignore_progress, strip_advice
 from session_core.storage.maintenance.table_check import has_right_schema
 from session_core.storage.maintenance.verify import verify_store
+from session_core.storage.private_files import private_open
 from session_core.storage.records import checksum, digest_of
 from session_core.storage.schema import UNREADABLE, VERSION, store_error, version_of
 from session_core.vocabulary.sessions import AT_REST

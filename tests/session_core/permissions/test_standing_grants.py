@@ -26,12 +26,12 @@ async def test_grants_survive(file: Path) -> None:
     await grants.add("b", tool="t", summary="write y")
     again = StandingGrants(file)
     assert (["a", "b"], 2, True, False) == (list(again), len(again), "a" in again, "c" in again)
-    assert (0o600, [file]) == look(file)
+    assert (0o600, [file, file.with_suffix(".lock")]) == look(file)
 
 
 def look(file: Path) -> tuple[int, list[Path]]:
     """Who may read the file, and what lies beside it."""
-    return file.stat().st_mode & 0o777, list(file.parent.iterdir())
+    return file.stat().st_mode & 0o777, sorted(file.parent.iterdir())
 
 
 def kept(file: Path) -> set[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from session_core.errors import StoreUnusable
-from session_core.storage.home import default_home, prepare_home, private_open
+from session_core.storage.home import default_home, prepare_home
+from session_core.storage.private_files import private_open
 from tests.session_core.storage._homes import child, mode_of, open_descriptors
 
 

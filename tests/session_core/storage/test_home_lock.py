@@ -15,8 +15,9 @@ import trio
 
 from session_core.errors import StoreInUse, StoreUnusable
 from session_core.storage import home_lock as home_module
-from session_core.storage.home import prepare_home, private_open
+from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock, LockHolder, lock_holder
+from session_core.storage.private_files import private_open
 from tests.session_core.storage._homes import HOLD, child, mode_of, open_descriptors
 
 UNKNOWN = LockHolder(pid=0, program="", since=0, host="")

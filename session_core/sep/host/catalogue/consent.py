@@ -4,11 +4,8 @@ An extension is a program that runs with the person's rights, so nothing starts 
 byte needs a new agreement. All of this blocks: call it in a thread.
 """
 
-import fcntl
-import json
 import os
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,7 +15,7 @@ from session_core.sep.host.catalogue.folder_digest import NotDigestible as NotDi
 from session_core.sep.host.catalogue.folder_digest import digest_of as digest_of
 from session_core.sep.host.catalogue.search_paths import CONSENT_FILE as CONSENT_FILE
 from session_core.sep.protocol.names import is_extension_name
-from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
+from session_core.storage.private_table import PrivateTable, first_line_of
 from session_core.wire.strict_json import is_encodable
 
 MAX_CONSENTS: Final = 4_096
@@ -51,23 +48,31 @@ _Key = tuple[str, str]
 
 
 class Consents:
-    """All consents, stored in one private file, or only in memory if there is none.
-
-    `remark` says what was wrong with the file when it was last read; nobody has agreed to anything then.
-    """
+    """All consents, stored in one private file, or only in memory if there is none."""
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._in_memory: dict[_Key, ConsentRecord] = {}
-        self.remark: str | None = None
+        self._consents: PrivateTable[_Key, ConsentRecord] = PrivateTable(
+            file,
+            parse=_consents_in,
+            build=_build_document,
+            explain=lambda file, error: (
+                f"{str(file)!r} is damaged, so no extension runs until you agree to it again: {first_line_of(error)}"
+            ),
+            most=_MAX_FILE_BYTES,
+        )
+
+    @property
+    def remark(self) -> str | None:
+        """Return what was wrong with the file when it was last read; nobody has agreed to anything then."""
+        return self._consents.remark
 
     def find(self, name: str, folder: Path) -> ConsentRecord | None:
         """Return the decision about an extension, if any."""
-        return self._read().get(_key(name, folder))
+        return self._consents.read().get(_key(name, folder))
 
     def all(self) -> tuple[ConsentRecord, ...]:
         """Return all decisions, the oldest first."""
-        return tuple(self._read().values())
+        return tuple(self._consents.read().values())
 
     def agreed_digests(self) -> frozenset[str]:
         """Return the digests of all extensions that people agree to, those switched off included."""
@@ -126,54 +131,18 @@ class Consents:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._locked_consents() as consents:
+        with self._consents.change() as consents:
             consents.pop(_key(name, folder), None)
 
     def _put(self, name: str, folder: Path, change: Callable[[ConsentRecord | None], ConsentRecord]) -> None:
-        with self._locked_consents() as consents:
+        with self._consents.change() as consents:
             consent = change(consents.pop(_key(name, folder), None))
             while len(consents) >= MAX_CONSENTS:
                 del consents[next(iter(consents))]
             consents[_key(name, folder)] = consent
 
-    @contextmanager
-    def _locked_consents(self) -> Generator[dict[_Key, ConsentRecord]]:
-        """Change the stored consents, one process at a time; the file is synced, then replaced in one step."""
-        if self._file is None:
-            yield self._in_memory
-            return
-        prepare_home(self._file.parent)
-        lock = private_open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            consents = self._read()
-            damaged = self.remark is not None
-            yield consents
-            if damaged:  # a person may still want to look at it
-                with suppress(OSError):
-                    self._file.replace(self._file.with_suffix(".damaged"))
-            _write(self._file, consents)
-            self.remark = None
-        except OSError as error:
-            raise store_unusable_error(f"the file {str(self._file)!r} cannot be written", error) from error
-        finally:
-            os.close(lock)
 
-    def _read(self) -> dict[_Key, ConsentRecord]:
-        self.remark = None
-        if self._file is None:
-            return self._in_memory
-        if not os.path.lexists(self._file):
-            return {}
-        try:
-            return _consents_in(json.loads(read_private(self._file, _MAX_FILE_BYTES)))
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the answer is the same
-            why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
-            self.remark = f"{str(self._file)!r} is damaged, so no extension runs until you agree to it again: {why}"
-            return {}
-
-
-def _write(file: Path, consents: dict[_Key, ConsentRecord]) -> None:
+def _build_document(consents: dict[_Key, ConsentRecord]) -> dict[str, Any]:
     room, entries = _MAX_FILES_KEPT, []
     for each in reversed(consents.values()):  # the newest first, because there is no room for the files of all
         entry = attrs.asdict(each)
@@ -181,8 +150,7 @@ def _write(file: Path, consents: dict[_Key, ConsentRecord]) -> None:
         if room < 0 or not each.files:
             del entry["files"]
         entries.append(entry)
-    document = {"format": _FORMAT, "extensions": entries[::-1]}
-    replace_private(file, json.dumps(document, indent=1).encode())
+    return {"format": _FORMAT, "extensions": entries[::-1]}
 
 
 def _consents_in(document: Any) -> dict[_Key, ConsentRecord]:

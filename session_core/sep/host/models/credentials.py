@@ -4,11 +4,7 @@ They are only for the extension that obtained them: one with the same name in an
 never reach a journal, a log or a message. Reading and writing the file blocks: call it in a thread.
 """
 
-import fcntl
 import json
-import os
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +14,7 @@ from session_core import limits
 from session_core.errors import ProtocolError, StoreUnusable
 from session_core.providers.secrets import Secret
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, size_of
-from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
+from session_core.storage.private_table import PrivateTable
 
 CREDENTIALS_FILE: Final = "extension-logins.json"
 """The name of the file in the home."""
@@ -103,23 +99,26 @@ class LoginKey:
 
 
 class CredentialFile:
-    """All credentials, stored in one private file, or only in memory if there is none.
-
-    `remark` says what was wrong with the file when it was last read; nobody is logged in then.
-    """
+    """All credentials, stored in one private file, or only in memory if there is none."""
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
-        self.remark: str | None = None
-        self._in_memory: dict[LoginKey, StoredCredentials] = {}
+        self._logins: PrivateTable[LoginKey, StoredCredentials] = PrivateTable(
+            file, parse=_parse_logins, build=_build_document, explain=_explain, most=_MAX_FILE_BYTES
+        )
+
+    @property
+    def remark(self) -> str | None:
+        """Return what was wrong with the file when it was last read; nobody is logged in then."""
+        return self._logins.remark
 
     def find(self, login: LoginKey) -> StoredCredentials | None:
         """Return the stored credentials, if any."""
-        return self._read().get(login)
+        return self._logins.read().get(login)
 
     def all(self) -> tuple[LoginKey, ...]:
         """Return the owners of all credentials, the oldest first."""
-        return tuple(self._read())
+        return tuple(self._logins.read())
 
     def save(self, login: LoginKey, credentials: StoredCredentials) -> None:
         """Store credentials; if there are too many, the oldest are dropped.
@@ -127,7 +126,7 @@ class CredentialFile:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._locked_logins() as logins:
+        with self._logins.change() as logins:
             logins.pop(login, None)
             while len(logins) >= limits.MAX_CREDENTIALS:
                 del logins[next(iter(logins))]
@@ -139,51 +138,20 @@ class CredentialFile:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._locked_logins() as logins:
+        with self._logins.change() as logins:
             return logins.pop(login, None) is not None
 
-    @contextmanager
-    def _locked_logins(self) -> Generator[dict[LoginKey, StoredCredentials]]:
-        """Change the stored credentials, one process at a time; the file is synced, then replaced in one step."""
-        if self.file is None:
-            yield self._in_memory
-            return
-        prepare_home(self.file.parent)
-        lock = private_open(self.file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            logins = self._read()
-            damaged = self.remark is not None
-            yield logins
-            if damaged:  # the user may still want tokens from it
-                with suppress(OSError):
-                    self.file.replace(self.file.with_suffix(".damaged"))
-            _write(self.file, logins)
-            self.remark = None
-        except OSError as error:
-            raise store_unusable_error(f"the file {str(self.file)!r} cannot be written", error) from error
-        finally:
-            os.close(lock)
 
-    def _read(self) -> dict[LoginKey, StoredCredentials]:
-        self.remark = None
-        if self.file is None:
-            return self._in_memory
-        if not os.path.lexists(self.file):
-            return {}
-        try:
-            return _parse_logins(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
-        except StoreUnusable as refused:  # it was not read at all
-            self.remark = f"logins to extension providers are not used: {refused.message}"
-            return {}
-        except Exception:  # noqa: BLE001 - whatever is wrong; and what was read must not appear in any text
-            self.remark = f"{str(self.file)!r} is damaged, so log in to the providers of extensions again"
-            return {}
-
-
-def _write(file: Path, logins: dict[LoginKey, StoredCredentials]) -> None:
+def _build_document(logins: dict[LoginKey, StoredCredentials]) -> dict[str, Any]:
     entries = [{**attrs.asdict(login), "credentials": each.wire()} for login, each in logins.items()]
-    replace_private(file, json.dumps({"format": _FORMAT, "logins": entries}, indent=1).encode())
+    return {"format": _FORMAT, "logins": entries}
+
+
+def _explain(file: Path, error: Exception) -> str:
+    if isinstance(error, StoreUnusable):  # it was not read at all
+        return f"logins to extension providers are not used: {error.message}"
+    # What was read must not appear in any text.
+    return f"{str(file)!r} is damaged, so log in to the providers of extensions again"
 
 
 def _parse_logins(document: Any) -> dict[LoginKey, StoredCredentials]:

@@ -1,0 +1,88 @@
+"""Small tables in private JSON files of the home, such as trusted folders, consents and logins.
+
+All of this blocks: call it in a worker thread.
+"""
+
+import json
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from session_core.storage.home import prepare_home
+from session_core.storage.private_files import hold_file_lock, read_private, replace_private, store_unusable_error
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class PrivateTable(Generic[_Key, _Value]):
+    """A few rows in a JSON file of the home, read anew each time and changed by one process at a time.
+
+    A missing file has no rows. Neither has one that is damaged: then `remark` says so, and the next change moves the
+    file aside to `NAME.damaged`, because a person may still want to look at it. Without a file, the rows are in memory.
+
+    Args:
+        file: The file, in a folder for ourselves.
+        parse: Returns the rows of a JSON document; any exception means that it is damaged.
+        build: Returns the JSON document for some rows.
+        explain: Returns the remark for such an exception.
+        most: The most bytes of the file.
+    """
+
+    def __init__(
+        self,
+        file: Path | None,
+        *,
+        parse: Callable[[Any], dict[_Key, _Value]],
+        build: Callable[[dict[_Key, _Value]], Any],
+        explain: Callable[[Path, Exception], str],
+        most: int,
+    ) -> None:
+        self.file = file
+        self.remark: str | None = None
+        self._in_memory: dict[_Key, _Value] = {}
+        self._parse, self._build, self._explain, self._most = parse, build, explain, most
+
+    def read(self) -> dict[_Key, _Value]:
+        """Return the rows, in the order of the file."""
+        self.remark = None
+        if self.file is None:
+            return self._in_memory
+        if not os.path.lexists(self.file):
+            return {}
+        try:
+            return self._parse(json.loads(read_private(self.file, self._most)))
+        except Exception as error:  # noqa: BLE001 - every error has the same consequence
+            self.remark = self._explain(self.file, error)
+            return {}
+
+    @contextmanager
+    def change(self) -> Generator[dict[_Key, _Value]]:
+        """Lend the rows to a block that changes them, and write them at its end; if it raises, nothing is written.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        if self.file is None:
+            yield self._in_memory
+            return
+        prepare_home(self.file.parent)
+        try:
+            with hold_file_lock(self.file):
+                rows = self.read()
+                damaged = self.remark is not None
+                yield rows
+                if damaged:
+                    with suppress(OSError):
+                        self.file.replace(self.file.with_suffix(".damaged"))
+                replace_private(self.file, json.dumps(self._build(rows), indent=1).encode())
+                self.remark = None
+        except OSError as error:
+            raise store_unusable_error(f"the file {str(self.file)!r} cannot be written", error) from error
+
+
+def first_line_of(error: Exception) -> str:
+    """Return what an error says, in one line."""
+    return f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
