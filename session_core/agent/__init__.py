@@ -2,8 +2,7 @@
 
 - `turn`: `Agent.run_turn`, the interpreter of a protocol's driver (`session_core.protocols`)
 - `protocol_work`: cells of code, frames, and the state that code leaves behind
-- `direct_model_call`: model calls outside the conversation
-- `plugin_processes`: sandboxed programs that a protocol runs, ended with the turn
+- `plugin_support`: what protocols may do before a model call: change it, ask models directly, run programs
 - `model_call`: one model call: retries, a conversation that is too long, its cost
 - `streamed_answer`: builds a message from the model's answer as it streams in
 - `context`: what a model sees of a long conversation

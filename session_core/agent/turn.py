@@ -24,11 +24,10 @@ from session_core.agent.budget import LimitReached, budget_limit_reason, step_li
 from session_core.agent.compaction import SummaryFailed, build_summary_message
 from session_core.agent.compaction_policy import COMPACT_AT as COMPACT_AT
 from session_core.agent.compaction_policy import CompactionPolicy
-from session_core.agent.context import replace_images
-from session_core.agent.direct_model_call import DirectCompletions
 from session_core.agent.folder_settings import FolderUnusable, TurnFolder, merge_folder_tools
 from session_core.agent.hooks import NO_HOOKS, Hooks, run_agent_start_hook, run_message_end_hook
 from session_core.agent.model_call import (
+    AskBeforeCall,
     CallDiversion,
     ModelAnswer,
     ModelCall,
@@ -37,23 +36,13 @@ from session_core.agent.model_call import (
     clean_error,
     withdraw_partial,
 )
-from session_core.agent.plugin_processes import TurnProcesses
-from session_core.agent.protocol_work import ProtocolWork, current_frame
+from session_core.agent.protocol_work import ProtocolWork
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_runner import ToolConfig, ToolRunner
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import MessageId, SessionId, new_id
 from session_core.permissions.decision import is_ever_allowed
-from session_core.protocols.api import ProtocolSession
-from session_core.protocols.contexts import (
-    BeforeCallContext,
-    FinishNow,
-    Lease,
-    Processes,
-    RefuseTurn,
-    ReplaceRequest,
-    SwitchTo,
-)
+from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.driver import (
     AskModel,
     CheckedActions,
@@ -73,7 +62,6 @@ from session_core.protocols.driver import (
 from session_core.protocols.faults import InputRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.structured import fit_output
-from session_core.providers.base import ModelRequest
 from session_core.session.prompts import newest_prompt
 from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
@@ -83,68 +71,6 @@ from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Role, TextPart
 from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
 from session_core.vocabulary.tools import ToolSpec
-
-
-# --- the hook that runs before each model call ------------------------------------------------------------------------
-def has_before_call_hook(protocol: SessionProtocol) -> bool:
-    """Return whether a protocol wants to be asked at all; most do not, and pay nothing for it."""
-    return type(protocol.bundle.session).before_model_call is not ProtocolSession.before_model_call
-
-
-@attrs.frozen(kw_only=True)
-class BeforeCallHook:
-    """Asks a protocol before each model call of a turn."""
-
-    handle: TurnHandle
-    models: Models
-    protocol: SessionProtocol
-    direct: DirectCompletions
-    processes: Callable[[], Processes]
-
-    async def ask(self, request: ModelRequest) -> ModelRequest | CallDiversion:
-        """Return the request for the model, or what to do instead.
-
-        Raises:
-            ProtocolFault: The protocol failed, or asks for a model that does not exist.
-        """
-        state, turn = self.handle.state, self.handle.state.turn
-        assert turn is not None
-
-        def make_context(lease: Lease) -> BeforeCallContext:
-            return BeforeCallContext(
-                session_id=state.session_id,
-                turn_id=turn.turn_id,
-                frame=current_frame(state),
-                step=turn.steps,
-                usage=turn.usage,
-                context_tokens=state.context_tokens,
-                cwd=state.settings.cwd,
-                sandbox=state.settings.sandbox,
-                tools=request.tools,
-                lease=lease,
-                complete=self.direct.complete,
-                processes=self.processes(),
-            )
-
-        decided = await self.protocol.before_model_call(make_context, request)
-        if decided is None:
-            return request
-        if not isinstance(decided, ReplaceRequest):
-            return CallDiversion(instead=decided)
-        return self._restrict_request(request, decided.request)
-
-    def _restrict_request(self, request: ModelRequest, wanted: ModelRequest) -> ModelRequest:
-        """Keep a request within what the session has: known models, its own tools."""
-        models = self.models.with_folder_models(self.handle.state.settings.cwd)
-        if wanted.model not in models.providers:
-            name = self.protocol.record.name
-            raise ProtocolFault(name, "before_model_call", f"there is no model called {wanted.model!r} here")
-        info = models.infos.get(wanted.model)
-        offered = {tool.name for tool in request.tools} if info is None or info.tools else set()
-        tools = tuple(tool for tool in wanted.tools if tool.name in offered)
-        messages = wanted.messages if info is None or info.images else replace_images(wanted.messages)
-        return attrs.evolve(wanted, messages=messages, tools=tools, cache_key=request.cache_key)
-
 
 # --- automatic compaction in the middle of a turn ---------------------------------------------------------------------
 log = logging.getLogger(__name__)
@@ -311,14 +237,7 @@ class _Turn:
         schema = turn.output_schema if turn is not None else None
         prompt = newest_prompt(handle.state)
         self._view = DriverView(output_schema=schema, frame=self._work.frame.key, prompt=prompt)
-        self._processes = TurnProcesses(handle, agent.tool_config)
-        self._before_call_hook = BeforeCallHook(
-            handle=handle,
-            models=agent.models,
-            protocol=protocol,
-            direct=DirectCompletions(handle, agent.models),
-            processes=lambda: self._processes,
-        )
+        self._ask_before_call: AskBeforeCall | None = None
         self._prompt: str | None = None
         self._additions = ""
         self._model_calls = 0
@@ -326,23 +245,33 @@ class _Turn:
 
     async def run(self) -> None:
         """Perform the driver's actions until it has ended the turn."""
-        async with self._processes:
-            try:
-                await self._begin()
-                decided: CheckedActions | None = self._start()
-                while decided is not None:
-                    decided = await self._perform(*decided)
-            except (ProtocolFault, InputRejected) as fault:
-                await self._work.save_unfinished()
-                self._handle.finish_unless_more("failed", error=clean_error(str(fault)))
-            except FolderUnusable as problem:
-                await self._work.save_unfinished()
-                self._handle.finish_unless_more("failed", error=clean_error(f"nothing can run here: {problem.message}"))
-            finally:
-                self._folder.release()
-                if self._handle.state.turn is not None:  # it was stopped, or has failed because of a bug
-                    await self._work.save_unfinished()  # noqa: ASYNC102 - it shields itself, for a while
-                self._protocol.note_turn_end(self._handle.state.head)
+        if not self._protocol.has_before_call_hook:
+            await self._run()
+            return
+        from session_core.agent.plugin_support.before_call import open_before_call_hook
+
+        agent = self._agent
+        async with open_before_call_hook(self._handle, self._protocol, agent.models, agent.tool_config) as ask:
+            self._ask_before_call = ask
+            await self._run()
+
+    async def _run(self) -> None:
+        try:
+            await self._begin()
+            decided: CheckedActions | None = self._start()
+            while decided is not None:
+                decided = await self._perform(*decided)
+        except (ProtocolFault, InputRejected) as fault:
+            await self._work.save_unfinished()
+            self._handle.finish_unless_more("failed", error=clean_error(str(fault)))
+        except FolderUnusable as problem:
+            await self._work.save_unfinished()
+            self._handle.finish_unless_more("failed", error=clean_error(f"nothing can run here: {problem.message}"))
+        finally:
+            self._folder.release()
+            if self._handle.state.turn is not None:  # it was stopped, or has failed because of a bug
+                await self._work.save_unfinished()  # noqa: ASYNC102 - it shields itself, for a while
+            self._protocol.note_turn_end(self._handle.state.head)
 
     async def _begin(self) -> None:
         """Bring the protocol to the session's state, and check the extension that came with the message."""
@@ -477,7 +406,7 @@ class _Turn:
             tools=tools,
             output_schema=self._view.output_schema if bundle.native_tools else None,
             prose=self._protocol.prose,
-            before=self._before_call_hook.ask if has_before_call_hook(self._protocol) else None,
+            before=self._ask_before_call,
         )
 
     async def _handle_answer(self, answer: ModelAnswer) -> CheckedActions:

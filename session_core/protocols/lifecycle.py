@@ -282,6 +282,11 @@ class SessionProtocol:
         """The projector of answers, if the protocol has one."""
         return None if self.bundle.prose is None else GuardedProse(self.bundle.prose, self._plugin)
 
+    @property
+    def has_before_call_hook(self) -> bool:
+        """Whether the protocol wants to be asked before model calls at all; most do not, and pay nothing for it."""
+        return type(self.bundle.session).before_model_call is not ProtocolSession.before_model_call
+
     async def before_model_call(
         self, make_context: Callable[[Lease], BeforeCallContext], request: ModelRequest
     ) -> BeforeCall:

@@ -56,6 +56,8 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
 
 # Inside a part: what the modules of a sub-package may import of their own part, beside their own sub-package.
 INSIDE: dict[str, frozenset[str]] = {
+    "agent": frozenset({"agent.plugin_support"}),
+    "agent.plugin_support": frozenset({"agent"}),
     "assembly": frozenset({"assembly.folders"}),
     "assembly.folders": frozenset({"assembly"}),
     "protocols": frozenset(),

@@ -14,7 +14,7 @@ import trio
 import trio.testing
 
 from session_core import limits
-from session_core.agent.plugin_processes import MAX_WAITING_SIGNALS, TurnProcesses
+from session_core.agent.plugin_support.turn_processes import MAX_WAITING_SIGNALS, TurnProcesses
 from session_core.agent.tool_runner import ToolConfig
 from session_core.ids import CallId, new_session_id
 from session_core.permissions.rules import PermissionRule, RuleDecision
