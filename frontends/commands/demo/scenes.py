@@ -6,8 +6,7 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.demo.screen import TourScreen, tail
-from frontends.commands.demo.viewer import Stage, Viewer, Witness, current_text, is_same_picture
+from frontends.commands.demo.viewer import Stage, Viewer, Witness, current_text, is_same_picture, last_words
 from frontends.shared.figures import duration, format_count
 from frontends.shared.sanitise import one_line
 
@@ -28,7 +27,7 @@ PROMPTS = {
 class Claims:
     """The claims of the tour, and whether all of them held."""
 
-    screen: TourScreen
+    stage: Stage
     checked: int = 0
     broken: int = 0
 
@@ -36,9 +35,9 @@ class Claims:
         """Print a claim with a tick if it holds; otherwise report and remember the failure."""
         self.checked += 1
         self.broken += not holds
-        style = self.screen.style
+        style = self.stage.style
         mark = style.green(style.symbol("✓")) if holds else style.red(f"{style.symbol('✗')} NOT TRUE:")
-        await self.screen.say(f"   {mark} {self.screen.folded(claim, indent=5)}")
+        await self.stage.say(f"   {mark} {self.stage.folded(claim, indent=5)}")
 
 
 @attrs.define
@@ -46,11 +45,10 @@ class Tour:
     """The state shared by the scenes."""
 
     service: sc.SessionService
-    screen: TourScreen
+    stage: Stage
     claims: Claims
     nursery: trio.Nursery
     fast: bool
-    stage: Stage = attrs.field(factory=Stage)
     witness: Witness = attrs.field(init=False)
     sessions: dict[str, sc.SessionId] = attrs.field(factory=dict)
     viewers: dict[str, Viewer] = attrs.field(factory=dict)
@@ -65,16 +63,16 @@ class Tour:
     async def begin(self, sentence: str) -> None:
         """Announce the next step."""
         self._step += 1
-        await self.screen.say()
-        await self.screen.say(self.screen.style.bold(f"{self._step}. {self.screen.folded(sentence, indent=3)}"))
+        await self.stage.say()
+        await self.stage.say(self.stage.style.bold(f"{self._step}. {self.stage.folded(sentence, indent=3)}"))
 
     async def breathe(self, seconds: float) -> None:
         """Give viewers time to watch; tests skip it."""
         await trio.sleep(0 if self.fast else seconds)
 
-    async def follow(self, label: str, name: str) -> Viewer:
-        """Attach one more viewer to a session."""
-        viewer = Viewer(label, self.service.follow(self.sessions[name]), self.stage)
+    async def follow(self, name: str, *, visible: bool = False) -> Viewer:
+        """Attach one more viewer to a session; what a visible one sees is shown."""
+        viewer = Viewer(self.service.follow(self.sessions[name]), self.stage, visible=visible)
         await self.nursery.start(viewer.run)
         return viewer
 
@@ -89,13 +87,14 @@ async def start_sessions(tour: Tour) -> None:
     """Several sessions at once."""
     await tour.begin(f"{len(PROMPTS)} sessions begin to work at the same time, in one service.")
     for name, prompt in PROMPTS.items():
+        await tour.stage.say(f'     {name:<9} "{prompt}"')
+    for name, prompt in PROMPTS.items():
         created = await tour.service.create_session(name=name)
         tour.sessions[name] = created.session_id
-        tour.viewers[name] = await tour.follow(name, name)
+        tour.viewers[name] = await tour.follow(name, visible=name == WATCHED)
         reply = await tour.service.send_user_message(created.session_id, prompt)
         assert reply.turn_id is not None
         tour.turns[name] = reply.turn_id
-        await tour.screen.say(f'     {name:<9} "{prompt}"')
     await tour.stage.wait_until(lambda: all(current_text(tour.state(name)) for name in PROMPTS if name != "unlucky"))
     running = (await tour.service.list_sessions(running=True)).total
     await tour.claims.check(f"{running} turns run side by side", holds=running == len(PROMPTS))
@@ -109,17 +108,17 @@ async def two_followers(tour: Tour) -> None:
     )
     a = tour.viewers[WATCHED]
     await tour.stage.wait_until(lambda: a.place >= 40)
-    b = await tour.follow("B", WATCHED)
+    b = await tour.follow(WATCHED)
     tour.extra.append(b)
     joined = b.place
     await tour.stage.wait_until(lambda: a.place == b.place and b.delivered >= 10)
     equal = a.picture() == b.picture()
-    said = tail(current_text(tour.state(WATCHED)), 24)
+    said = last_words(current_text(tour.state(WATCHED)))
     for label, how in (
         ("A", f"{format_count(a.delivered, 'event')}, one by one"),
         ("B", f"a snapshot at event {joined}, then {format_count(b.delivered, 'event')}"),
     ):
-        await tour.screen.say(f"     {label}: {how:<40} ... {said}")
+        await tour.stage.say(f"     {label}: {how:<40} ... {said}")
     await tour.claims.check("A and B show exactly the same state, half-finished answer included", holds=equal)
     await tour.breathe(1.5)
 
@@ -132,7 +131,7 @@ async def falling_behind(tour: Tour) -> None:
     a, b = tour.viewers[WATCHED], tour.extra[0]
     b.stop_reading()
     await tour.stage.wait_until(lambda: a.place - b.place >= SESSION_CAPACITY * 3 // 2)
-    await tour.screen.say(f"     A is {a.place - b.place} events ahead of B; now B reads again")
+    await tour.stage.say(f"     A is {a.place - b.place} events ahead of B; now B reads again")
     b.read_again()
     await tour.stage.wait_until(lambda: b.resyncs == 1 and a.place == b.place)
     equal = a.picture() == b.picture()
@@ -162,7 +161,7 @@ async def background_stop(tour: Tour) -> None:
         holds=outcome.result == "stopped" and state.activity.name == "stopped" and viewer.place > places[BACKGROUND],
     )
     await tour.claims.check(
-        f"its partial answer was kept: ... {tail(last.text if last else '', 24)} [interrupted]",
+        f"its partial answer was kept: ... {last_words(last.text if last else '')} [interrupted]",
         holds=last is not None and last.is_interrupted and bool(last.text),
     )
     await tour.stage.wait_until(lambda: all(tour.viewers[name].place > places[name] for name in busy))
@@ -177,7 +176,7 @@ async def steering(tour: Tour) -> None:
     await tour.begin(f'"{STEERED}" is still at its first step. A steering message tells it to do something else.')
     session_id, turn_id = tour.sessions[STEERED], tour.turns[STEERED]
     reply = await tour.service.send_user_message(session_id, "think about the moon", deliver_as="steer")
-    await tour.screen.say('     sent "think about the moon"; it waits in the queue until the step is done')
+    await tour.stage.say('     sent "think about the moon"; it waits in the queue until the step is done')
     await tour.claims.check("the turn was running and the message waits", holds=reply.disposition == "queued")
     waited = await tour.service.wait_for_turn(session_id, turn_id)
     outcome = waited.outcome

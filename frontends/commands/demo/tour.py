@@ -6,54 +6,49 @@ import sys
 import trio
 
 import session_core as sc
-from frontends.commands.demo.scenes import SCENES, SESSION_CAPACITY, WATCHED, Claims, Tour
-from frontends.commands.demo.screen import TourScreen, tail
-from frontends.commands.demo.viewer import Viewer, current_text
+from frontends.commands.demo.scenes import SCENES, SESSION_CAPACITY, Claims, Tour
+from frontends.commands.demo.viewer import Stage
 from frontends.shared.figures import duration, format_count
 from frontends.shared.output import Output
-from frontends.shared.style import Style
 
 EXIT_OK, EXIT_FAILED = 0, 1
 PACE_MS, FAST_PACE_MS = 25, 1
 PATIENCE_SECONDS = 120
-_NAME_WIDTH, _ACTIVITY_WIDTH = 10, 20
 
 
 def main(*, fast: bool = False) -> int:
     """Play the tour on stdout and return the exit code."""
-    return trio.run(play, TourScreen(Output(sys.stdout)), fast)
+    return trio.run(play, Stage(Output(sys.stdout)), fast)
 
 
-async def play(screen: TourScreen, fast: bool) -> int:  # noqa: FBT001 - passed by trio.run
+async def play(stage: Stage, fast: bool) -> int:  # noqa: FBT001 - passed by trio.run
     """Play the whole tour."""
-    style = screen.style
-    claims = Claims(screen)
+    style = stage.style
+    claims = Claims(stage)
     config = sc.ServiceConfig(
         models={"demo": sc.DemoProvider(pace_ms=FAST_PACE_MS if fast else PACE_MS)},
         session_stream_capacity=SESSION_CAPACITY,
         store=sc.MemoryStore(),
     )
-    await screen.say(f"{style.bold('session-core')}: a tour with the offline demo model; nothing leaves this process.")
+    await stage.say(f"{style.bold('session-core')}: a tour with the offline demo model; nothing leaves this process.")
     begun = trio.current_time()
     with trio.move_on_after(PATIENCE_SECONDS) as time_limit:
         async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
-            tour = Tour(service, screen, claims, nursery, fast)
+            tour = Tour(service, stage, claims, nursery, fast)
             witnessed = service.subscribe()
             nursery.start_soon(tour.witness.run, witnessed)
-            screen.show_panel(lambda width: panel(tour, width))
-            nursery.start_soon(screen.run)
+            nursery.start_soon(stage.keep_showing)
             for scene in SCENES:
                 await scene(tour)
-            await screen.end_panel()
             await figures(tour, trio.current_time() - begun)
             nursery.cancel_scope.cancel(reason="the tour is over")
     if time_limit.cancelled_caught:
         await claims.check(f"the tour ends within {PATIENCE_SECONDS} seconds", holds=False)
-    await screen.say()
+    await stage.say()
     if claims.broken:
-        await screen.say(style.red(f"{claims.broken} of {claims.checked} claims did not hold."))
+        await stage.say(style.red(f"{claims.broken} of {claims.checked} claims did not hold."))
         return EXIT_FAILED
-    await screen.say(f'{style.green(f"All {claims.checked} claims held.")} Next: {_program()} run "list the files"')
+    await stage.say(f'{style.green(f"All {claims.checked} claims held.")} Next: {_program()} run "list the files"')
     return EXIT_OK
 
 
@@ -64,7 +59,7 @@ def _program() -> str:
 
 async def figures(tour: Tour, seconds: float) -> None:
     """Print the figures, and check that they add up."""
-    say, witness = tour.screen.say, tour.witness
+    say, witness = tour.stage.say, tour.witness
     viewers = [*tour.viewers.values(), *tour.extra]
     published = tour.service.statistics().stream.published
     with trio.move_on_after(5):
@@ -89,35 +84,3 @@ async def figures(tour: Tour, seconds: float) -> None:
     await tour.claims.check(
         "readers were told exactly the losses that the stream counted", holds=missed == statistics.stream.lagged
     )
-
-
-def panel(tour: Tour, width: int) -> list[str]:
-    """Draw the sessions and the second follower."""
-    style = tour.screen.style
-    rule = style.dim(style.symbol("─") * width)
-    rows = [_session_row(style, name, viewer, width) for name, viewer in tour.viewers.items()]
-    for viewer in tour.extra:
-        ahead = tour.viewers[WATCHED].place - viewer.place
-        status = f"follows {WATCHED}" if viewer.reading else f"not reading, -{ahead}"
-        rows.append(_row(style, viewer.label, status, current_text(viewer.state) if viewer.state else "", width))
-    return [rule, *rows, rule] if rows else []
-
-
-def _session_row(style: Style, name: str, viewer: Viewer, width: int) -> str:
-    state = viewer.state
-    if state is None:
-        return ""
-    return _row(style, name, state.activity.name.replace("_", " "), current_text(state), width)
-
-
-_COLOURS = {"streaming": "green", "stopped": "red", "stopping": "red", "rate limited": "yellow", "idle": "dim"}
-
-
-def _row(style: Style, name: str, status: str, text: str, width: int) -> str:
-    head = f" {name:<{_NAME_WIDTH}}"
-    middle = f"{status:<{_ACTIVITY_WIDTH}} "
-    colour = _COLOURS.get(
-        status, "yellow" if status.startswith("not") else "green" if status.startswith("follows") else "dim"
-    )
-    room = width - len(head) - len(middle)
-    return f"{style.cyan(head)}{getattr(style, colour)(middle)}{tail(text, room) if room > 4 else ''}"

@@ -1,18 +1,53 @@
-"""Followers of the tour: each folds what it receives into its own state, and counts."""
+"""The stage of the tour, and its followers: each folds what it receives into its own state, and counts."""
 
+import shutil
+import textwrap
 from collections.abc import Callable
 
 import attrs
 import trio
 
 import session_core as sc
+from frontends.shared.conversation.view import View
+from frontends.shared.output import Output
+from frontends.shared.sanitise import one_line
 
 
 class Stage:
-    """Lets the tour wait for something to become visible."""
+    """Prints lines and what a visible follower sees, and lets the tour wait for something to become visible."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: Output) -> None:
+        self.style = output.style
+        self.view = View(self.style, self.style, shared=True, live=self.live)
+        self._output = output
         self._waiting = trio.lowlevel.ParkingLot()
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody watches on a terminal, so that a follower's view is worth showing."""
+        return self.style.colours
+
+    def folded(self, text: str, *, indent: int) -> str:
+        """Wrap a text that begins at column `indent` between words, where the terminal is too narrow."""
+        if not self.live:
+            return text
+        width = max(20, shutil.get_terminal_size().columns - 1 - indent)
+        return textwrap.fill(text, width).replace("\n", "\n" + " " * indent)
+
+    async def say(self, text: str = "") -> None:
+        """Print a line; `text` is safe to print."""
+        self.view.line(text)
+        await self.show()
+
+    async def show(self) -> None:
+        """Print what the view has collected."""
+        await self._output.write("".join(text for _, text in self.view.take_pieces()))
+
+    async def keep_showing(self) -> None:
+        """Print what a visible follower sees, until cancelled; in a task of its own, as a terminal may be slow."""
+        while True:
+            await self._waiting.park()
+            await self.show()
 
     def changed(self) -> None:
         """Make every waiting task check its condition again."""
@@ -25,10 +60,9 @@ class Stage:
 
 
 class Viewer:
-    """One follower of one session, such as a frontend has."""
+    """One follower of one session, such as a frontend has; what a visible one sees is shown on a terminal."""
 
-    def __init__(self, label: str, feed: sc.Feed, stage: Stage) -> None:
-        self.label = label
+    def __init__(self, feed: sc.Feed, stage: Stage, *, visible: bool = False) -> None:
         self.state: sc.SessionState | None = None
         self.delivered = 0
         self.missed = 0
@@ -38,6 +72,7 @@ class Viewer:
         """Events that the newest snapshot skipped for this viewer, whether reported as missed or not."""
         self._feed = feed
         self._stage = stage
+        self._view = stage.view if visible and stage.live else None
         self._reading = trio.Event()
         self._reading.set()
 
@@ -45,11 +80,6 @@ class Viewer:
     def place(self) -> int:
         """The number of the last event of the session that this viewer knows."""
         return self.state.sseq if self.state is not None else 0
-
-    @property
-    def reading(self) -> bool:
-        """Whether the viewer is reading."""
-        return self._reading.is_set()
 
     def stop_reading(self) -> None:
         """Stop reading, as a browser tab in the background does."""
@@ -85,11 +115,15 @@ class Viewer:
                 self.skipped = item.sseq - self.place
                 resync = self._feed.last_resync
                 self.missed += (resync.missed or 0) if resync is not None else 0
+                if self._view is not None:
+                    self._view.catch_up(item, self.missed)
             self.state = sc.SessionState.from_snapshot(item)
         elif isinstance(item, sc.SessionEvent) and self.state is not None:
             self.state.apply(item)
             self.delivered += item.merged
             self.retries += isinstance(item.event, sc.events.ModelCallFailed)
+            if self._view is not None:
+                self._view.event(item)
 
 
 @attrs.define
@@ -123,3 +157,8 @@ def current_text(state: sc.SessionState) -> str:
     if partial is not None and partial.parts:
         return str(partial.parts[-1].text)
     return state.last_outcome.final_text if state.last_outcome is not None else ""
+
+
+def last_words(text: str) -> str:
+    """Return the last few words of a text as one safe line."""
+    return one_line(" ".join(text[-100:].split()[-5:]))

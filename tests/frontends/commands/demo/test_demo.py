@@ -9,7 +9,6 @@ import trio.testing
 import session_core as sc
 from frontends.commands.demo import tour
 from frontends.commands.demo.scenes import Claims, Tour
-from frontends.commands.demo.screen import TourScreen, tail
 from frontends.commands.demo.viewer import Stage, Viewer, is_same_picture
 from frontends.shared.output import Output
 from session_core.testing import scripted
@@ -59,7 +58,7 @@ async def test_a_claim_that_does_not_hold_fails_the_tour(monkeypatch: pytest.Mon
     monkeypatch.setattr(tour, "SCENES", (false_scene,))
     paper = Paper()
 
-    assert 1 == await tour.play(TourScreen(paper), fast=True)
+    assert 1 == await tour.play(Stage(paper), fast=True)
     assert "NOT TRUE: the moon is a cheese" in paper.text
     assert "1 of 3 claims did not hold." in paper.text
 
@@ -73,13 +72,13 @@ async def test_a_tour_that_hangs_fails(monkeypatch: pytest.MonkeyPatch, autojump
     monkeypatch.setattr(tour, "SCENES", (endless,))
     paper = Paper()
 
-    assert 1 == await tour.play(TourScreen(paper), fast=True)
+    assert 1 == await tour.play(Stage(paper), fast=True)
     assert "NOT TRUE: the tour ends within" in paper.text
 
 
 async def test_claims_are_counted() -> None:
     """True and false claims are both counted, each in its place."""
-    claims = Claims(TourScreen(Paper()))
+    claims = Claims(Stage(Paper()))
     await claims.check("yes", holds=True)
     await claims.check("no", holds=False)
 
@@ -98,8 +97,8 @@ async def test_a_viewer_that_lags_ends_where_the_others_do(autojump_clock: trio.
     config = sc.ServiceConfig(models={"m": provider}, session_stream_capacity=16, store=sc.MemoryStore())
     async with open_checked_service(config) as service, trio.open_nursery() as nursery:
         session_id = (await service.create_session()).session_id
-        stage = Stage()
-        steady, lazy = (Viewer(name, service.follow(session_id), stage) for name in ("steady", "lazy"))
+        stage = Stage(Paper())
+        steady, lazy = (Viewer(service.follow(session_id), stage) for _ in range(2))
         await nursery.start(steady.run)
         await nursery.start(lazy.run)
         lazy.stop_reading()
@@ -117,21 +116,3 @@ async def test_a_viewer_that_lags_ends_where_the_others_do(autojump_clock: trio.
         assert steady.picture() == lazy.picture()
         assert is_same_picture(lazy.picture(), snapshot)
         nursery.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "shown"),
-    [
-        ("short", 10, "short"),
-        ("one two three", 9, "two three"),
-        ("one two three", 10, "two three"),
-        ("one two three", 7, "three"),
-        ("abcdefgh", 3, "fgh"),
-        ("a 世界", 4, "世界"),
-        ("line\nbreak \x1b[31mred", 40, "line break red"),
-        ("", 5, ""),
-    ],
-)
-def test_the_tail_of_a_text(text: str, width: int, shown: str) -> None:
-    """A row shows the end of a text, safe, from a whole word on, within its cells."""
-    assert shown == tail(text, width)
