@@ -6,7 +6,7 @@ Text on a terminal; escape codes come from `style` alone, everything else passes
 - `output`, `streams`: writing to stdout and stderr without ever blocking the event loop, and asking questions
 - `text_width`, `figures`: tables and lines that fit, and human-readable times, sizes, paths and costs
 - `activity_words`: what a session does, in a word or two
-- `conversation`: a conversation as text
+- `conversation`: a conversation as people read it: the view of `run`, and the words about tools and messages
 - `progress`: a progress line for slow work
 
 The command line:

@@ -21,6 +21,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 import session_core as sc
+from frontends.shared.conversation.messages import parse_shell_line
 from frontends.terminal.actions.session_actions import ServiceActions
 from frontends.terminal.backend import ServiceLocation
 from frontends.terminal.composer.composer import Composer
@@ -36,7 +37,6 @@ from frontends.terminal.preferences import TerminalPreferences, load_preferences
 from frontends.terminal.questions.key_guard import PATIENCE_S
 from frontends.terminal.questions.panel import RequestPanel
 from frontends.terminal.screens.picker import Confirmation
-from frontends.terminal.transcript.block_builder import is_shell_line
 from frontends.terminal.transcript.view import Transcript
 
 log = logging.getLogger(__name__)
@@ -243,7 +243,7 @@ class TerminalBase(App[None]):
 
     def edit_message(self, message: sc.Message) -> None:
         """Put a message with all its attachments into the composer for editing."""
-        if is_shell_line(message):
+        if parse_shell_line(message) is not None:
             raise sc.InvalidInput("a shell line cannot be edited; type another after !", field="message_id")
         self.composer.edit_message(EditTarget(message_id=message.message_id), message.parts)
         self.composer.focus()

@@ -21,7 +21,7 @@ import attrs
 
 import session_core as sc
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.transcript.blocks import BlockBuilder
+from frontends.terminal.transcript.block_builder import BlockBuilder
 from frontends.terminal.transcript.older_messages import OlderMessages
 
 if TYPE_CHECKING:

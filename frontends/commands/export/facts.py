@@ -10,13 +10,14 @@ import session_core as sc
 from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.shared.activity_words import WORDS
-from frontends.shared.figures import dollars, format_count, format_size, usage_figures
+from frontends.shared.conversation.messages import describe_interruption
+from frontends.shared.conversation.tool_calls import describe_image, exit_code, find_child
+from frontends.shared.figures import dollars, format_count, usage_figures
 
 MOST_SUBSESSIONS = 500
 _NAME_CHARS = 200
 _ARGUMENT_CHARS = 120
 _MOST_ARGUMENTS = 8
-_REASONS = {"max_tokens": "it had reached the longest answer allowed"}
 
 
 @attrs.frozen(kw_only=True)
@@ -154,7 +155,7 @@ def cut_remark(cut: CutText) -> str:
 
 def interruption_remark(part: sc.InterruptedPart, cleaning: DocumentSanitiser) -> str:
     """Return a remark on why an answer ends in the middle."""
-    return f"Cut short: {_REASONS.get(part.reason) or cleaning.line(part.reason)}."
+    return f"Cut short: {cleaning.line(describe_interruption(part.reason))}."
 
 
 def call_line(part: sc.ToolCallPart, cleaning: DocumentSanitiser) -> str:
@@ -192,25 +193,18 @@ def result_line(part: sc.ToolResultPart, cleaning: DocumentSanitiser) -> str:
     """Describe in one line the result of a tool call."""
     lines = part.text.count("\n") + 1 if part.text else 0
     much = format_count(lines, "line") if lines else "no text"
-    code = part.details.get("exit_code") if part.details is not None else None
-    ended = f", exit code {code}" if isinstance(code, int) and not isinstance(code, bool) and code else ""
+    code = exit_code(part)
+    ended = f", exit code {code}" if code is not None else ""
     images = f", {format_count(len(part.images), 'image')}" if part.images else ""
     return f"{cleaning.line(part.name)}: {part.status}{ended}, {much}{images}"
 
 
-def find_diff(part: sc.ToolResultPart) -> str | None:
-    """Return the diff of a tool call, if it has one."""
-    diff = part.details.get("diff") if part.details is not None else None
-    return diff if isinstance(diff, str) and diff.strip() else None
-
-
 def find_subsession(part: sc.ToolResultPart, about_session: DocumentFacts) -> SubSession | None:
     """Return the session that did the work of a call, if it is one of those listed."""
-    found = part.details.get("session_id") if part.details is not None else None
-    return about_session.subsessions.get(found) if isinstance(found, str) else None
+    found = find_child(part)
+    return None if found is None else about_session.subsessions.get(found)
 
 
 def image_line(part: sc.ImagePart, cleaning: DocumentSanitiser) -> str:
     """Describe an image that is not shown."""
-    kind = cleaning.line(part.media_type.removeprefix("image/").upper())
-    return f"({kind} image, {format_size(len(part.data) * 3 // 4)})"
+    return cleaning.line(describe_image(part))

@@ -19,6 +19,7 @@ from frontends.commands.export import facts
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import passages
 from frontends.shared.attachments import image_type
+from frontends.shared.conversation.tool_calls import find_diff
 
 # --- page style, and the policy that lets a browser run and load nothing ----------------------------------------------
 STYLE: Final = """
@@ -241,7 +242,7 @@ class HtmlDocument:
         subagent = facts.find_subsession(part, self.about)
         if subagent is not None:
             inner.append(element("p", element("a", plain(subagent.name), href=f"#{subagent.anchor}"), class_="remark"))
-        diff = facts.find_diff(part)
+        diff = find_diff(part)
         if diff is not None:
             inner.append(_diff(self.cleaning.bounded(diff)))
         if part.text.strip():

@@ -17,6 +17,7 @@ import session_core as sc
 from frontends.commands.export import facts
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import fence_for, passages
+from frontends.shared.conversation.tool_calls import find_diff
 
 _PROSE = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {each: f"\\{each}" for each in "\\[]|$~`"})
 _TITLE = {**_PROSE, **str.maketrans({each: f"\\{each}" for each in "*_#"})}
@@ -181,7 +182,7 @@ class MarkdownDocument:
         subagent = facts.find_subsession(part, self.about)
         if subagent is not None:
             yield _remark(f"Done by the sub-session {subagent.name}.")
-        diff = facts.find_diff(part)
+        diff = find_diff(part)
         if diff is not None:
             yield self._block(self.cleaning.bounded(diff), "diff")
         if part.text.strip():

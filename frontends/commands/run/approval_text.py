@@ -40,7 +40,7 @@ def format_question(
     lines = [f"{style.yellow('?')} {who}Allow {style.bold(_call(approval))}?"]
     if approval.reason:
         lines.append(style.dim(f"{_INDENT}asked for because {one_line(approval.reason, _SUMMARY_CHARS)}"))
-    command = _command(approval)
+    command = command_of(approval)
     if command is None:
         preview, cut = preview_lines(style, approval.shown, whole=whole)
         lines += preview
@@ -101,12 +101,12 @@ def _describe_session_grant(approval: sc.Approval) -> str:
     name = one_line(approval.tool_name, NAME_CHARS)
     if approval.grant in {"", approval.tool_name}:
         return f"every {name} of this session"
-    if _command(approval) is not None:
+    if command_of(approval) is not None:
         return "this command, whenever it occurs in this session"
     return f"for this session: {one_line(approval.grant, _SUMMARY_CHARS)}"
 
 
-def _command(approval: sc.Approval) -> str | None:
+def command_of(approval: sc.Approval) -> str | None:
     """Return the command line, if the approval is about one and it is shown first."""
     command = approval.arguments.get("command")
     if not isinstance(command, str) or not command:
@@ -121,7 +121,7 @@ def _facts(text: str) -> list[str]:
 
 def _call(approval: sc.Approval) -> str:
     name = one_line(approval.tool_name, NAME_CHARS)
-    if _command(approval) is not None:
+    if command_of(approval) is not None:
         return name
     if approval.shown:
         return f"{name}: {one_line(approval.summary, _SUMMARY_CHARS)}"

@@ -14,6 +14,7 @@ from frontends.commands.run.output_mode import output_text as output_text
 from frontends.commands.run.own_turn import OwnTurn
 from frontends.commands.run.requests import Client, Requests
 from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.tool_calls import outcome_of
 from frontends.shared.conversation.view import Target, View, ends_line
 from frontends.shared.output import Output, OutputFailed, ReaderLeft
 from frontends.shared.sanitise import sanitise
@@ -152,8 +153,7 @@ class Conversation:
 
     @property
     def _line_failed(self) -> bool:
-        result = self.line_result
-        return result is not None and (result.status != "success" or work_lines.exit_code(result) is not None)
+        return self.line_result is not None and outcome_of(self.line_result).level != "done"
 
     # --- reading and showing ------------------------------------------------------------------------------------------
 

@@ -158,8 +158,7 @@ def _conversation_lines(
     lines = transcript.head_lines(setting, snapshot, short, abandoned=stored_home.abandoned)
     if messages and messages[0].parent_id is not None and not options.whole:
         lines += ["", setting.style.dim("(earlier messages are left out; --all shows them)")]
-    calls = {call.call_id: call.arguments for each in snapshot.transcript for call in each.tool_calls}
-    lines += transcript.message_lines(setting, messages, calls)
+    lines += transcript.message_lines(setting, messages, snapshot)
     lines += transcript.tail_lines(setting, snapshot, abandoned=stored_home.abandoned)
     return lines
 

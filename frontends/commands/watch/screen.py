@@ -116,7 +116,4 @@ class WatchScreen:
                 pass
 
     def _show_approval(self, approval: sc.Approval) -> None:
-        style = self._style
-        call = f"{one_line(approval.tool_name, _NAME_CHARS)}({work_lines.arguments_line(approval.arguments)})"
-        how = f" {style.yellow(work_lines.UNCONFINED)}" if "unconfined" in approval.rights else ""
-        self._view.line(f"{style.yellow('?')} {style.cyan(call)}{how} waits for approval; answer with: {self._answer}")
+        self._view.line(f"{work_lines.waiting_line(self._style, approval)}; answer with: {self._answer}")

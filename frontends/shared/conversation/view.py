@@ -8,32 +8,25 @@ Rules:
 3. All text from outside is sanitised; escape codes come from the style.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
-
-import attrs
 
 import session_core as sc
 from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.tool_calls import describe_image
 from frontends.shared.figures import format_count
-from frontends.shared.sanitise import Sanitiser, sanitise
+from frontends.shared.sanitise import Sanitiser, one_line, sanitise
 from frontends.shared.style import Style
 
 Target = Literal["out", "err"]
 Piece = tuple[Target, str]
 ERASE_LINE = "\r\x1b[K"
 _PLAN_TOOL = "plan"
+_NAME_CHARS = 200
 
 _SHOWN_AS_STATUS = frozenset({"starting", "waiting_for_model", "running_tools", "compacting", "stopping"})
 """All others are seen from what is printed."""
-
-
-@attrs.define
-class _StreamCursor:
-    """The cursor position of a stream."""
-
-    open: bool = False
 
 
 class View:
@@ -41,8 +34,8 @@ class View:
 
     def __init__(self, out: Style, err: Style, *, shared: bool, live: bool, answer: Target = "out") -> None:
         self._styles: dict[Target, Style] = {"out": out, "err": err}
-        err_line = _StreamCursor()
-        self._lines: dict[Target, _StreamCursor] = {"out": err_line if shared else _StreamCursor(), "err": err_line}
+        self._lines: dict[Target, Target] = {"out": "err" if shared else "out", "err": "err"}
+        self._open_lines: set[Target] = set()
         self._live = live
         self._answer: Target = answer
         self._pieces: list[Piece] = []
@@ -72,24 +65,52 @@ class View:
         """Treat everything before this turn as shown: after a lag, only the turn itself is caught up on."""
         for message in snapshot.messages:
             self._finished.add(message.message_id)
-            self._seen[message.message_id] = sum(len(text) for _, text in _spoken_parts(message))
+            self._seen[message.message_id] = sum(len(text) for _, text in _spoken_parts(message.parts))
+            self._arguments.update((call.call_id, call.arguments) for call in message.tool_calls)
             self._results.update(part.call_id for part in message.parts if isinstance(part, sc.ToolResultPart))
         self._plan = snapshot.plan
         self._protocol = snapshot.protocol.name
 
     def join(self, snapshot: sc.SessionSnapshot) -> None:
-        """Treat finished messages as shown, and show the answer in progress to a viewer who joins in the middle."""
+        """Treat finished messages as shown, and show the work in progress to a viewer who joins in the middle."""
         self.begin_after(snapshot)
-        for message in snapshot.transcript:
-            for call in message.tool_calls:
-                self._arguments[call.call_id] = call.arguments
+        if snapshot.partial is not None:
+            self._rest(snapshot.partial.message_id, snapshot.partial.parts)
         for tool in snapshot.tools:
             self._arguments[tool.call_id] = tool.arguments
             if tool.child_id is not None:
                 self._children[tool.call_id] = tool.child_id
-        if snapshot.partial is not None:
-            partial = snapshot.partial
-            self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
+            if tool.result is None:
+                self.line(work_lines.running_line(self._styles["err"], tool))
+            else:
+                self._result(tool.result)
+
+    def show_stored_message(self, message: sc.Message) -> None:
+        """Show all of a message, also what somebody who followed the session would have known or typed."""
+        style = self._styles["err"]
+        for part in message.parts:
+            match part:
+                case sc.TextPart(text=text) if text.strip():
+                    self.passage(text.rstrip(), self._answer)
+                case sc.CodePart(text=text) if text.strip():
+                    self.line(style.dim(sanitise(text).rstrip()))
+                case sc.ThinkingPart(text=text) if text.strip():
+                    self._begin("thinking")
+                    self._say(text.rstrip())
+                case sc.ToolCallPart(call_id=call_id, arguments=arguments):
+                    self._arguments[call_id] = arguments  # shown with its result
+                case sc.ToolResultPart(call_id=call_id):
+                    self._results.discard(call_id)
+                    self._result(part)
+                case sc.InterruptedPart(reason=reason):
+                    self.line(work_lines.cut_short_line(style, reason))
+                case sc.ImagePart():
+                    self.line(style.dim(describe_image(part)))
+                case sc.FilePart(name=name, text=text):
+                    many = format_count(len(text.splitlines()), "line")
+                    self.line(style.dim(f"(a file: {one_line(name, _NAME_CHARS)}, {many})"))
+                case _:
+                    pass
 
     def event(self, envelope: sc.SessionEvent) -> None:
         """Show one event."""
@@ -127,7 +148,9 @@ class View:
     def _show_extension_event(self, event: sc.Event) -> None:
         match event:
             case sc.events.MessageAdded(message=message, ended_call_id=None) if message.source is not None:
-                self._show_posted_message(message)
+                self.line(work_lines.posted_line(self._styles["err"], message, self._protocol))
+                if message.role == "assistant":  # inserted in the role of the model, it counts as an answer
+                    self._message(message)
             case sc.events.NoticeShown():
                 self.line(work_lines.notice_line(self._styles["err"], event))
             case sc.events.ExtensionDisplayed(extension=extension, status=str() as status) if status.strip():
@@ -173,7 +196,7 @@ class View:
         self._show_plan(snapshot.plan)
         if partial is not None:
             self._answer = self._answer if target is None else target(partial.message_id)
-            self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
+            self._rest(partial.message_id, partial.parts)
 
     def line(self, text: str) -> None:
         """Show a line about the work; `text` is safe to print."""
@@ -192,7 +215,7 @@ class View:
 
     def end_question_line(self) -> None:
         """Record that the user's Enter has ended the line of the question."""
-        self._lines["err"].open = False
+        self._open_lines.discard("err")
 
     def finish(self) -> None:
         """End the last line of the answer."""
@@ -223,27 +246,19 @@ class View:
         """Show the missing rest of a finished message."""
         new = message.message_id not in self._finished
         self._finished.add(message.message_id)
-        for call in message.tool_calls:
-            self._arguments[call.call_id] = call.arguments
+        self._arguments.update((call.call_id, call.arguments) for call in message.tool_calls)
         if message.role == "assistant":
-            self._rest(message.message_id, _spoken_parts(message))
+            self._rest(message.message_id, message.parts)
             if new and sc.InterruptedPart(reason="max_tokens") in message.parts:
                 self.line(work_lines.cut_short_line(self._styles["err"], "max_tokens"))
         for part in message.parts:
             if isinstance(part, sc.ToolResultPart):
                 self._result(part)
 
-    def _show_posted_message(self, message: sc.Message) -> None:
-        """Show a message inserted by an extension or the protocol; one in the role of the model counts as an answer."""
-        format_line = work_lines.protocol_message_line if message.source == self._protocol else work_lines.posted_line
-        self.line(format_line(self._styles["err"], message))
-        if message.role == "assistant":
-            self._message(message)
-
-    def _rest(self, message_id: sc.MessageId, parts: list[tuple[str, str]]) -> None:
-        """Show the rest of an answer, given as kinds and texts of its parts."""
-        skip = self._seen.get(message_id, 0)
-        for kind, text in parts:
+    def _rest(self, message_id: sc.MessageId, parts: Iterable[sc.Part | sc.PartialPart]) -> None:
+        """Show the rest of an answer."""
+        skip, spoken = self._seen.get(message_id, 0), _spoken_parts(parts)
+        for kind, text in spoken:
             already = 0 if kind == "tool_call" else min(skip, len(text))
             skip -= already
             rest = text[already:]
@@ -251,7 +266,7 @@ class View:
                 self._begin(kind)
             self._kind = kind
             self._say(rest)
-        self._seen[message_id] = sum(len(text) for kind, text in parts if kind != "tool_call")
+        self._seen[message_id] = sum(len(text) for kind, text in spoken if kind != "tool_call")
 
     def _withdraw(self, message_id: sc.MessageId) -> None:
         if self._seen.pop(message_id, 0):
@@ -290,15 +305,15 @@ class View:
         if text:
             self._erase_status()
             self._pieces.append((target, text))
-            self._lines[target].open = not ends_line(text)
+            (self._open_lines.discard if ends_line(text) else self._open_lines.add)(self._lines[target])
 
     def _start_fresh_line(self, target: Target) -> None:
-        if self._lines[target].open:
+        if self._lines[target] in self._open_lines:
             self._write(target, "\n")
 
     def _show_status(self, status: str | None) -> None:
         self._erase_status()
-        if self._live and status is not None and not self._lines["err"].open:
+        if self._live and status is not None and "err" not in self._open_lines:
             self._pieces.append(("err", self._styles["err"].dim(status)))
             self._status = True
 
@@ -308,15 +323,20 @@ class View:
             self._status = False
 
 
-def _spoken_parts(message: sc.Message) -> list[tuple[str, str]]:
-    """Return the text of a finished answer, as kinds and texts of its parts."""
-    parts: list[tuple[str, str]] = []
-    for part in message.parts if message.role == "assistant" else ():
-        if isinstance(part, sc.TextPart):
-            parts.append(("text", part.text))
-        elif isinstance(part, sc.ThinkingPart) and part.text:
-            parts.append(("thinking", part.text))
-    return parts
+def _spoken_parts(parts: Iterable[sc.Part | sc.PartialPart]) -> list[tuple[str, str]]:
+    """Return the texts of an answer with their kinds, as far as it is written."""
+    spoken: list[tuple[str, str]] = []
+    for part in parts:
+        match part:
+            case sc.TextPart(text=text):
+                spoken.append(("text", text))
+            case sc.ThinkingPart(text=text) if text:
+                spoken.append(("thinking", text))
+            case sc.PartialPart(kind=kind, text=rope):
+                spoken.append((kind, str(rope)))
+            case _:
+                pass
+    return spoken
 
 
 def ends_line(text: str) -> bool:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
+from frontends.shared.conversation.messages import describe_interruption, speaker_of
+from frontends.shared.conversation.tool_calls import (
+    describe_extras,
+    ending_of,
+    outcome_of,
+    ran_unconfined,
+    subject_of,
+)
 from frontends.shared.figures import duration, format_ago, format_count, usage_figures
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import Style
 
-_TOOL_SYMBOLS = {"success": "✓", "denied": "■", "cancelled": "■", "interrupted": "■"}
 NAME_CHARS = 40
 _TITLE_CHARS = 60
 _ID_CHARS = 8
@@ -21,11 +27,8 @@ _ERROR_CHARS = 400
 _PLAN_CHARS = 100
 _PLAN_LINES = 12
 _PLAN_SYMBOLS = {"done": "✓", "in_progress": "●", "pending": "·"}
-_NO_OUTPUT = "(no output)"
 UNCONFINED = "[no sandbox]"
 """The remark on a call that ran without one."""
-_REMARK = re.compile(r"\[.*\]")
-_TOO_LONG = "the model reached the length limit of one answer"
 
 
 def demo_notice(style: Style, model: str) -> str:
@@ -67,59 +70,35 @@ def _plain(value: object) -> object:
 
 def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
     """Return the one line about the result of a tool call."""
-    name = one_line(result.name, NAME_CHARS)
-    call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
+    given = arguments or {}
+    about = [one_line(subject_of(result.name, given), _ARGUMENT_CHARS), *describe_extras(result.name, given)]
     remark = f" {style.yellow(UNCONFINED)}" if ran_unconfined(result) else ""
-    return f"{_mark(style, result)} {call} {style.dim(_ending(result))}{remark}"
+    return _ended_line(style, result, one_line(result.name, NAME_CHARS), about) + remark
 
 
-def ran_unconfined(result: sc.ToolResultPart) -> bool:
-    """Return whether the call ran something without a sandbox."""
-    return result.details is not None and result.details.get("unconfined") is True
+def running_line(style: Style, tool: sc.LiveTool) -> str:
+    """Return the one line about a tool call that is running."""
+    subject = one_line(subject_of(tool.name, tool.arguments), _ARGUMENT_CHARS)
+    call = f"{style.cyan(one_line(tool.name, NAME_CHARS))}{subject and f' {subject}'}"
+    return f"{style.yellow(style.symbol('●'))} {call} {style.dim('has begun')}"
 
 
-def exit_code(result: sc.ToolResultPart) -> int | None:
-    """Return the exit code of a failed command; None for anything that did not fail or is no command."""
-    code = result.details.get("exit_code") if result.details is not None else None
-    return code if result.status == "success" and isinstance(code, int) and code != 0 else None
+def _ended_line(style: Style, result: sc.ToolResultPart, name: str, about: Sequence[str]) -> str:
+    """Return the line about a call, with its name, its subject and other facts, and how it ended."""
+    subject, *extras = about
+    dot = f" {style.symbol('·')} "
+    tail = style.dim("".join(f"{dot}{each}" for each in (*extras, ending_of(result, _RESULT_CHARS))))
+    return f"{_mark(style, result)} {style.cyan(name)}{subject and f' {subject}'}{tail}"
 
 
 def _mark(style: Style, result: sc.ToolResultPart) -> str:
-    if exit_code(result) is not None:
-        return style.red(style.symbol("✗"))
-    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
-    if result.status == "success":
-        return style.green(symbol)
-    return style.red(symbol) if result.status == "error" else style.yellow(symbol)
-
-
-def _ending(result: sc.ToolResultPart) -> str:
-    """Describe for people how a call ended: the tool's own text is written for the model."""
-    code = exit_code(result)
-    if code is not None:
-        timed_out = result.details is not None and result.details.get("timed_out") is True
-        how = "ended at its time limit" if timed_out else f"exit code {code}"
-        last = one_line(_last_line(result.text), _RESULT_CHARS)
-        return f"{how}: {last}" if last else how
-    if result.status == "denied":
-        because = "" if result.refusal is None else result.refusal.explanation
-        return f"denied: {one_line(because, _RESULT_CHARS)}" if because else "denied"
-    return f"{result.status}: {_gist(result)}"
-
-
-def _last_line(text: str) -> str:
-    """Return the last line of a command's output, without remarks in brackets."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    while lines and _REMARK.fullmatch(lines[-1]):
-        lines.pop()
-    return "" if not lines or lines[-1] == _NO_OUTPUT else lines[-1]
-
-
-def _gist(result: sc.ToolResultPart) -> str:
-    lines = result.text.splitlines()
-    if result.status == "success" and len(lines) > 1:
-        return format_count(len(lines), "line")
-    return one_line(result.text, _RESULT_CHARS) or "no output"
+    match outcome_of(result).level:
+        case "done":
+            return style.green(style.symbol("✓"))
+        case "failed":
+            return style.red(style.symbol("✗"))
+        case "ended":
+            return style.yellow(style.symbol("■"))
 
 
 def retry_line(style: Style, failed: sc.events.ModelCallFailed, failed_at: int) -> str:
@@ -127,6 +106,13 @@ def retry_line(style: Style, failed: sc.events.ModelCallFailed, failed_at: int) 
     wait = "" if failed.retry_at is None else f"; trying again in {duration(max(0, failed.retry_at - failed_at))}"
     said = one_line(failed.message, _ERROR_CHARS).rstrip(".")
     return f"{style.yellow(style.symbol('↻'))} {said} ({one_line(failed.kind)}){wait}"
+
+
+def waiting_line(style: Style, approval: sc.Approval) -> str:
+    """Describe a tool call that waits for somebody's approval."""
+    call = f"{one_line(approval.tool_name, NAME_CHARS)}({arguments_line(approval.arguments)})"
+    how = f" {style.yellow(UNCONFINED)}" if "unconfined" in approval.rights else ""
+    return f"{style.yellow('?')} {style.cyan(call)}{how} waits for approval"
 
 
 def approval_denied(style: Style, approval: sc.Approval) -> str:
@@ -190,7 +176,7 @@ def subagent_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
 
 def subagent_line(style: Style, subagent: str, result: sc.ToolResultPart) -> str:
     """Describe how the work of a child session ended; `subagent` is its name."""
-    return f"{_mark(style, result)} {style.cyan(subagent)} {style.dim(_ending(result))}"
+    return _ended_line(style, result, subagent, [""])
 
 
 def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
@@ -223,24 +209,15 @@ def status_line(style: Style, extension: str, status: str) -> str:
     return style.dim(f"{style.symbol('·')} {one_line(extension, NAME_CHARS)}: {one_line(status, _ERROR_CHARS)}")
 
 
-def posted_line(style: Style, message: sc.Message) -> str:
-    """Describe a message that an extension inserted, with its text if it is in the user's name."""
-    mark, who = style.cyan(style.symbol("●")), style.cyan(one_line(message.source or "", NAME_CHARS))
-    if message.role == "assistant":
-        return f"{mark} {who} says:"
-    return f"{mark} {who} asks for you: {one_line(message.text, _ERROR_CHARS)}"
-
-
-def protocol_message_line(style: Style, message: sc.Message) -> str:
-    """Return what the session's protocol has told the model."""
-    who = style.cyan(one_line(message.source or "", NAME_CHARS))
-    return f"{style.cyan(style.symbol('●'))} protocol {who} says: {one_line(message.text, _ERROR_CHARS)}"
+def posted_line(style: Style, message: sc.Message, protocol: str | None) -> str:
+    """Describe a message that an extension or the protocol inserted, with its text unless that is an answer."""
+    said = "" if message.role == "assistant" else f" {one_line(message.text, _ERROR_CHARS)}"
+    return f"{style.cyan(style.symbol('●'))} {style.cyan(speaker_of(message, protocol))}:{said}"
 
 
 def cut_short_line(style: Style, reason: str) -> str:
     """Describe why an answer ends in the middle."""
-    said = _TOO_LONG if reason == "max_tokens" else one_line(reason)
-    return style.yellow(f"{style.symbol('■')} cut short: {said}")
+    return style.yellow(f"{style.symbol('■')} {describe_interruption(reason)}")
 
 
 def outcome_line(
@@ -250,7 +227,7 @@ def outcome_line(
     took = duration(outcome.duration_ms)
     if outcome.status == "completed" and line is not None and line.status == "denied":
         head = f"{style.yellow(style.symbol('■'))} not run"
-    elif outcome.status == "completed" and line is not None and (line.status != "success" or exit_code(line)):
+    elif outcome.status == "completed" and line is not None and outcome_of(line).level != "done":
         head = f"{style.red(style.symbol('✗'))} failed after {took}"
     else:
         head = _headline(style, outcome, answer, took)

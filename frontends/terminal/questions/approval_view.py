@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
+from frontends.commands.run.approval_text import command_of
 from frontends.shared.conversation.work_lines import NAME_CHARS, subagent_name
 from frontends.terminal.questions.answers import (
     AnswerChoice,
@@ -31,7 +32,7 @@ _UNCLEAR = 'not clear yet: y or n; to tell the model something, begin with "no"'
 def approval_question(approval: sc.Approval, subagent_names: Mapping[sc.SessionId, str]) -> ScreenQuestion:
     """Turn an approval into a question."""
     name = as_visible_line(approval.tool_name, NAME_CHARS)
-    command = _command(approval)
+    command = command_of(approval)
     facts = [] if command is not None or not approval.summary else [as_visible_line(approval.summary)]
     if approval.reason:
         facts.append(f"asked for because {as_visible_line(approval.reason)}")
@@ -90,14 +91,6 @@ def _asker(approval: sc.Approval, subagent_names: Mapping[sc.SessionId, str]) ->
         else as_visible_line(subagent_name(approval.session_id, None))
     )
     return f"{said} asks. "
-
-
-def _command(approval: sc.Approval) -> str | None:
-    """Return the command line, if the approval is about one and it is shown first."""
-    command = approval.arguments.get("command")
-    if not isinstance(command, str) or not command:
-        return None
-    return command if approval.shown.startswith(f"{command}\n\n") else None
 
 
 def _requested_passages(approval: sc.Approval, command: str | None) -> list[ForeignPassage]:

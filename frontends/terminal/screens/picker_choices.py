@@ -7,6 +7,7 @@ from typing import Final
 
 import session_core as sc
 from frontends.shared.activity_words import describe_activity
+from frontends.shared.conversation.messages import parse_shell_line
 from frontends.shared.figures import format_ago, format_count, format_path, format_tokens
 from frontends.terminal.look.activity_glyphs import GLYPHS
 from frontends.terminal.look.permission_words import MODES
@@ -14,7 +15,6 @@ from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.themes import ABOUT
 from frontends.terminal.panels.session_order import group_by_folder
 from frontends.terminal.screens.picker import PickerChoice
-from frontends.terminal.transcript.block_builder import shell_line_of
 
 THINKING: Final[dict[sc.Thinking, str]] = {
     "off": "answers at once",
@@ -173,5 +173,5 @@ def _user_message_choice(message: sc.Message, now_ms: int) -> PickerChoice[sc.Me
 
 
 def _gist(message: sc.Message) -> str:
-    ran = shell_line_of(message)
-    return sanitise_line(message.text if ran is None else f"! {ran}", _SAID_CHARS) or "(no text)"
+    ran = parse_shell_line(message)
+    return sanitise_line(message.text if ran is None else f"! {ran.line}", _SAID_CHARS) or "(no text)"

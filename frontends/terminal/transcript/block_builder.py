@@ -1,174 +1,300 @@
-"""Builds blocks from messages, calls and outcomes. Pure functions; `blocks` caches the results."""
+"""A conversation as blocks, rebuilt from the session's state as it changes.
+
+Rules:
+1. An unchanged block is the same object as before, so drawing can compare by identity; if no block has changed, the
+   tuple of all is the same too.
+2. Every block has a key that stays the same while it grows: a streaming text and the finished text are one block.
+3. Only what can have changed is rebuilt: growing text, running calls, new messages.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import is_
 from typing import Final
 
 import attrs
 
 import session_core as sc
-from frontends.terminal.transcript.block_values import (
+from frontends.terminal.transcript.blocks import (
     AnswerBlock,
     Block,
+    CallTime,
+    EntryBlock,
     RemarkBlock,
-    SummaryBlock,
-    ThinkingBlock,
     ToolBlock,
-    UserMessageBlock,
+    build_ending,
+    build_message_blocks,
+    find_siblings,
+    growing_block,
+    tool_block,
 )
 
-_CUT_SHORT: Final = {
-    "stopped": "stopped here",
-    "failed": "the model failed here",
-    "interrupted": "the service ended here",
-    "max_tokens": "the answer reached its length limit",
-}
-_RAN: Final = re.compile(
-    r"I have run this command myself(?: \((?P<how>\w+)\))?:\n\n\$ (?P<line>.*?)\n\n(?P<output>.*)", re.DOTALL
-)
-_ENDED: Final = {"error": "failed", "denied": "not allowed", "cancelled": "stopped", "interrupted": "the service ended"}
-_FAILED: Final = {
-    "interrupted": "The service ended in the middle of this turn",
-    "limit_reached": "A limit was reached",
-    "failed": "This turn failed",
-}
+Results = Mapping[sc.CallId, sc.ToolResultPart]
 
 
-@attrs.frozen(kw_only=True)
-class CallTime:
-    """When a call began, and when it ended if that was observed."""
+@attrs.define(eq=False)
+class _MessageBlocks:
+    """The blocks of one message, and what they were built from."""
 
-    started_at: int
-    ended_at: int | None = None
-
-
-MakeTool = Callable[[str, sc.ToolCallPart], ToolBlock]
-
-
-def build_message_blocks(message: sc.Message, branches: tuple[sc.MessageId, ...], tool: MakeTool) -> Iterator[Block]:
-    """Yield the blocks of a message; tool results are shown with their calls."""
-    match message.role:
-        case "user":
-            yield _build_user_block(message, branches)
-        case "summary":
-            yield SummaryBlock(key=message.message_id, message_id=message.message_id, text=message.text)
-        case "assistant":
-            for index, part in enumerate(message.parts):
-                block = _build_part_block(message, f"{message.message_id}/{index}", part, tool)
-                if block is not None:
-                    yield block
-        case "tool":
-            return
+    message: sc.Message
+    branches: tuple[sc.MessageId, ...]
+    results: Results
+    blocks: tuple[Block, ...]
 
 
-def _build_part_block(message: sc.Message, key: str, part: sc.Part, tool: MakeTool) -> Block | None:
-    match part:
-        case sc.TextPart() | sc.CodePart() if part.text.strip():
-            return AnswerBlock(key=key, message_id=message.message_id, text=part.text, source=message.source)
-        case sc.ThinkingPart() if part.text.strip():
-            return ThinkingBlock(key=key, text=part.text)
-        case sc.ToolCallPart():
-            return tool(key, part)
-        case sc.InterruptedPart():
-            return RemarkBlock(key=key, text=_CUT_SHORT[part.reason], level="warn")
-        case _:
-            return None
+@attrs.define(eq=False)
+class _History:
+    """The messages up to the head as blocks, split around the newest one that calls tools.
+
+    Attributes:
+        known: What it was built from.
+        calling: The newest message with tool calls; its blocks depend on the state of those calls.
+        results: The results of its calls that are part of the conversation, since `answered_at`.
+    """
+
+    known: tuple[object, ...]
+    before: tuple[Block, ...] = ()
+    calling: sc.Message | None = None
+    results: Results = attrs.field(factory=dict)
+    answered_at: int = 0
+    after: tuple[Block, ...] = ()
 
 
-def _build_user_block(message: sc.Message, branches: tuple[sc.MessageId, ...]) -> UserMessageBlock:
-    text = message.text
-    ran = _RAN.fullmatch(text) if message.source is None else None
-    return UserMessageBlock(
-        key=message.message_id,
-        message_id=message.message_id,
-        text=text if ran is None else ran["output"],
-        created_at=message.created_at,
-        images=sum(isinstance(part, sc.ImagePart) for part in message.parts),
-        files=tuple(part.name for part in message.parts if isinstance(part, sc.FilePart)),
-        source=message.source,
-        command=None if ran is None else ran["line"],
-        ended="" if ran is None or ran["how"] is None else _ENDED.get(ran["how"], ran["how"]),
-        branches=max(1, len(branches)),
-        branch=branches.index(message.message_id) + 1 if message.message_id in branches else 1,
-    )
+class BlockBuilder:
+    """Builds the blocks of one session; `older` are the messages before its window, oldest first."""
+
+    def __init__(self) -> None:
+        self.older: list[sc.Message] = []
+        self._made: dict[sc.MessageId, _MessageBlocks] = {}
+        self._history = _History(())
+        self._live: tuple[tuple[object, ...], tuple[Block, ...], tuple[Block, ...]] = ((), (), ())
+        self._tool_blocks: dict[str, tuple[tuple[object, ...], ToolBlock]] = {}
+        self._times: dict[sc.CallId, CallTime] = {}
+        self._entries: dict[int, EntryBlock] = {}
+        self._growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
+        self._ending: RemarkBlock | None = None
+        self._all: tuple[Block, ...] = ()
+
+    def build_blocks(
+        self, state: sc.SessionState, extensions: Sequence[sc.extensions.ExtensionInfo] = ()
+    ) -> tuple[Block, ...]:
+        """Return all blocks, oldest first; `extensions` provide the templates of their entries."""
+        history = self._build_history(state, extensions)
+        calling, alone = self._build_tools(state, history)
+        ended = self._build_ending(state)
+        partial = self._build_partial(state)
+        blocks = (*history.before, *calling, *history.after, *alone, *partial, *((ended,) if ended else ()))
+        if len(blocks) != len(self._all) or not all(map(is_, blocks, self._all)):
+            self._all = blocks
+        return self._all
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def _build_history(self, state: sc.SessionState, extensions: Sequence[sc.extensions.ExtensionInfo]) -> _History:
+        templates = _templates(extensions)
+        known = (state.head, state.messages, len(self.older), state.entries, state.earlier, *templates.values())
+        before = self._history.known
+        if len(known) == len(before) and known[0] == before[0] and all(map(_is_same, known, before)):
+            return self._history
+        path = self._path(state)
+        branches = find_siblings(chain(self.older, state.messages))
+        calling = next((index for index in range(len(path) - 1, -1, -1) if path[index].tool_calls), None)
+        answered = _results(path)
+        history = _History(known)
+        if calling is not None:
+            history.calling, history.results = path[calling], answered.get(path[calling].message_id, {})
+            history.answered_at = max((each.created_at for each in path[calling:] if each.role == "tool"), default=0)
+        entries = iter(self._build_entries(state, templates, path))
+        entry = next(entries, None)
+        pieces: list[Block] = []
+        made: dict[sc.MessageId, _MessageBlocks] = {}
+        # Merge entries and messages by time. The calling message is skipped: `_build_tools` makes its blocks each time.
+        for index, message in enumerate(path):
+            while entry is not None and entry.entry.at < message.created_at:
+                pieces.append(entry)
+                entry = next(entries, None)
+            if index == calling:
+                history.before, pieces = tuple(pieces), []
+                continue
+            each = self._build_message(message, branches, answered)
+            made[message.message_id] = each
+            pieces += each.blocks
+        pieces += [] if entry is None else [entry, *entries]
+        if calling is None:
+            history.before = tuple(pieces)
+        else:
+            history.after = tuple(pieces)
+        self._made, self._history = made, history
+        return history
+
+    def _build_message(
+        self,
+        message: sc.Message,
+        branches: Mapping[sc.MessageId | None, tuple[sc.MessageId, ...]],
+        answered: Mapping[sc.MessageId, Results],
+    ) -> _MessageBlocks:
+        siblings = branches.get(message.parent_id, ()) if message.role == "user" else ()
+        results = answered.get(message.message_id, _NONE)
+        cached = self._made.get(message.message_id)
+        if cached is not None and cached.message is message and cached.branches == siblings:
+            if cached.results is results or (cached.results.keys() == results.keys()):
+                return cached
+
+        def build_finished_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
+            return self._tool(key, call, results.get(call.call_id), None, asked=False)
+
+        blocks = self._reuse_blocks(tuple(build_message_blocks(message, siblings, build_finished_tool)), self._live[1])
+        return _MessageBlocks(message, siblings, results, blocks)
+
+    def _path(self, state: sc.SessionState) -> tuple[sc.Message, ...]:
+        path = state.transcript
+        if not self.older or (state.head is not None and not path):
+            return path
+        wanted, before = (path[0].parent_id if path else None), list[sc.Message]()
+        for message in reversed(self.older):
+            if wanted is not None and message.message_id == wanted:
+                before.append(message)
+                wanted = message.parent_id
+        return (*reversed(before), *path)
+
+    def _build_entries(
+        self, state: sc.SessionState, templates: Mapping[tuple[str, str], sc.JsonObject], path: Sequence[sc.Message]
+    ) -> Iterator[EntryBlock]:
+        """Yield entries that have a template, by time; those older than the loaded messages are left out."""
+        since = path[0].created_at if path and state.earlier > len(self.older) else None
+        used_blocks: dict[int, EntryBlock] = {}
+        count: dict[tuple[str, int], int] = {}
+        for entry in sorted(state.entries, key=lambda each: each.at):
+            tag = entry.entry.get("tag")
+            template = templates.get((entry.extension, tag)) if isinstance(tag, str) else None
+            if template is None or (since is not None and entry.at < since):
+                continue
+            number = count[entry.extension, entry.at] = count.get((entry.extension, entry.at), 0) + 1
+            block = self._entries.get(id(entry))
+            if block is None or block.entry is not entry or block.template is not template:
+                key = f"entry/{entry.extension}/{entry.at}/{number}"
+                block = EntryBlock(key=key, entry=entry, template=template)
+            used_blocks[id(entry)] = block
+            yield block
+        self._entries = used_blocks
+
+    # --- running calls ------------------------------------------------------------------------------------------------
+
+    def _build_tools(self, state: sc.SessionState, history: _History) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+        """Return the blocks of the newest message with calls, and those of calls that belong to no message."""
+        known = (history, state.tools, state.approvals)
+        if len(self._live[0]) == len(known) and all(map(is_, known, self._live[0])):
+            return self._live[1:]
+        asked = {each.call_id for each in state.approvals if each.session_id is None}
+        live = {each.call_id: each for each in state.tools}
+        self._note_times(state, history, live)
+        called: set[sc.CallId] = set()
+
+        def build_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
+            called.add(call.call_id)
+            result = history.results.get(call.call_id)
+            tool = live.get(call.call_id) if result is None else None
+            return self._tool(key, call, result, tool, asked=result is None and call.call_id in asked)
+
+        of_calling = () if history.calling is None else tuple(build_message_blocks(history.calling, (), build_tool))
+        of_calling = self._reuse_blocks(of_calling, self._live[1])
+        alone = tuple(
+            self._tool(f"call/{tool.call_id}", tool, None, tool, asked=tool.call_id in asked)
+            for tool in state.tools
+            if tool.call_id not in called or tool.call_id in history.results
+        )
+        self._live = (known, of_calling, alone)
+        return of_calling, alone
+
+    @staticmethod
+    def _reuse_blocks(blocks: tuple[Block, ...], before: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Reuse the blocks of texts around calls; the same key with the same text is the same block."""
+        known = {each.key: each for each in before if not isinstance(each, ToolBlock)}
+        return tuple(known.get(each.key, each) if not isinstance(each, ToolBlock) else each for each in blocks)
+
+    def _tool(
+        self,
+        key: str,
+        call: sc.ToolCallPart | sc.LiveTool,
+        result: sc.ToolResultPart | None,
+        live: sc.LiveTool | None,
+        *,
+        asked: bool,
+    ) -> ToolBlock:
+        depends = (call.arguments, result, live, asked, self._times.get(call.call_id))
+        cached = self._tool_blocks.get(key)
+        if cached is None or not all(map(is_, cached[0], depends)):
+            if len(self._tool_blocks) > _MAX_REMEMBERED_CALLS:
+                self._tool_blocks.clear()
+                self._times.clear()
+            cached = (depends, tool_block(key, call, result, live, depends[-1], asked=asked))
+            self._tool_blocks[key] = cached
+        return cached[1]
+
+    def _note_times(self, state: sc.SessionState, history: _History, live: Mapping[sc.CallId, sc.LiveTool]) -> None:
+        """Record when calls began and ended, as their results do not say."""
+        for call_id, tool in live.items():
+            time = self._times.get(call_id)
+            if time is None or time.started_at != tool.started_at:
+                time = self._times[call_id] = CallTime(started_at=tool.started_at)
+            if tool.result is not None and time.ended_at is None:
+                self._times[call_id] = CallTime(started_at=tool.started_at, ended_at=state.updated_at)
+        for call_id in history.results:
+            time = self._times.get(call_id)
+            if time is not None and time.ended_at is None:
+                self._times[call_id] = CallTime(started_at=time.started_at, ended_at=history.answered_at)
+
+    # --- streaming text -----------------------------------------------------------------------------------------------
+
+    def _build_partial(self, state: sc.SessionState) -> list[Block]:
+        partial = state.partial
+        blocks: list[Block] = []
+        growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
+        parts = partial.parts if partial is not None else ()
+        for index, part in enumerate(parts):
+            assert partial is not None
+            last = index == len(parts) - 1
+            text = state.growing if last and state.growing is not None else part.text
+            key = f"{partial.message_id}/{index}"
+            before = self._growing.get(key)
+            if before is None or before[1] is not text or before[2] is not last or before[0] is not part:
+                block = growing_block(key, partial.message_id, part, str(text), growing=last)
+                before = (part, text, last, block)
+            growing[key] = before
+            blocks.append(before[3])
+        self._growing = growing
+        return [each for each in blocks if not (isinstance(each, AnswerBlock) and not each.text)]
+
+    def _build_ending(self, state: sc.SessionState) -> RemarkBlock | None:
+        now = build_ending(state)
+        if now is None or self._ending is None or (now.key, now.text) != (self._ending.key, self._ending.text):
+            self._ending = now
+        return self._ending
 
 
-def is_shell_line(message: sc.Message) -> bool:
-    """Return whether a message holds the result of a shell line that the user ran."""
-    return shell_line_of(message) is not None
+_NONE: Final[Results] = {}
+_MAX_REMEMBERED_CALLS: Final = 5_000
+"""The most call times kept; then all are dropped, and their blocks redrawn once."""
 
 
-def shell_line_of(message: sc.Message) -> str | None:
-    """Return the shell line of a message that holds the result of one."""
-    ran = _RAN.fullmatch(message.text) if message.source is None else None
-    return None if ran is None else ran["line"]
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, int | str) and one == other)
 
 
-def find_siblings(messages: Iterable[sc.Message]) -> dict[sc.MessageId | None, tuple[sc.MessageId, ...]]:
-    """Return groups of messages with the same parent, keyed by that parent; single messages are left out."""
-    said: dict[sc.MessageId | None, list[sc.MessageId]] = {}
-    for message in messages:
-        if message.role == "user":
-            here = said.setdefault(message.parent_id, [])
-            if message.message_id not in here:  # a message may be both in the window and older
-                here.append(message.message_id)
-    return {parent: tuple(each) for parent, each in said.items() if len(each) > 1}
+def _templates(extensions: Sequence[sc.extensions.ExtensionInfo]) -> dict[tuple[str, str], sc.JsonObject]:
+    return {(each.name, renderer.tag): renderer.template for each in extensions for renderer in each.renderers}
 
 
-def tool_block(
-    key: str,
-    call: sc.ToolCallPart | sc.LiveTool,
-    result: sc.ToolResultPart | None,
-    live: sc.LiveTool | None,
-    time: CallTime | None,
-    *,
-    asked: bool,
-) -> ToolBlock:
-    """Return a call in its current state."""
-    if result is None and live is not None:
-        result = live.result
-    child = live.child_id if live is not None else None
-    session_id = result.details.get("session_id") if result is not None and result.details is not None else None
-    if child is None and result is not None and result.name == "task" and isinstance(session_id, str):
-        child = sc.SessionId(session_id)
-    took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
-    return ToolBlock(
-        key=key,
-        call_id=call.call_id,
-        name=call.name,
-        arguments=call.arguments,
-        live=live,
-        result=result,
-        asked=asked,
-        took_ms=None if took is None or result is None else max(0, took),
-        child_id=child,
-    )
-
-
-def growing_block(key: str, message_id: sc.MessageId, part: sc.PartialPart, text: str, *, growing: bool) -> Block:
-    """Return a part that is still being streamed, or was until a moment ago."""
-    match part.kind:
-        case "thinking":
-            return ThinkingBlock(key=key, text=text, growing=growing)
-        case "tool_call":
-            return ToolBlock(key=key, call_id=None, name=part.tool_name or "", writing=text)
-        case "text" | "code":
-            return AnswerBlock(key=key, message_id=message_id, text=text, growing=growing)
-
-
-def build_ending(state: sc.SessionState) -> RemarkBlock | None:
-    """Return a remark on how the last turn ended, unless the conversation already shows it."""
-    outcome = state.last_outcome
-    if outcome is None or state.turn is not None or outcome.status == "completed":
-        return None
-    key = f"outcome/{outcome.turn_id}"
-    last = state.find_message(state.head)
-    is_reported = last is not None and last.is_interrupted
-    if outcome.status == "stopped":
-        return None if is_reported else RemarkBlock(key=key, text="Stopped.", level="warn")
-    if outcome.status == "interrupted" and is_reported and not outcome.error:
-        return None
-    said = _FAILED[outcome.status]
-    return RemarkBlock(key=key, text=f"{said}: {outcome.error}" if outcome.error else f"{said}.", level="error")
+def _results(path: Sequence[sc.Message]) -> dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]]:
+    """Return the results of each message's calls: they follow it, and a later message may reuse an id."""
+    found: dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]] = {}
+    asking: sc.MessageId | None = None
+    for message in path:
+        if message.role == "assistant":
+            asking = message.message_id
+        elif message.role == "tool" and asking is not None:
+            parts = (part for part in message.parts if isinstance(part, sc.ToolResultPart))
+            found.setdefault(asking, {}).update((part.call_id, part) for part in parts)
+    return found

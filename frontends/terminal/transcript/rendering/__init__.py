@@ -3,7 +3,7 @@
 - `draw`: the only entry point; `Drawer` caches growing blocks
 - `growing_markdown`, `passages`: growing Markdown, cut into passages that are drawn once
 - `markdown`, `tables`, `code`: one passage
-- `tools`: tool calls; `tool_summaries` (what they are about), `diffs`, `shell`
+- `tools`: tool calls; `diffs`, `shell`
 - `user_messages`: user messages, thinking, summaries, remarks; `entries`: entries of extensions
 - `lines`: wrapping and cutting, used by all others
 

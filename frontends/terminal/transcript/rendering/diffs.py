@@ -9,15 +9,7 @@ from textual.strip import Strip
 
 from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.rendering.lines import (
-    MOST_ROWS,
-    WHOLE_CHARS,
-    Span,
-    cut_spans,
-    omission_remark,
-    strip_of,
-    wrap,
-)
+from frontends.terminal.transcript.rendering.lines import MOST_ROWS, WHOLE_CHARS, Span, cut_row, omission, wrap
 
 SHORT: Final = 14
 """Lines of a collapsed diff."""
@@ -46,11 +38,8 @@ def diff_rows(patch: str, width: int, look: Look, *, expanded: bool) -> list[Str
     _stress(visible_lines)
     digits = len(str(max((line.number or 0 for line in visible_lines), default=0)))
     rows = [row for line in visible_lines for row in _draw_line(line, digits, width, look)]
-    if len(visible_lines) < len(lines):
-        rows.append(strip_of(cut_spans([omission_remark(len(lines) - len(visible_lines), look)], width)))
-    if len(patch) < whole:
-        rows.append(strip_of(cut_spans([omission_remark(whole - len(patch), look, noun="character")], width)))
-    return rows
+    rows += omission(len(lines) - len(visible_lines), look, width)
+    return rows + omission(whole - len(patch), look, width, noun="character")
 
 
 def _read(patch: str) -> Iterator[_DiffLine]:
@@ -123,7 +112,7 @@ def _draw_line(line: _DiffLine, digits: int, width: int, look: Look) -> list[Str
         case "same":
             return _draw_marked_line(line, gutter, ("  ", look.text), width, look)
         case "between":
-            return [strip_of(cut_spans([(f"{'':>{digits}} {look.glyph('more')}", look.dim)], width))]
+            return [cut_row([(f"{'':>{digits}} {look.glyph('more')}", look.dim)], width)]
         case "remark":
             return wrap([(line.text, look.dim)], width, first=[empty], most=_LINE_ROWS)
 

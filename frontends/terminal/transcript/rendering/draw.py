@@ -18,7 +18,7 @@ from frontends.terminal.transcript.blocks import (
 )
 from frontends.terminal.transcript.rendering.entries import entry_rows
 from frontends.terminal.transcript.rendering.growing_markdown import Flow
-from frontends.terminal.transcript.rendering.lines import cut_spans, strip_of
+from frontends.terminal.transcript.rendering.lines import cut_row
 from frontends.terminal.transcript.rendering.tools import tool_rows
 from frontends.terminal.transcript.rendering.user_messages import (
     remark_rows,
@@ -68,7 +68,7 @@ class Drawer:
             self._flows.pop(block.key, None)
         if block.source is None:
             return rows
-        return [strip_of(cut_spans([(f"{sanitise_line(block.source, 60)}:", look.accent)], width)), *rows]
+        return [cut_row([(f"{sanitise_line(block.source, 60)}:", look.accent)], width), *rows]
 
 
 def changes_with_time(block: Block) -> bool:

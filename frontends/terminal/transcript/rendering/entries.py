@@ -15,13 +15,13 @@ from frontends.terminal.look.text_width import width_of
 from frontends.terminal.transcript.rendering.diffs import diff_rows
 from frontends.terminal.transcript.rendering.lines import (
     Span,
+    cut_row,
     cut_spans,
     indent_rows,
     indented_width,
     limit_rows,
-    omission_remark,
+    omission,
     spans_width,
-    strip_of,
     wrap,
 )
 from frontends.terminal.transcript.rendering.markdown import markdown
@@ -40,7 +40,7 @@ def entry_rows(
 ) -> list[Strip]:
     """Draw an entry of an extension by its template, or its own fields if there is none."""
     block = _fill_template(template, entry.entry, 0) if template is not None else _as_pairs(entry.entry)
-    head = strip_of(cut_spans([(f"{look.glyph('dot')} {sanitise_line(entry.extension, 60)}", look.accent)], width))
+    head = cut_row([(f"{look.glyph('dot')} {sanitise_line(entry.extension, 60)}", look.accent)], width)
     rows = render_block_rows(block, indented_width(width), look)
     return limit_rows([head, *indent_rows(rows, width)], look, width)
 
@@ -63,11 +63,7 @@ def render_block_rows(block: Mapping[str, object], width: int, look: Look, *, de
             rows = [
                 row for each in children[:_MOST_BLOCKS] for row in render_block_rows(each, width, look, depth=depth + 1)
             ]
-            if len(children) > _MOST_BLOCKS:
-                rows.append(
-                    strip_of(cut_spans([omission_remark(len(children) - _MOST_BLOCKS, look, noun="part")], width))
-                )
-            return limit_rows(rows, look, width)
+            return limit_rows([*rows, *omission(len(children) - _MOST_BLOCKS, look, width, noun="part")], look, width)
         case "widget" if depth < _MOST_DEPTH and isinstance(body := block.get("body"), Mapping):
             return render_block_rows(body, width, look, depth=depth + 1)
         case _:
@@ -103,11 +99,11 @@ def _progress(block: Mapping[str, object], width: int, look: Look) -> Strip:
     share = _share(block.get("value"))
     label = sanitise_line(_text(block.get("label"), _CELL_CHARS))
     if share is None:
-        return strip_of(cut_spans([(label or look.glyph("more"), look.text)], width))
+        return cut_row([(label or look.glyph("more"), look.text)], width)
     length = max(1, min(20, width // 3))
     full = round(share * length)
     bar = [(look.glyph("full") * full, look.accent), (look.glyph("empty") * (length - full), look.dim)]
-    return strip_of(cut_spans([*bar, (f" {share:.0%}", look.text), (f" {label}" if label else "", look.dim)], width))
+    return cut_row([*bar, (f" {share:.0%}", look.text), (f" {label}" if label else "", look.dim)], width)
 
 
 def _share(value: object) -> float | None:

@@ -11,15 +11,7 @@ from textual.strip import Strip
 
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.code import highlight, highlight_fenced, label_of
-from frontends.terminal.transcript.rendering.lines import (
-    BLANK,
-    HEAD_ROWS,
-    MOST_ROWS,
-    cut_spans,
-    limit_rows,
-    omission_remark,
-    strip_of,
-)
+from frontends.terminal.transcript.rendering.lines import BLANK, HEAD_ROWS, MOST_ROWS, limit_rows, omission
 from frontends.terminal.transcript.rendering.markdown import code_rows, markdown
 from frontends.terminal.transcript.rendering.passages import MarkdownPassage, PassageSplitter
 
@@ -88,10 +80,10 @@ class Flow:
         head = "\n".join(text[:half].split("\n")[:HEAD_ROWS])
         tail = "\n".join(text[-half:].split("\n")[HEAD_ROWS - MOST_ROWS :])
         missing = len(text) - len(head) - len(tail)
-        remark = omission_remark(missing, self.look, noun="character", where=" are not shown")
+        remark = omission(missing, self.look, self.width, noun="character", where=" are not shown")
         rows = [
             *Flow(self.width, self.look).draw(head, growing=False)[:HEAD_ROWS],
-            *(BLANK, strip_of(cut_spans([remark], self.width)), BLANK),
+            *(BLANK, *remark, BLANK),
             *Flow(self.width, self.look).draw(tail, growing=False)[HEAD_ROWS - MOST_ROWS :],
         ]
         return limit_rows(rows, self.look, self.width)
@@ -119,9 +111,8 @@ class Flow:
         for place in [each for each in self._rows if first <= each < last]:
             del self._rows[place]
         missing = sum(passage.lines for passage in whole[first:last])
-        remark = omission_remark(missing, self.look, where=" are not shown")
-        middle = [BLANK, strip_of(cut_spans([remark], self.width)), BLANK]
-        return [*self._join_rows(0, first), *middle, *self._join_rows(last, len(whole))]
+        remark = omission(missing, self.look, self.width, where=" are not shown")
+        return [*self._join_rows(0, first), BLANK, *remark, BLANK, *self._join_rows(last, len(whole))]
 
     def _join_rows(self, start: int, stop: int) -> list[Strip]:
         rows: list[Strip] = []

@@ -1,6 +1,7 @@
 """Lines of a given width: wrapping, cutting and omitting. All drawing goes through here.
 
-Texts passed to these functions are already inert (see `frontends.terminal.look.sanitised_text`).
+Texts passed to these functions are already inert (see `frontends.terminal.look.sanitised_text`); only `excerpt_rows`
+takes any text.
 """
 
 from bisect import bisect_right
@@ -15,6 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from frontends.shared.figures import format_count
+from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.look.text_width import width_of
 
@@ -43,6 +45,11 @@ def strip_of(spans: Iterable[Span]) -> Strip:
     """Return one line; the spans must fit."""
     filled = [(text, style) for text, style in spans if text]
     return Strip([Segment(text, style) for text, style in filled], sum(width_of(text) for text, _ in filled))
+
+
+def cut_row(spans: Spans, width: int) -> Strip:
+    """Return the beginning of a line as a row of at most `width` cells."""
+    return strip_of(cut_spans(spans, width))
 
 
 BLANK: Final = Strip([], 0)
@@ -192,14 +199,47 @@ def excerpt(text: str, *, head: int, tail: int) -> Excerpt:
     return Excerpt(head=lines[:head], left_out=len(lines) - head - tail, tail=lines[len(lines) - tail :])
 
 
-def omission_remark(count: int, look: Look, *, noun: str = "line", where: str = "") -> Span:
-    """Return a remark on how much is not shown."""
-    return f"{look.glyph('more')} {format_count(count, f'more {noun}')}{where}", look.dim
+def excerpt_rows(
+    text: str,
+    width: int,
+    look: Look,
+    style: Style,
+    *,
+    head: int,
+    tail: int = 0,
+    margins: tuple[Span, Span] | None = None,
+    words: bool = True,
+    most: int | None = None,
+    whole: int = WHOLE_CHARS,
+) -> list[Strip]:
+    """Draw the first and last lines of a foreign text, and how much is missing.
+
+    `margins` stand before its first line and before all others; at most its first `whole` characters are processed.
+    """
+    preview = excerpt(sanitise_text(text[:whole]), head=head, tail=tail)
+    beneath = () if margins is None else (("  ", look.dim),)
+    rows: list[Strip] = []
+    for number, line in enumerate([*preview.head, *preview.tail]):
+        if number == len(preview.head):
+            rows += omission(preview.left_out, look, width, margin=beneath)
+        first = () if margins is None else (margins[number > 0],)
+        rows += wrap([(line, style)], width, first=first, words=words, most=most)
+    if not preview.tail:
+        rows += omission(preview.left_out, look, width, margin=beneath)
+    return rows + omission(len(text) - whole, look, width, noun="character", margin=beneath)
+
+
+def omission(
+    count: int, look: Look, width: int, *, noun: str = "line", where: str = "", margin: Spans = ()
+) -> list[Strip]:
+    """Return a row that tells how much is not shown; none if nothing is missing."""
+    remark = f"{look.glyph('more')} {format_count(count, f'more {noun}')}{where}", look.dim
+    return [cut_row([*margin, remark], width)] if count > 0 else []
 
 
 def limit_rows(rows: list[Strip], look: Look, width: int) -> list[Strip]:
     """Limit the rows of one block, with a remark on how many are left out."""
     if len(rows) <= MOST_ROWS:
         return rows
-    remark = omission_remark(len(rows) - MOST_ROWS, look, noun="row", where=" are not shown")
-    return [*rows[:HEAD_ROWS], strip_of(cut_spans([remark], width)), *rows[HEAD_ROWS - MOST_ROWS :]]
+    remark = omission(len(rows) - MOST_ROWS, look, width, noun="row", where=" are not shown")
+    return [*rows[:HEAD_ROWS], *remark, *rows[HEAD_ROWS - MOST_ROWS :]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from rich.style import Style
@@ -12,15 +11,7 @@ from textual.strip import Strip
 import session_core as sc
 from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.rendering.lines import (
-    WHOLE_CHARS,
-    Span,
-    cut_spans,
-    excerpt,
-    omission_remark,
-    strip_of,
-    wrap,
-)
+from frontends.terminal.transcript.rendering.lines import WHOLE_CHARS, cut_row, excerpt_rows, omission
 
 SHORT: Final = 6
 """Lines of collapsed output; the last ones are the most telling."""
@@ -56,13 +47,10 @@ def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: 
     if not expanded:
         return _last_rows(text, SHORT, width, look.dim, look)
     unseen, text = max(0, len(text) - WHOLE_CHARS), text[-WHOLE_CHARS:]
-    preview = excerpt(sanitise_text(apply_overprinting(text)), head=_MOST_LINES // 2, tail=_MOST_LINES // 2)
-    rows = [row for line in preview.head for row in _line(line, width, look.text, _LONG_ROWS)]
-    if unseen:
-        rows.insert(0, strip_of(cut_spans([omission_remark(unseen, look, noun="character", where=" above")], width)))
-    if preview.left_out:
-        rows.append(strip_of(cut_spans([omission_remark(preview.left_out, look)], width)))
-    return rows + [row for line in preview.tail for row in _line(line, width, look.text, _LONG_ROWS)]
+    half = _MOST_LINES // 2
+    text = apply_overprinting(text)
+    rows = excerpt_rows(text, width, look, look.text, head=half, tail=half, words=False, most=_LONG_ROWS)
+    return [*omission(unseen, look, width, noun="character", where=" above"), *rows]
 
 
 def split_ending(text: str) -> tuple[str, str]:
@@ -81,34 +69,13 @@ def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -
     if not text.strip():
         return []
     lines = text.split("\n")[-wanted:]
-    rows = [strip_of(cut_spans([(line, style)], width)) for line in lines]
     hidden = output.count("\n") + 1 - len(lines)
-    if hidden > 0:
-        rows.insert(0, strip_of(cut_spans([omission_remark(hidden, look, where=" above")], width)))
-    return rows
-
-
-def _line(line: str, width: int, style: Style, most: int) -> list[Strip]:
-    return wrap([(line, style)], width, words=False, most=most)
+    return [*omission(hidden, look, width, where=" above"), *(cut_row([(line, style)], width) for line in lines)]
 
 
 def command_rows(command: str, width: int, look: Look) -> list[Strip]:
     """Draw a whole command line, verbatim."""
-    mark: Span = ("$ ", look.dim)
-    lines = sanitise_text(command[:WHOLE_CHARS]).rstrip("\n").split("\n")
-    rows: list[Strip] = []
-    for number, line in enumerate(lines[:_MOST_LINES]):
-        first = [mark] if not number else [("  ", look.dim)]
-        rows += wrap([(line, look.text)], width, first=first, words=False, most=_LONG_ROWS)
-    if len(lines) > _MOST_LINES:
-        rows.append(strip_of(cut_spans([omission_remark(len(lines) - _MOST_LINES, look)], width)))
-    return rows
-
-
-def exit_of(result: sc.ToolResultPart) -> str | None:
-    """Describe how a command ended, if it failed."""
-    details: Mapping[str, sc.JsonValue] = result.details or {}
-    if details.get("timed_out") is True:
-        return "ended at its time limit"
-    code = details.get("exit_code")
-    return f"exit code {code}" if isinstance(code, int) and not isinstance(code, bool) and code else None
+    margins = ("$ ", look.dim), ("  ", look.dim)
+    return excerpt_rows(
+        command, width, look, look.text, head=_MOST_LINES, margins=margins, words=False, most=_LONG_ROWS
+    )

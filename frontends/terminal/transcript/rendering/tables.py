@@ -7,15 +7,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.rendering.lines import (
-    Span,
-    Spans,
-    cut_spans,
-    omission_remark,
-    spans_width,
-    strip_of,
-    wrap,
-)
+from frontends.terminal.transcript.rendering.lines import Span, Spans, omission, spans_width, strip_of, wrap
 
 MOST_ROWS: Final = 1_000
 MOST_COLUMNS: Final = 50
@@ -52,9 +44,7 @@ def table(
         strips.append(strip_of([(crossing.join(rule * each for each in widths), look.dim)]))
         for row in rows[1:]:
             strips += _lay_out_row(row, widths, look, right)
-    if len(body) > MOST_ROWS:
-        strips.append(strip_of(cut_spans([omission_remark(len(body) - MOST_ROWS, look, noun="row")], width)))
-    return strips
+    return strips + omission(len(body) - MOST_ROWS, look, width, noun="row")
 
 
 def _fit_widths(natural: Sequence[int], room: int) -> list[int] | None:

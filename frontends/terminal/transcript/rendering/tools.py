@@ -14,8 +14,18 @@ from rich.style import Style
 from textual.strip import Strip
 
 import session_core as sc
-from frontends.shared.conversation.work_lines import ran_unconfined
-from frontends.shared.figures import duration, format_count, format_size
+from frontends.shared.conversation.tool_calls import (
+    count_partial_lines,
+    describe_extras,
+    describe_image,
+    find_diff,
+    last_written_lines,
+    outcome_of,
+    partial_subject,
+    ran_unconfined,
+    subject_of,
+)
+from frontends.shared.figures import duration, format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Glyph, Look
 from frontends.terminal.transcript.blocks import ToolBlock
@@ -23,28 +33,19 @@ from frontends.terminal.transcript.rendering.code import highlight
 from frontends.terminal.transcript.rendering.diffs import diff_rows
 from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.lines import (
-    WHOLE_CHARS,
     Span,
+    cut_row,
     cut_spans,
-    excerpt,
+    excerpt_rows,
     indent_rows,
     indented_width,
     limit_rows,
-    omission_remark,
+    omission,
     spans_width,
-    strip_of,
     wrap,
 )
 from frontends.terminal.transcript.rendering.markdown import code_rows
-from frontends.terminal.transcript.rendering.shell import command_rows, exit_of, live_rows, output_rows
-from frontends.terminal.transcript.rendering.tool_summaries import (
-    count_partial_lines,
-    describe_extras,
-    last_written_lines,
-    outcome_of,
-    partial_subject,
-    subject_of,
-)
+from frontends.terminal.transcript.rendering.shell import command_rows, live_rows, output_rows
 
 _SHORT: Final = 4
 _ERROR_LINES: Final = 40
@@ -60,7 +61,6 @@ _NOTABLE_MS: Final = 1_000
 """Calls that take less do not show their duration."""
 _ONE_LINE: Final = frozenset({"read", "read_file", "list", "list_files", "glob", "grep", "web_fetch", "skill"})
 _COMMANDS: Final = frozenset({"bash", "shell", "job_output", "job_stop", "cell"})
-_ENDED: Final = {"denied": "not allowed", "cancelled": "stopped", "interrupted": "the service ended"}
 
 
 @attrs.frozen
@@ -86,17 +86,17 @@ def _header(block: ToolBlock, width: int, look: Look, now_ms: int) -> Strip:
     name = sanitise_line(block.name, _NAME_CHARS) or "a tool"
     if block.arguments is not None:
         subject = subject_of(block.name, block.arguments)
-        extra = list(describe_extras(block.name, block.arguments))
+        extra = [sanitise_line(each) for each in describe_extras(block.name, block.arguments)]
     else:
         subject, extra = partial_subject(block.name, block.writing or ""), []
     dot = f" {look.glyph('dot')} "
     tail = "".join(f"{dot}{each}" for each in (*extra, *standing.words))
     head: list[Span] = [(f"{look.glyph(standing.glyph)} ", standing.style), (name, look.accent)]
-    about: list[Span] = [(f" {subject}", look.text)] if subject else []
+    about: list[Span] = [(f" {sanitise_line(subject)}", look.text)] if subject else []
     room = max(width // 2, width - spans_width(head) - spans_width(about))
     end = cut_spans([(tail, look.dim if standing.glyph in {"done", "running"} else standing.style)], room)
     about = cut_spans(about, width - spans_width(head) - spans_width(end))
-    return strip_of(cut_spans([*head, *about, *end], width))
+    return cut_row([*head, *about, *end], width)
 
 
 def _call_status(block: ToolBlock, look: Look, now_ms: int) -> _CallStatus:
@@ -121,14 +121,10 @@ def _ended_status(block: ToolBlock, result: sc.ToolResultPart, look: Look) -> _C
     took = () if block.took_ms is None or block.took_ms < _NOTABLE_MS else (duration(block.took_ms),)
     if ran_unconfined(result):
         took = ("no sandbox", *took)
-    if result.status == "error":
-        return _CallStatus("failed", look.error, ("failed", *took))
-    if result.status != "success":
-        return _CallStatus("ended", look.warn, (_ENDED[result.status], *took))
-    if (wrong := exit_of(result)) is not None:
-        return _CallStatus("failed", look.error, (wrong, *took))
-    said = outcome_of(result)
-    return _CallStatus("done", look.success, (*((said,) if said else ()), *took))
+    outcome = outcome_of(result)
+    style = {"done": look.success, "failed": look.error, "ended": look.warn}[outcome.level]
+    words = (sanitise_line(outcome.words),) if outcome.words else ()
+    return _CallStatus(outcome.level, style, (*words, *took))
 
 
 def _progress(live: sc.LiveTool) -> tuple[str, ...]:
@@ -150,7 +146,9 @@ def _body(block: ToolBlock, width: int, look: Look, *, expanded: bool) -> list[S
     if block.result is None:
         if block.writing is not None:
             lines = last_written_lines(block.writing, _WRITTEN_LINES)
-            rows += [row for line in lines for row in wrap([(line, look.dim)], width, words=False, most=1)]
+            rows += [
+                row for line in lines for row in wrap([(sanitise_text(line), look.dim)], width, words=False, most=1)
+            ]
         if block.live is not None and block.name != "task":
             rows += live_rows(block.live.output, width, look, expanded=expanded)
         return rows
@@ -161,10 +159,12 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
     diff = _diff_of(block)
     rows: list[Strip] = []
     if result.status == "error":
-        rows += _passage(result.text, width, look, look.error, head=_MOST_LINES if expanded else _ERROR_LINES)
+        head = _MOST_LINES if expanded else _ERROR_LINES
+        rows += excerpt_rows(result.text, width, look, look.error, head=head, most=_LONG_ROWS)
     elif result.status != "success":
         said = result.text if result.refusal is None else result.refusal.explanation
-        rows += _passage(said, width, look, look.dim, head=_MOST_LINES if expanded else _SHORT)
+        head = _MOST_LINES if expanded else _SHORT
+        rows += excerpt_rows(said, width, look, look.dim, head=head, most=_LONG_ROWS)
     elif diff is not None:
         rows += diff_rows(diff, width, look, expanded=expanded)
     elif block.name in _COMMANDS:
@@ -175,12 +175,8 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
         rows += _subagent_answer_rows(result.text, width, look, expanded=expanded)
     elif expanded or block.name not in _ONE_LINE:
         rows += _text(result.text, width, look, expanded=expanded)
-    for image in result.images:
-        kind = sanitise_line(image.media_type.removeprefix("image/"), 20).upper()
-        rows.append(
-            strip_of(cut_spans([(f"({kind} image, {format_size(len(image.data) * 3 // 4)})", look.dim)], width))
-        )
-    return rows
+    images = (sanitise_line(describe_image(image)) for image in result.images)
+    return rows + [cut_row([(each, look.dim)], width) for each in images]
 
 
 def _subagent_answer_rows(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
@@ -189,31 +185,17 @@ def _subagent_answer_rows(text: str, width: int, look: Look, *, expanded: bool) 
     if expanded or (len(rows) <= _SHORT + 1 and len(text) <= _ANSWER_CHARS):
         return rows
     hidden = max(1, text.count("\n") - _SHORT + 1, len(rows) - _SHORT)
-    return [*rows[:_SHORT], strip_of(cut_spans([omission_remark(hidden, look)], width))]
+    return rows[:_SHORT] + omission(hidden, look, width)
 
 
 def _diff_of(block: ToolBlock) -> str | None:
-    details = block.result.details if block.result is not None else None
-    diff = details.get("diff") if details is not None else None
-    return diff if isinstance(diff, str) and diff.strip() else None
+    return None if block.result is None else find_diff(block.result)
 
 
 def _text(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
-    style = look.text if expanded else look.dim
-    return _passage(text, width, look, style, head=_MOST_LINES if expanded else _SHORT, long=expanded)
-
-
-def _passage(
-    text: str, width: int, look: Look, style: Style, *, head: int, long: bool = True, whole: int = WHOLE_CHARS
-) -> list[Strip]:
-    preview = excerpt(sanitise_text(text[:whole]), head=head, tail=0)
-    most = _LONG_ROWS if long else _SHORT_ROWS
-    rows = [row for line in preview.head for row in wrap([(line, style)], width, words=long, most=most)]
-    if preview.left_out:
-        rows.append(strip_of(cut_spans([omission_remark(preview.left_out, look)], width)))
-    if len(text) > whole:
-        rows.append(strip_of(cut_spans([omission_remark(len(text) - whole, look, noun="character")], width)))
-    return rows
+    if expanded:
+        return excerpt_rows(text, width, look, look.text, head=_MOST_LINES, most=_LONG_ROWS)
+    return excerpt_rows(text, width, look, look.dim, head=_SHORT, words=False, most=_SHORT_ROWS)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -228,7 +210,7 @@ def _arguments(name: str, arguments: Mapping[str, sc.JsonValue], width: int, loo
         case "cell" if isinstance(code, str) and len(code) <= _ARGUMENT_CHARS:
             return code_rows(highlight(code.rstrip("\n"), "python", look), width)
         case "task" if isinstance(prompt, str):
-            return _passage(prompt, width, look, look.dim, head=_MOST_LINES)
+            return excerpt_rows(prompt, width, look, look.dim, head=_MOST_LINES, most=_LONG_ROWS)
         case "plan":
             return []
         case _ if name in _ONE_LINE and len(arguments) <= 1:
@@ -242,8 +224,10 @@ def _argument(key: str, value: sc.JsonValue, width: int, look: Look) -> list[Str
     text = value if isinstance(value, str) else _as_json(value)
     if "\n" not in text and len(text) <= _NAME_CHARS * 10:
         return wrap([(f"{label[0]} ", label[1]), (sanitise_text(text), look.dim)], width, words=False, most=_LONG_ROWS)
-    beneath = _passage(text, indented_width(width), look, look.dim, head=_ARGUMENT_LINES, whole=_ARGUMENT_CHARS)
-    return [strip_of(cut_spans([label], width)), *indent_rows(beneath, width)]
+    beneath = excerpt_rows(
+        text, indented_width(width), look, look.dim, head=_ARGUMENT_LINES, most=_LONG_ROWS, whole=_ARGUMENT_CHARS
+    )
+    return [cut_row([label], width), *indent_rows(beneath, width)]
 
 
 def _as_json(value: sc.JsonValue) -> str:

@@ -1,6 +1,6 @@
 """User messages, thinking, summaries and remarks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from textual.strip import Strip
@@ -13,12 +13,13 @@ from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.lines import (
     WHOLE_CHARS,
     Span,
-    cut_spans,
+    cut_row,
     excerpt,
+    excerpt_rows,
     indent_rows,
     indented_width,
     limit_rows,
-    omission_remark,
+    omission,
     strip_of,
     wrap,
 )
@@ -40,31 +41,21 @@ def user_message_rows(block: UserMessageBlock, width: int, look: Look, *, expand
     """Draw a user message: a mark on its left, and its attachments beneath it."""
     if block.source is not None or block.command is not None:
         return _posted_rows(block, width, look, expanded=expanded)
-    mark: Span = ("> ", look.said)
+    margins = ("> ", look.said), ("  ", look.said)
     short = _MOST_LINES if expanded else _SHORT_SAID
-    preview = excerpt(sanitise_text(block.text[:WHOLE_CHARS]), head=short, tail=0)
-    rows: list[Strip] = []
-    for number, line in enumerate(preview.head):
-        first = [mark] if not number else [("  ", look.said)]
-        rows += wrap([(line, look.said)], width, first=first, most=_LONG_ROWS if expanded else _SHORT_ROWS)
-    if preview.left_out:
-        rows.append(strip_of(cut_spans([("  ", look.dim), omission_remark(preview.left_out, look)], width)))
-    rows += _unread_remark(block.text, width, look)
-    rows += [
-        strip_of(cut_spans([("  ", look.dim), (each, look.dim)], width)) for each in _attachment_lines(block, look)
-    ]
-    return limit_rows(rows, look, width) or [strip_of([mark])]
+    most = _LONG_ROWS if expanded else _SHORT_ROWS
+    rows = excerpt_rows(block.text, width, look, look.said, head=short, margins=margins, most=most)
+    return limit_rows(rows + _attachment_rows(block, width, look), look, width) or [strip_of([margins[0]])]
 
 
-def _attachment_lines(block: UserMessageBlock, look: Look) -> Iterator[str]:
-    if block.images:
-        yield f"[{format_count(block.images, 'image')}]"
-    for name in block.files[:10]:
-        yield f"{look.glyph('file')} {sanitise_line(name, 200)}"
+def _attachment_rows(block: UserMessageBlock, width: int, look: Look) -> list[Strip]:
+    lines = [f"[{format_count(block.images, 'image')}]"] if block.images else []
+    lines += [f"{look.glyph('file')} {sanitise_line(name, 200)}" for name in block.files[:10]]
     if len(block.files) > 10:
-        yield f"{look.glyph('more')} {format_count(len(block.files) - 10, 'more file')}"
+        lines.append(f"{look.glyph('more')} {format_count(len(block.files) - 10, 'more file')}")
     if block.branches > 1:
-        yield f"{block.branch} of {block.branches} versions"
+        lines.append(f"{block.branch} of {block.branches} versions")
+    return [cut_row([("  ", look.dim), (line, look.dim)], width) for line in lines]
 
 
 def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
@@ -77,37 +68,22 @@ def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: b
     else:
         head = [(f"{look.glyph('running')} ", look.accent), (sanitise_line(block.source or "", 60), look.accent)]
         head.append((" says", look.dim))
-    short = SHORT_OUTPUT if block.command is not None else _SHORT_POSTED
-    text = sanitise_text(apply_overprinting(text[:WHOLE_CHARS]))
-    if expanded:
-        preview = excerpt(text, head=_MOST_LINES, tail=0)
-    else:
-        preview = excerpt(text, head=0 if block.command is not None else short, tail=short if block.command else 0)
-    rows = [strip_of(cut_spans(head, width))]
-    more = (
-        [strip_of(cut_spans([("  ", look.dim), omission_remark(preview.left_out, look)], width))]
-        if preview.left_out
-        else []
+    margin, is_command = ("  ", look.dim), block.command is not None
+    short = _MOST_LINES if expanded else SHORT_OUTPUT if is_command else _SHORT_POSTED
+    from_end = is_command and not expanded
+    rows = [cut_row(head, width)]
+    rows += excerpt_rows(
+        apply_overprinting(text[:WHOLE_CHARS]),
+        width,
+        look,
+        look.dim,
+        head=0 if from_end else short,
+        tail=short if from_end else 0,
+        margins=(margin, margin),
+        most=_LONG_ROWS if expanded else _SHORT_ROWS,
     )
-    most = _LONG_ROWS if expanded else _SHORT_ROWS
-    for group, after in ((preview.head, more), (preview.tail, [])):
-        for line in group:
-            rows += wrap([(line, look.dim)], width, first=[("  ", look.dim)], most=most)
-        rows += after
-    rows += _unread_remark(block.text, width, look)
-    rows += [
-        strip_of(cut_spans([("  ", look.dim), (each, look.dim)], width)) for each in _attachment_lines(block, look)
-    ]
-    return limit_rows(rows, look, width)
-
-
-def _unread_remark(text: str, width: int, look: Look) -> list[Strip]:
-    """Return a remark on how much of a huge text was not processed."""
-    if len(text) <= WHOLE_CHARS:
-        return []
-    return [
-        strip_of(cut_spans([("  ", look.dim), omission_remark(len(text) - WHOLE_CHARS, look, noun="character")], width))
-    ]
+    rows += omission(len(block.text) - WHOLE_CHARS, look, width, noun="character", margin=[margin])
+    return limit_rows(rows + _attachment_rows(block, width, look), look, width)
 
 
 def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
@@ -115,7 +91,7 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
     mark: Span = (f"{look.glyph('thinking')} ", look.thinking)
     if not expanded and not block.growing:
         words = f"thought, {format_count(len(block.text.split()), 'word')}"
-        return [strip_of(cut_spans([mark, (words, look.thinking)], width))]
+        return [cut_row([mark, (words, look.thinking)], width)]
     if block.growing:
         text = block.text[-(_WHOLE_GROWING_CHARS if expanded else _GROWING_CHARS) :]
     else:
@@ -123,17 +99,17 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
     preview = excerpt(sanitise_text(text).strip(), head=1_000, tail=1_500)
     room = indented_width(width)
     rows = [row for line in preview.head for row in wrap([(line, look.thinking)], room) if expanded or line.strip()]
-    if preview.left_out:
-        rows.append(strip_of(cut_spans([omission_remark(preview.left_out, look)], room)))
+    rows += omission(preview.left_out, look, room)
     rows += [row for line in preview.tail for row in wrap([(line, look.thinking)], room)]
     if not expanded:
         rows = rows[-_GROWING_ROWS:]
     rows = indent_rows(rows, width)
-    head = strip_of(cut_spans([mark, ("thinking" if block.growing else "thought", look.thinking)], width))
+    head = cut_row([mark, ("thinking" if block.growing else "thought", look.thinking)], width)
     missing = len(block.text) - len(text)
-    if expanded and missing:
-        remark = omission_remark(missing, look, noun="character", where=" above" if block.growing else "")
-        rows.insert(0 if block.growing else len(rows), strip_of(cut_spans([("  ", look.dim), remark], width)))
+    if expanded:
+        where = " above" if block.growing else ""
+        remark = omission(missing, look, width, noun="character", where=where, margin=[("  ", look.dim)])
+        rows = remark + rows if block.growing else rows + remark
     return limit_rows([head, *rows], look, width)
 
 
@@ -143,7 +119,7 @@ def summary_rows(block: SummaryBlock, width: int, look: Look, *, expanded: bool)
     words = f"{rule} the conversation so far was summarised for the model"
     if not expanded:
         words += f": {format_count(block.text.count(chr(10)) + 1, 'line')}"
-    head = strip_of(cut_spans([(words, look.dim)], width))
+    head = cut_row([(words, look.dim)], width)
     return [head, *Flow(width, look).draw(block.text, growing=False)] if expanded else [head]
 
 

@@ -215,4 +215,4 @@ async def test_a_helper_asks_at_the_top() -> None:
     assert (0, 1, "All done.\n") == (code, len(tool.calls), out)
     assert ' "dig" has begun\n' in err
     assert ' "dig" asks. Allow danger()?' in err
-    assert ' "dig" success: Dug.\n' in err
+    assert ' "dig" · 2 steps\n' in err

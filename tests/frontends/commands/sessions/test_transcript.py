@@ -78,7 +78,7 @@ def test_a_turn_is_one_answer() -> None:
         f"demo {CLOCK}",
         "✻ hm",
         "well",
-        '✓ look(path=".") success: 2 lines',
+        "✓ look . · 2 lines",
         "Two things.",
         "",
         "- a",
@@ -86,7 +86,7 @@ def test_a_turn_is_one_answer() -> None:
         "",
         f"you {CLOCK}",
         "thanks",
-    ] == message_lines(SETTING, messages, {})
+    ] == message_lines(SETTING, messages, snapshot())
 
 
 def test_what_was_said_in_your_place() -> None:
@@ -95,14 +95,16 @@ def test_what_was_said_in_your_place() -> None:
         attrs.evolve(message(number, "user", sc.TextPart(text="Sure?")), source=source)
         for number, source in enumerate((None, "review", "gate"))
     ]
-    lines = message_lines(attrs.evolve(SETTING, protocol="review"), messages, {})
+    lines = message_lines(attrs.evolve(SETTING, protocol="review"), messages, snapshot())
     assert [f"you {CLOCK}", f"protocol review says {CLOCK}", f"gate asks for you {CLOCK}"] == lines[1::3]
 
 
 def test_the_newest_messages_may_begin_with_a_tool() -> None:
     """Results whose call is left out still know what they were called with."""
-    assert ["", '✓ look(path=".") success: 2 lines'] == message_lines(
-        SETTING, [message(3, "tool", result())], {CALL: ARGUMENTS}
+    assert ["", "✓ look . · 2 lines"] == message_lines(
+        SETTING,
+        [message(3, "tool", result())],
+        snapshot(message(2, "assistant", sc.ToolCallPart(call_id=CALL, name="look", arguments=ARGUMENTS))),
     )
 
 
@@ -115,12 +117,12 @@ def test_summaries_images_and_cut_answers() -> None:
             message(2, "user", sc.ImagePart(media_type="image/png", data="aGk=")),
             message(3, "assistant", sc.TextPart(text="It sh"), sc.InterruptedPart(reason="stopped")),
         ],
-        {},
+        snapshot(),
     )
 
     assert f"summary of the conversation so far {CLOCK}" in lines
-    assert "(an image)" in lines
-    assert ["It sh", "■ cut short: stopped"] == lines[-2:]
+    assert "(PNG image, 3 bytes)" in lines
+    assert ["It sh", "■ stopped here"] == lines[-2:]
 
 
 def test_nothing_foreign_steers_the_terminal() -> None:
@@ -132,7 +134,7 @@ def test_nothing_foreign_steers_the_terminal() -> None:
             message(1, "user", sc.TextPart(text=evil)),
             message(2, "assistant", sc.ThinkingPart(text=evil), sc.TextPart(text=evil)),
         ],
-        {},
+        snapshot(),
     )
     named = head_lines(SETTING, snapshot(name=evil), "7k2f", abandoned=False)
 
@@ -158,9 +160,7 @@ def test_an_answer_being_written() -> None:
     running = snapshot(partial=partial, tools=(tool,), activity=sc.Activity(name="streaming"))
     assert ["", "demo, cut short", "✻ hm", "1 2"] == tail_lines(SETTING, running, abandoned=True)[:4]
 
-    assert ["", "demo is writing", "✻ hm", "1 2", '● look(path=".") has begun'] == tail_lines(
-        SETTING, running, abandoned=False
-    )
+    assert ["", "demo is writing", "✻ hm", "1 2", "● look . has begun"] == tail_lines(SETTING, running, abandoned=False)
     assert tail_lines(SETTING, running, abandoned=True)[-1].startswith("✗ interrupted: the program that ran it")
 
 
@@ -205,10 +205,10 @@ def test_attached_files_and_answers_cut_short() -> None:
     """Files that went along with a message are named, and an answer that was too long says so."""
     said = message(1, "user", sc.TextPart(text="look"), sc.FilePart(name="a\x1b[31m.log", text="x\ny\n"))
     cut = message(2, "assistant", sc.TextPart(text="It"), sc.InterruptedPart(reason="max_tokens"))
-    lines = message_lines(SETTING, [said, cut], {})
+    lines = message_lines(SETTING, [said, cut], snapshot())
 
     assert "(a file: a.log, 2 lines)" in lines
-    assert "■ cut short: the model reached the length limit of one answer" in lines
+    assert "■ the answer reached its length limit" in lines
 
 
 def test_cost_and_plan() -> None:

@@ -71,7 +71,7 @@ async def test_what_others_do_is_told(autojump_clock: trio.testing.MockClock) ->
         "you: go",
         '? write(path="a") waits for approval; answer with: session-core run --session 7k2f',
         "write was allowed",
-        '✓ write(path="a") success: written',
+        "✓ write a · written",
         '? write(path="b") waits for approval; answer with: session-core run --session 7k2f',
         'It is now called "y".',
         "■ a stop was requested (turn)",

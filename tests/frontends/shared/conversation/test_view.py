@@ -82,7 +82,7 @@ def test_streams_that_meet_do_not_collide() -> None:
     pieces = shown(screen, *part("thinking", "hm"), *part("text", "yes"), ev.ToolCallFinished(result=result()))
     screen.finish()
 
-    assert "✻ hm\nyes\n✓ look() success: 2 lines\n" == "".join(text for _, text in [*pieces, *screen.take_pieces()])
+    assert "✻ hm\nyes\n✓ look · 2 lines\n" == "".join(text for _, text in [*pieces, *screen.take_pieces()])
 
 
 def test_the_answer_ends_its_line() -> None:
@@ -98,7 +98,7 @@ def test_the_answer_ends_its_line() -> None:
 
 
 def test_tool_calls_are_one_line_with_arguments() -> None:
-    """A finished tool call is one line with its arguments and its gist, and is shown once."""
+    """A finished tool call is one line with its subject and its gist, and is shown once."""
     call = sc.ToolCallPart(
         call_id=CALL, name="look", arguments=sc.JsonObject({"path": "a b", "deep": [1, {"x": None}]})
     )
@@ -109,7 +109,7 @@ def test_tool_calls_are_one_line_with_arguments() -> None:
         ev.ToolCallFinished(result=result()),
     )
 
-    assert [("err", '✓ look(path="a b", deep=[1, {"x": null}]) success: 2 lines\n')] == pieces
+    assert [("err", "✓ look a b · 2 lines\n")] == pieces
 
 
 def test_tool_arguments_are_not_streamed() -> None:
@@ -196,7 +196,7 @@ def test_a_lag_over_finished_messages_and_tools() -> None:
     said = texts([*before, *screen.take_pieces()])
 
     assert "I look.\nFound." == said["out"]
-    assert 1 == said["err"].count('✓ look(path=".") success: 2 lines\n')
+    assert 1 == said["err"].count("✓ look . · 2 lines\n")
 
 
 def test_a_lag_over_a_withdrawal() -> None:
@@ -259,10 +259,10 @@ def test_a_stop_before_the_first_word() -> None:
 @pytest.mark.parametrize(
     ("status", "text", "line"),
     [
-        ("error", "no such\x1b[31m file", "✗ look() error: no such file"),
-        ("denied", "Do not try it again.", "■ look() denied"),
-        ("success", "", "✓ look() success: no output"),
-        ("success", "x" * 100, f"✓ look() success: {'x' * 59}…"),
+        ("error", "no such\x1b[31m file", "✗ look · failed: no such file"),
+        ("denied", "Do not try it again.", "■ look · not allowed"),
+        ("success", "", "✓ look · no output"),
+        ("success", "x" * 100, f"✓ look · {'x' * 59}…"),
     ],
 )
 def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
@@ -273,9 +273,9 @@ def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
 def test_a_denial_says_why() -> None:
     """The line about a denied call has the reason, if anybody gave one."""
     for refusal, line in (
-        (sc.Refusal(by="rule", reason="it is late"), "■ look() denied: it is late"),
-        (sc.Refusal(by="extension", reason="gate: no\x1b[2J"), "■ look() denied: Blocked by an extension: gate: no"),
-        (sc.Refusal(by="person"), "■ look() denied"),
+        (sc.Refusal(by="rule", reason="it is late"), "■ look · not allowed: it is late"),
+        (sc.Refusal(by="extension", reason="no\x1b[2J"), "■ look · not allowed: Blocked by an extension: no"),
+        (sc.Refusal(by="person"), "■ look · not allowed"),
     ):
         assert line == work_lines.tool_line(PLAIN, attrs.evolve(result("denied"), refusal=refusal), None)
 
@@ -283,11 +283,11 @@ def test_a_denial_says_why() -> None:
 @pytest.mark.parametrize(
     ("text", "details", "ending"),
     [
-        ("ok\n[exit code 0]", {"exit_code": 0}, "✓ look() success: 2 lines"),
-        ("a\nError 1\x1b[2J\n[exit code 2]", {"exit_code": 2, "timed_out": False}, "✗ look() exit code 2: Error 1"),
-        ("(no output)\n[exit code 1]", {"exit_code": 1}, "✗ look() exit code 1"),
-        ("ok\n[exit code 0]", {"exit_code": 0, "unconfined": True}, "✓ look() success: 2 lines [no sandbox]"),
-        ("x\n[lost; kept]\n[ended]", {"exit_code": -9, "timed_out": True}, "✗ look() ended at its time limit: x"),
+        ("ok\n[exit code 0]", {"exit_code": 0}, "✓ look · 2 lines"),
+        ("a\nError 1\x1b[2J\n[exit code 2]", {"exit_code": 2, "timed_out": False}, "✗ look · exit code 2: Error 1"),
+        ("(no output)\n[exit code 1]", {"exit_code": 1}, "✗ look · exit code 1"),
+        ("ok\n[exit code 0]", {"exit_code": 0, "unconfined": True}, "✓ look · 2 lines [no sandbox]"),
+        ("x\n[lost; kept]\n[ended]", {"exit_code": -9, "timed_out": True}, "✗ look · ended at its time limit: x"),
     ],
 )
 def test_a_command_says_how_it_ran(text: str, details: dict[str, sc.JsonValue], ending: str) -> None:
@@ -331,7 +331,7 @@ def test_a_helper_from_its_beginning_to_its_end() -> None:
     )
 
     called = 'subagent 89abcdef "count words"'
-    assert {"out": "", "err": f"● {called} has begun\n✓ {called} success: There are 7.\n"} == texts(pieces)
+    assert {"out": "", "err": f"● {called} has begun\n✓ {called} · There are 7.\n"} == texts(pieces)
 
 
 def test_a_helper_and_a_plan_after_a_lag() -> None:
@@ -373,8 +373,8 @@ def test_an_answer_that_was_too_long() -> None:
     pieces = shown(screen, ev.MessageCompleted(message=cut))
     screen.catch_up(snapshot_of(ev.MessageAdded(message=cut)), 1)
 
-    assert "■ cut short: the model reached the length limit of one answer\n" == texts(pieces)["err"]
-    assert "cut short" not in texts(screen.take_pieces())["err"]
+    assert "■ the answer reached its length limit\n" == texts(pieces)["err"]
+    assert "length limit" not in texts(screen.take_pieces())["err"]
 
 
 def test_an_answer_beside_stdout() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import session_core as sc
+from frontends.terminal.transcript.block_builder import BlockBuilder
 from frontends.terminal.transcript.blocks import (
     AnswerBlock,
     Block,
-    BlockBuilder,
     EntryBlock,
     RemarkBlock,
     SummaryBlock,

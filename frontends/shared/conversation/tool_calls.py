@@ -1,15 +1,20 @@
-"""The subject of a tool call: the one argument that matters, and the outcome, in a few words."""
+"""What a tool call is about and how it ended, in a few words, the same in every frontend. Pure; foreign text is clean.
+
+The subject of a call is the one argument that matters. Its outcome says what it found or did, or what was wrong.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
+
+import attrs
 
 import session_core as sc
 from frontends.shared.figures import format_count, format_size
-from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
+from frontends.shared.sanitise import one_line, sanitise
 
 _BY_TOOL: Final[Mapping[str, str]] = {
     "bash": "command",
@@ -30,26 +35,29 @@ _VALUE_CHARS: Final = 60
 _READ_CHARS: Final = 4_000
 _FOUND_LINE: Final = re.compile(r"^ +\d+: ", re.MULTILINE)
 _REMARK: Final = re.compile(r"\[.*\]")
+_NO_OUTPUT: Final = "(no output)"
+
+
+# --- subjects ---------------------------------------------------------------------------------------------------------
 
 
 def subject_of(name: str, arguments: Mapping[str, sc.JsonValue]) -> str:
-    """Return the subject of a call as one inert line; empty if nothing stands out."""
+    """Return the subject of a call as one line; empty if nothing stands out."""
     if name == "plan":
         return ""
-    wanted = (_BY_TOOL[name],) if name in _BY_TOOL else _LIKELY
-    for key in wanted:
+    for key in (_BY_TOOL[name],) if name in _BY_TOOL else _LIKELY:
         value = arguments.get(key)
         if isinstance(value, str) and value.strip():
             return _first_line(value)
     if name in {"list", "list_files"}:
         return "."
     few = list(arguments.items())[:_MOST_ARGUMENTS]
-    said = ", ".join(f"{sanitise_line(key, _VALUE_CHARS)}={_short(value)}" for key, value in few)
+    said = ", ".join(f"{one_line(key, _VALUE_CHARS)}={_short(value)}" for key, value in few)
     return f"{said}, …" if len(arguments) > _MOST_ARGUMENTS else said
 
 
 def _first_line(text: str) -> str:
-    lines = [line for line in sanitise_text(text[:_SUBJECT_CHARS]).strip().split("\n") if line.strip()]
+    lines = [line for line in sanitise(text[:_SUBJECT_CHARS]).strip().split("\n") if line.strip()]
     if not lines:
         return ""
     return lines[0].strip() + (" …" if len(lines) > 1 or len(text) > _SUBJECT_CHARS else "")
@@ -58,8 +66,7 @@ def _first_line(text: str) -> str:
 def _short(value: sc.JsonValue) -> str:
     match value:
         case str():
-            said = sanitise_line(value, _VALUE_CHARS)
-            return f'"{said}…"' if len(value) > _VALUE_CHARS else f'"{said}"'
+            return f'"{one_line(value, _VALUE_CHARS)}"'
         case bool():
             return "true" if value else "false"
         case None:
@@ -76,13 +83,13 @@ def describe_extras(name: str, arguments: Mapping[str, sc.JsonValue]) -> Iterato
     """Yield other notable arguments of a call, in a few words each."""
     match name:
         case "grep" | "glob" if isinstance(path := arguments.get("path"), str):
-            yield f"in {sanitise_line(path, _VALUE_CHARS)}"
+            yield f"in {one_line(path, _VALUE_CHARS)}"
         case "read" | "read_file" if isinstance(first := arguments.get("first_line"), int):
             yield f"from line {first}"
         case "bash" | "shell":
             yield from (said for key, said in _SHELL_FLAGS.items() if arguments.get(key) is True)
             if isinstance(folder := arguments.get("workdir"), str):
-                yield f"in {sanitise_line(folder, _VALUE_CHARS)}"
+                yield f"in {one_line(folder, _VALUE_CHARS)}"
         case "task" if arguments.get("read_only") is True:
             yield "changes nothing"
         case _:
@@ -119,9 +126,9 @@ def _unescaped(text: str) -> str:
 
 
 def last_written_lines(writing: str, most: int) -> list[str]:
-    """Return the last lines of the text being streamed into arguments, inert; none before its second line."""
+    """Return the last lines of the text being streamed into arguments; none before its second line."""
     tail = writing[-_TAIL_CHARS:]
-    lines = sanitise_text(_ESCAPED.sub(_unescape_match, tail)).split("\n")
+    lines = sanitise(_ESCAPED.sub(_unescape_match, tail)).split("\n")
     return lines[1:][-most:]  # the first one is cut, or includes the argument's name
 
 
@@ -143,9 +150,99 @@ def count_partial_lines(writing: str) -> int:
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
-def outcome_of(result: sc.ToolResultPart) -> str:
-    """Describe in a few words what a call found or did; empty where its text says it all."""
-    details: Mapping[str, sc.JsonValue] = result.details or {}
+@attrs.frozen
+class CallOutcome:
+    """How a call ended, and a few words on that; `words` are empty where a text of its own says it all."""
+
+    level: Literal["done", "failed", "ended"]
+    words: str = ""
+
+
+ENDINGS: Final[Mapping[str, str]] = {
+    "error": "failed",
+    "denied": "not allowed",
+    "cancelled": "stopped",
+    "interrupted": "the service ended",
+}
+"""How a call ended that did not succeed, by its status."""
+
+
+def outcome_of(result: sc.ToolResultPart) -> CallOutcome:
+    """Describe in a few words how a call ended, and what it found or did."""
+    if result.status != "success":
+        return CallOutcome("failed" if result.status == "error" else "ended", ENDINGS[result.status])
+    wrong = _describe_exit(result)
+    return CallOutcome("failed", wrong) if wrong else CallOutcome("done", _findings(result))
+
+
+def ending_of(result: sc.ToolResultPart, most: int) -> str:
+    """Describe how a call ended for people who do not see its text, with a line of that where it helps."""
+    outcome = outcome_of(result)
+    if outcome.level == "done":
+        return outcome.words or _gist(result.text, most)
+    if result.status == "denied":
+        said = "" if result.refusal is None else result.refusal.explanation
+    else:
+        said = result.text if result.status != "success" else _last_line(result.text)
+    return f"{outcome.words}: {one_line(said, most)}" if said.strip() else outcome.words
+
+
+def _gist(text: str, most: int) -> str:
+    lines = text.splitlines()
+    return format_count(len(lines), "line") if len(lines) > 1 else one_line(text, most) or "no output"
+
+
+def _last_line(text: str) -> str:
+    """Return the last line of a command's output, without remarks in brackets."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    while lines and _REMARK.fullmatch(lines[-1]):
+        lines.pop()
+    return "" if not lines or lines[-1] == _NO_OUTPUT else lines[-1]
+
+
+def exit_code(result: sc.ToolResultPart) -> int | None:
+    """Return the exit code of a failed command; None for anything that did not fail or is no command."""
+    code = _details(result).get("exit_code")
+    return code if result.status == "success" and type(code) is int and code else None
+
+
+def _describe_exit(result: sc.ToolResultPart) -> str:
+    """Describe how a command failed; empty if it did not."""
+    if _details(result).get("timed_out") is True:
+        return "ended at its time limit"
+    code = exit_code(result)
+    return "" if code is None else f"exit code {code}"
+
+
+def ran_unconfined(result: sc.ToolResultPart) -> bool:
+    """Return whether the call ran something without a sandbox."""
+    return _details(result).get("unconfined") is True
+
+
+def find_diff(result: sc.ToolResultPart) -> str | None:
+    """Return the diff of what a call changed, if it has one."""
+    diff = _details(result).get("diff")
+    return diff if isinstance(diff, str) and diff.strip() else None
+
+
+def find_child(result: sc.ToolResultPart) -> sc.SessionId | None:
+    """Return the session that did the work of a call, if that says which."""
+    child_id = _details(result).get("session_id")
+    return sc.SessionId(child_id) if isinstance(child_id, str) else None
+
+
+def describe_image(image: sc.ImagePart) -> str:
+    """Describe an image that is not shown."""
+    kind = one_line(image.media_type.removeprefix("image/").upper(), 20)
+    return f"({kind} image, {format_size(len(image.data) * 3 // 4)})"
+
+
+def _details(result: sc.ToolResultPart) -> Mapping[str, sc.JsonValue]:
+    return result.details or {}
+
+
+def _findings(result: sc.ToolResultPart) -> str:
+    details = _details(result)
     match result.name:
         case "read" | "read_file" if not result.images:
             return format_count(_lines_in(result.text), "line")
@@ -163,7 +260,7 @@ def outcome_of(result: sc.ToolResultPart) -> str:
                 return f"{'new, ' if details.get('created') is True else ''}+{added:,} -{removed:,}"
             return ""
         case "plan":
-            return sanitise_line(result.text.removeprefix("the plan has "), 200)
+            return one_line(result.text.removeprefix("the plan has "), 200)
         case "task" if isinstance(steps := details.get("steps"), int):
             return format_count(steps, "step")
         case _:
