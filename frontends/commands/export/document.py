@@ -1,8 +1,8 @@
 """A session as a document, in pieces that are written as they are read."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import session_core as sc
 from frontends.commands.export.conversation import read_tree, shown_messages
@@ -13,30 +13,8 @@ from frontends.commands.export.markdown import MarkdownDocument
 from frontends.shared.home import StoredHome, stored_snapshot
 
 Kind = Literal["markdown", "html"]
-
-
-class Document(Protocol):
-    """Writes a session, in this order; every piece may be written as it is."""
-
-    def head(self) -> Iterator[str]:
-        """Begin."""
-        ...
-
-    def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
-        """Write the next message."""
-        ...
-
-    def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
-        """Write the incomplete answer."""
-        ...
-
-    def render_running_tool(self, tool: sc.LiveTool) -> Iterator[str]:
-        """Write a call that is not part of the conversation yet."""
-        ...
-
-    def end(self) -> Iterator[str]:
-        """End."""
-        ...
+Document = HtmlDocument | MarkdownDocument
+"""Both write a session in this order: `head`, each `message`, `render_partial`, `render_running_tool`, `end`."""
 
 
 async def document(stored_home: StoredHome, session_id: sc.SessionId, kind: Kind) -> AsyncGenerator[bytes]:

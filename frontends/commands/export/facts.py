@@ -11,13 +11,12 @@ from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation.messages import describe_interruption
-from frontends.shared.conversation.tool_calls import describe_image, exit_code, find_child
+from frontends.shared.conversation.tool_calls import describe_image, exit_code, find_child, subject_of
 from frontends.shared.figures import dollars, format_count, usage_figures
 
 MOST_SUBSESSIONS = 500
 _NAME_CHARS = 200
-_ARGUMENT_CHARS = 120
-_MOST_ARGUMENTS = 8
+_SUBJECT_CHARS = 120
 
 
 @attrs.frozen(kw_only=True)
@@ -160,31 +159,34 @@ def interruption_remark(part: sc.InterruptedPart, cleaning: DocumentSanitiser) -
 
 def call_line(part: sc.ToolCallPart, cleaning: DocumentSanitiser) -> str:
     """Return a tool call in one line."""
-    few = list(part.arguments.items())[:_MOST_ARGUMENTS]
-    said = ", ".join(f"{key}={plain_json(value, cleaning, indent=None)}" for key, value in few)
-    return f"{cleaning.line(part.name)}({cleaning.line(said, _ARGUMENT_CHARS)})"
+    subject = subject_of(part.name, _clean_object(part.arguments, cleaning))
+    return f"{cleaning.line(part.name)} {cleaning.line(subject, _SUBJECT_CHARS)}".rstrip()
 
 
-def plain_json(value: sc.JsonValue, cleaning: DocumentSanitiser, *, indent: int | None = 2) -> str:
+def plain_json(value: sc.JsonObject, cleaning: DocumentSanitiser) -> str:
     """Return a value as readable JSON, or a remark if it is nested too deeply.
 
     Its texts are cleaned first: in JSON, a control character in the middle of a key would become a harmless escape, and
     the key would no longer be recognised.
     """
     try:
-        return json.dumps(_clean(value, cleaning), ensure_ascii=False, indent=indent)
+        return json.dumps(_clean_object(value, cleaning), default=dict, ensure_ascii=False, indent=2)
     except RecursionError:
         return "(nested too deeply to be shown)"
 
 
-def _clean(value: sc.JsonValue, cleaning: DocumentSanitiser) -> object:
+def _clean_object(value: sc.JsonObject, cleaning: DocumentSanitiser) -> sc.JsonObject:
+    return sc.JsonObject({cleaning.text(key): _clean(each, cleaning) for key, each in value.items()})
+
+
+def _clean(value: sc.JsonValue, cleaning: DocumentSanitiser) -> sc.JsonValue:
     match value:
         case str():
             return cleaning.text(value)
-        case Mapping():
-            return {cleaning.text(key): _clean(each, cleaning) for key, each in value.items()}
+        case sc.JsonObject():
+            return _clean_object(value, cleaning)
         case tuple():
-            return [_clean(each, cleaning) for each in value]
+            return tuple(_clean(each, cleaning) for each in value)
         case _:
             return value
 

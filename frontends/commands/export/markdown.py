@@ -159,8 +159,8 @@ class MarkdownDocument:
             case sc.FilePart(name=name, text=text):
                 yield from self._long(f"file {self.cleaning.line(name)}", text)
             case sc.ToolCallPart():
-                line = f"calls {self.cleaning.line(part.name)}"
-                yield from self._long(line, facts.plain_json(part.arguments, self.cleaning), "json")
+                line = facts.call_line(part, self.cleaning)
+                yield from self._long(f"calls {line}", facts.plain_json(part.arguments, self.cleaning), "json")
             case sc.ToolResultPart():
                 yield from self._result(part)
             case sc.InterruptedPart():
