@@ -1,6 +1,5 @@
 """The facts and sentences that both kinds of document share. Pure functions; foreign text in them is clean."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -11,7 +10,7 @@ from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation.messages import describe_interruption
-from frontends.shared.conversation.tool_calls import describe_image, exit_code, find_child, subject_of
+from frontends.shared.conversation.tool_calls import describe_image, exit_code, find_child, pretty_json, subject_of
 from frontends.shared.figures import dollars, format_count, usage_figures
 
 MOST_SUBSESSIONS = 500
@@ -170,7 +169,7 @@ def plain_json(value: sc.JsonObject, cleaning: DocumentSanitiser) -> str:
     the key would no longer be recognised.
     """
     try:
-        return json.dumps(_clean_object(value, cleaning), default=dict, ensure_ascii=False, indent=2)
+        return pretty_json(_clean_object(value, cleaning))
     except RecursionError:
         return "(nested too deeply to be shown)"
 

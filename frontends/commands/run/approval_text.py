@@ -7,8 +7,7 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.shared.conversation import work_lines
-from frontends.shared.conversation.work_lines import NAME_CHARS, approval_denied, arguments_line, subagent_name
+from frontends.shared.conversation.work_lines import NAME_CHARS, arguments_line, subagent_name
 from frontends.shared.figures import format_count
 from frontends.shared.sanitise import escape_invisible, one_line
 from frontends.shared.style import Style
@@ -57,15 +56,30 @@ def format_question(
 def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve) -> str:
     """Describe a tool call that was denied without asking: why, and what would let it run."""
     if "unconfined" in approval.rights:
-        return work_lines.unconfined_denied(style, approval)
-    if approve == "ask":
-        return approval_denied(style, approval)
-    name = one_line(approval.tool_name, NAME_CHARS)
-    why = "needs approval, and with --approve never there is none: denied."
-    if approve == "rules":
+        why = (
+            "would run without a sandbox: denied. Only a person may allow that, call by call. Install bubblewrap "
+            "(session-core doctor says what is wrong), or choose to have no sandbox: --sandbox full-access."
+        )
+        why += _why_asked(approval)
+    elif approve == "ask":
+        why = "needs approval and there is no terminal to ask on: denied. Use --yes to allow every tool call."
+        why += _why_asked(approval)
+    elif approve == "rules":
         because = f" ({one_line(approval.reason, _SUMMARY_CHARS)})" if approval.reason else ""
         why = f"is not allowed by a permission rule{because}: denied. See: session-core config show"
-    return f"{style.yellow(style.symbol('■'))} {name} {why}"
+    else:
+        why = "needs approval, and with --approve never there is none: denied."
+    return f"{style.yellow(style.symbol('■'))} {one_line(approval.tool_name, NAME_CHARS)} {why}"
+
+
+def format_allowed_approval(style: Style, approval: sc.Approval) -> str:
+    """Describe a tool call that was allowed because of --yes."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes.{_why_asked(approval)}"
+
+
+def _why_asked(approval: sc.Approval) -> str:
+    return f" (Asked because: {one_line(approval.reason, LONGEST_LINE)})" if approval.reason else ""
 
 
 def format_waiting_approval(style: Style, approval: sc.Approval) -> str:

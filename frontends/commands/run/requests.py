@@ -11,6 +11,7 @@ from frontends.commands.run.approval_answers import HandledRequests, TypedApprov
 from frontends.commands.run.approval_text import (
     Approve,
     find_asking_subagent,
+    format_allowed_approval,
     format_denied_approval,
     format_question,
     format_unclear_answer,
@@ -18,7 +19,6 @@ from frontends.commands.run.approval_text import (
 )
 from frontends.commands.run.attached_service import ServiceClient
 from frontends.commands.run.own_turn import OwnTurn
-from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.view import View
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
 
@@ -94,7 +94,7 @@ class Requests:
             is_ours = self._is_ours(approval, here=self._own.owns_turn(state.turn))
             by_yes = self._yes and (is_ours or self._own.only_follows)
             if by_yes and "unconfined" not in approval.rights:
-                self._view.line(work_lines.approval_allowed(self._style, approval))
+                self._view.line(format_allowed_approval(self._style, approval))
                 await self._reply(state.session_id, approval, TypedApprovalAnswer(decision="allow_once"))
             elif self._keyboard is None and not is_ours and not by_yes:
                 self._view.line(format_waiting_approval(self._style, approval))

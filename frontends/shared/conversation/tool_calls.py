@@ -104,6 +104,14 @@ _SHELL_FLAGS: Final = {
 }
 
 
+def pretty_json(value: sc.JsonValue) -> str:
+    """Return an argument as readable JSON, or a remark if it is nested too deeply; not sanitised."""
+    try:
+        return json.dumps(value, default=dict, ensure_ascii=False, indent=2)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
+
+
 # --- streaming arguments ----------------------------------------------------------------------------------------------
 
 

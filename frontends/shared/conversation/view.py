@@ -76,14 +76,10 @@ class View:
         self.begin_after(snapshot)
         if snapshot.partial is not None:
             self._rest(snapshot.partial.message_id, snapshot.partial.parts)
+        self._show_tools(snapshot.tools)
         for tool in snapshot.tools:
-            self._arguments[tool.call_id] = tool.arguments
-            if tool.child_id is not None:
-                self._children[tool.call_id] = tool.child_id
-            if tool.result is None:
+            if tool.result is None and tool.child_id is None:
                 self.line(work_lines.running_line(self._styles["err"], tool))
-            else:
-                self._result(tool.result)
 
     def show_stored_message(self, message: sc.Message) -> None:
         """Show all of a message, also what somebody who followed the session would have known or typed."""
@@ -187,12 +183,7 @@ class View:
         for message in (*gone, *snapshot.transcript):
             self._answer = self._answer if target is None else target(message.message_id)
             self._message(message)
-        for tool in snapshot.tools:
-            self._arguments[tool.call_id] = tool.arguments
-            if tool.child_id is not None:
-                self._task(tool.call_id, tool.child_id)
-            if tool.result is not None:
-                self._result(tool.result)
+        self._show_tools(snapshot.tools)
         self._show_plan(snapshot.plan)
         if partial is not None:
             self._answer = self._answer if target is None else target(partial.message_id)
@@ -271,6 +262,14 @@ class View:
     def _withdraw(self, message_id: sc.MessageId) -> None:
         if self._seen.pop(message_id, 0):
             self.line(self._styles["err"].yellow("(this answer was withdrawn: the model call failed)"))
+
+    def _show_tools(self, tools: Iterable[sc.LiveTool]) -> None:
+        for tool in tools:
+            self._arguments[tool.call_id] = tool.arguments
+            if tool.child_id is not None:
+                self._task(tool.call_id, tool.child_id)
+            if tool.result is not None:
+                self._result(tool.result)
 
     def _result(self, result: sc.ToolResultPart) -> None:
         if result.call_id in self._results:

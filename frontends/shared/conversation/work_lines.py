@@ -58,14 +58,8 @@ def format_continued_session(style: Style, state: sc.SessionState, short: str, *
 
 def arguments_line(arguments: Mapping[str, sc.JsonValue]) -> str:
     """Return the arguments of a tool call, short enough for one line."""
-    said = ", ".join(
-        f"{key}={json.dumps(value, default=_plain, ensure_ascii=False)}" for key, value in arguments.items()
-    )
-    return one_line(said, _ARGUMENT_CHARS)
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    said = (f"{key}={json.dumps(value, default=dict, ensure_ascii=False)}" for key, value in arguments.items())
+    return one_line(", ".join(said), _ARGUMENT_CHARS)
 
 
 def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
@@ -113,35 +107,6 @@ def waiting_line(style: Style, approval: sc.Approval) -> str:
     call = f"{one_line(approval.tool_name, NAME_CHARS)}({arguments_line(approval.arguments)})"
     how = f" {style.yellow(UNCONFINED)}" if "unconfined" in approval.rights else ""
     return f"{style.yellow('?')} {style.cyan(call)}{how} waits for approval"
-
-
-def approval_denied(style: Style, approval: sc.Approval) -> str:
-    """Describe a tool call that was denied because there is no terminal to ask on."""
-    name = one_line(approval.tool_name, NAME_CHARS)
-    return (
-        f"{style.yellow(style.symbol('■'))} {name} needs approval and there is no terminal to ask on: denied. "
-        f"Use --yes to allow every tool call.{_why_asked(approval)}"
-    )
-
-
-def approval_allowed(style: Style, approval: sc.Approval) -> str:
-    """Describe a tool call that was allowed because of --yes."""
-    name = one_line(approval.tool_name, NAME_CHARS)
-    return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes.{_why_asked(approval)}"
-
-
-def unconfined_denied(style: Style, approval: sc.Approval) -> str:
-    """Describe a tool call that was denied because it would run without a sandbox, which only a person may allow."""
-    name = one_line(approval.tool_name, NAME_CHARS)
-    return (
-        f"{style.yellow(style.symbol('■'))} {name} would run without a sandbox: denied. Only a person may allow that, "
-        "call by call. Install bubblewrap (session-core doctor says what is wrong), or choose to have no sandbox: "
-        f"--sandbox full-access.{_why_asked(approval)}"
-    )
-
-
-def _why_asked(approval: sc.Approval) -> str:
-    return f" (Asked because: {one_line(approval.reason, _ERROR_CHARS)})" if approval.reason else ""
 
 
 def plan_lines(style: Style, plan: Sequence[sc.PlanItem]) -> list[str]:

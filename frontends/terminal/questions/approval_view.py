@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
 from frontends.commands.run.approval_text import command_of
+from frontends.shared.conversation.tool_calls import pretty_json
 from frontends.shared.conversation.work_lines import NAME_CHARS, subagent_name
 from frontends.terminal.questions.answers import (
     AnswerChoice,
@@ -100,7 +100,9 @@ def _requested_passages(approval: sc.Approval, command: str | None) -> list[Fore
         return [ForeignPassage(text=command), *([ForeignPassage(text=how, label="how it would run:")] if how else [])]
     if approval.shown:
         return [ForeignPassage(text=approval.shown, diff=approval.shown.startswith("--- "))]
-    return [ForeignPassage(text=_arguments(approval.arguments), label="its arguments:")]
+    return [
+        ForeignPassage(text=pretty_json(approval.arguments) if approval.arguments else "(none)", label="its arguments:")
+    ]
 
 
 def _overlong_passages(approval: sc.Approval, command: str | None) -> list[ForeignPassage]:
@@ -119,11 +121,3 @@ def _describe_grant(approval: sc.Approval, name: str, command: str | None) -> st
     if command is not None:
         return "for this command whenever it occurs in this session"
     return f"for this session: {as_visible_line(approval.grant)}"
-
-
-def _arguments(arguments: sc.JsonObject) -> str:
-    return json.dumps(arguments, default=_to_plain_json, ensure_ascii=False, indent=2) if arguments else "(none)"
-
-
-def _to_plain_json(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else str(value)

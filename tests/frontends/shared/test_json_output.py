@@ -25,11 +25,9 @@ from tests.frontends._kept import session_core
 EVIL = "\x1b]0;x\x07\x9b31m\x85\x7f\u202e\u200b\u2066\ufeff\U000e0041\u2028\xad\0 é 漢 😀"
 _DUMPED_ELSEWHERE = {
     "server/daemon/background.py",  # a pipe between two of our own processes
-    "terminal/questions/approval_view.py",  # shown by the terminal, which cleans it
-    "terminal/transcript/rendering/tools.py",
+    "shared/conversation/tool_calls.py",  # shown by the terminal, which cleans it
     "shared/conversation/work_lines.py",  # lines for people, which are cleaned as a whole
     "commands/settings/project_effects.py",
-    "commands/export/facts.py",  # documents, which are cleaned as a whole
     "commands/extensions/trial_run.py",  # measured, not printed
     "server/http/openapi.py",  # our own text
     "shared/sanitise.py",

@@ -5,7 +5,6 @@ Collapsed, a call takes a few rows and says how much more there is; errors are a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -22,6 +21,7 @@ from frontends.shared.conversation.tool_calls import (
     last_written_lines,
     outcome_of,
     partial_subject,
+    pretty_json,
     ran_unconfined,
     subject_of,
 )
@@ -221,20 +221,13 @@ def _arguments(name: str, arguments: Mapping[str, sc.JsonValue], width: int, loo
 
 def _argument(key: str, value: sc.JsonValue, width: int, look: Look) -> list[Strip]:
     label: Span = (f"{sanitise_line(key, _NAME_CHARS)}:", look.accent)
-    text = value if isinstance(value, str) else _as_json(value)
+    text = value if isinstance(value, str) else pretty_json(value)
     if "\n" not in text and len(text) <= _NAME_CHARS * 10:
         return wrap([(f"{label[0]} ", label[1]), (sanitise_text(text), look.dim)], width, words=False, most=_LONG_ROWS)
     beneath = excerpt_rows(
         text, indented_width(width), look, look.dim, head=_ARGUMENT_LINES, most=_LONG_ROWS, whole=_ARGUMENT_CHARS
     )
     return [cut_row([label], width), *indent_rows(beneath, width)]
-
-
-def _as_json(value: sc.JsonValue) -> str:
-    try:
-        return json.dumps(value, default=dict, ensure_ascii=False, indent=2)
-    except RecursionError:
-        return "(nested too deeply to be shown)"
 
 
 _PLAN_GLYPHS: Final[Mapping[object, Glyph]] = {"done": "done", "in_progress": "running", "pending": "waiting"}
