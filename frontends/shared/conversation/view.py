@@ -96,8 +96,7 @@ class View:
                 case sc.ToolCallPart(call_id=call_id, arguments=arguments):
                     self._arguments[call_id] = arguments  # shown with its result
                 case sc.ToolResultPart(call_id=call_id):
-                    self._results.discard(call_id)
-                    self._result(part)
+                    self.line(work_lines.tool_line(style, part, self._arguments.get(call_id)))
                 case sc.InterruptedPart(reason=reason):
                     self.line(work_lines.cut_short_line(style, reason))
                 case sc.ImagePart():
