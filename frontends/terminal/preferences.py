@@ -44,4 +44,4 @@ def load_preferences(home: Path) -> TerminalPreferences:
 def save_preferences(home: Path, remembered: TerminalPreferences) -> None:
     """Write the preferences atomically; blocks."""
     with suppress(OSError, sc.SessionCoreError), sc.setup.hold_file_lock(home / FILE):
-        sc.setup.replace_private(home / FILE, json.dumps(attrs.asdict(remembered)).encode())
+        sc.setup.replace_private(home / FILE, sc.wire.encode(attrs.asdict(remembered)))

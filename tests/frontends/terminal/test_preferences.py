@@ -11,11 +11,11 @@ KEPT = TerminalPreferences(theme="high-contrast", sidebar=False)
 
 
 def test_it_comes_back_and_is_private(tmp_path: Path) -> None:
-    """What is saved is loaded again; nobody else may read it, and nothing else is left in the home."""
+    """What is saved is loaded again; nobody else may read it, and nothing but its lock is left in the home."""
     save_preferences(tmp_path, TerminalPreferences())
     save_preferences(tmp_path, KEPT)
     assert load_preferences(tmp_path) == KEPT
-    assert [each.name for each in tmp_path.iterdir()] == [FILE]
+    assert {each.name for each in tmp_path.iterdir()} == {FILE, "terminal.lock"}
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
 
 
