@@ -42,6 +42,7 @@ from session_core.sep.protocol.manifest import (
     read_manifest as read_manifest,
 )
 from session_core.sep.protocol.names import HOOKS as HOOKS
+from session_core.sep.protocol.names import Mode as Mode
 from session_core.sep.protocol.names import is_extension_name as is_extension_name
 from session_core.sep.scaffold.template import NewExtension as NewExtension
 from session_core.sep.scaffold.template import scaffold_extension as scaffold_extension

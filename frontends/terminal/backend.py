@@ -192,14 +192,12 @@ class _ServiceThread:
     async def _serve(self) -> None:
         import trio
 
+        from frontends.server.home_service import open_home_service
         from frontends.server.server import Server, ServerSettings
         from frontends.server.unix_listener import serve_unix
-        from frontends.shared.wait_for_home import WaitingStore
 
-        place = sc.setup.current_environment(self._home)
         async with (
-            sc.setup.open_setup(place, store=WaitingStore(self._home), open_folder=False) as setup,
-            sc.open_session_service(setup.service) as service,
+            open_home_service(sc.setup.current_environment(self._home)) as (_, service),
             trio.open_nursery() as nursery,
         ):
             server = Server(service, ServerSettings(home=str(self._home), idle_s=None))

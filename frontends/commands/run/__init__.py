@@ -3,7 +3,7 @@
 - `run`: finds or creates the session, in the running service or an embedded one, and sends the prompt
 - `options`: the command line options
 - `attached_service`: the running service, as `run` sees it
-- `embedded_service`: sets up the agent as the user has configured it, with remarks about that
+- `embedded_service`: a service in this process instead, with remarks about its model, extensions and MCP servers
 - `prompt_kind`: what a prompt means: a message, an extension command, or a shell line
 - `extensions`: waits until they have started, and reports which are not used
 - `stdin`: input from stdin: the prompt, or a text attached to it

@@ -1,8 +1,9 @@
 """`run` as a client of the home's running service: the same turn, in a session that continues without us."""
 
 import os
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -11,11 +12,18 @@ import attrs
 import trio
 
 import session_core as sc
+from frontends.commands.run.extensions import ui_kinds
+from frontends.commands.run.options import ContinuedSession, RunOptions
+from frontends.commands.run.output_mode import remark_lines
+from frontends.commands.run.prompt_kind import UnusedExtension
 from frontends.server.daemon.attached_client import connect_if_running
+from frontends.server.daemon.keys import describe_lacking_keys
 from frontends.server.daemon.presence import Presence
 from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared.conversation import work_lines
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
+from frontends.shared.streams import StandardStreams
 
 if TYPE_CHECKING:
     from frontends.client import RemoteFeed, SessionClient
@@ -91,26 +99,83 @@ class ServiceClient(sc.SessionMethods):
         return ServiceFeed(self._client.follow(session_id), self._presence, go_on)
 
 
+Client = sc.SessionService | sc.AttachedClient | ServiceClient
+
+
 @attrs.frozen(kw_only=True)
-class EmbeddedOnlyOptions:
-    """Options about how a service is started, which come too late for a running one."""
+class OpenedService:
+    """A service that is ready for a turn.
 
-    no_extensions: bool = False
-    flags: tuple[str, ...] = ()
+    Attributes:
+        client: The service, as our client.
+        options: What is to be done, with the names that this service knows.
+        unused: The extensions that do not run.
+        meet: To be called with the session before anything happens in it.
+    """
 
-    def check(self, home: Path) -> None:
-        """Reject such options.
+    client: Client
+    options: RunOptions
+    unused: Sequence[UnusedExtension] = ()
+    meet: Callable[[sc.SessionState], Awaitable[None]] | None = None
 
-        Raises:
-            UsageError: One was given.
-        """
-        option = "--no-extensions" if self.no_extensions else "--flag" if self.flags else None
-        if option is not None:
-            end = format_command(home, "shutdown", "")
-            raise UsageError(
-                f"{option} works only when a service starts, and one is already running for this home; end it ({end}), "
-                "or use --no-save"
-            )
+
+@asynccontextmanager
+async def open_running_service(
+    options: RunOptions, known: ContinuedSession | None, streams: StandardStreams
+) -> AsyncGenerator[OpenedService | None]:
+    """Have a turn in the home's running service; yields None if none is running, or none is to be used.
+
+    Raises:
+        UsageError: Something in the settings or the options does not fit this service.
+    """
+    if options.home is None or not options.is_persistent or options.embedded:
+        yield None
+        return
+    home, folder = options.home, options.find_folder(known)
+    async with open_service(home, ui_kinds(streams)) as client:
+        if client is None:
+            yield None
+            return
+        _refuse_start_options(options, home)
+        if options.interaction.is_narrated:
+            await streams.err.write(remark_lines(streams.err.style, await about_folder(home, folder)))
+        try:
+            async with explain_config_problems(home, folder):
+                chosen = attrs.evolve(
+                    options,
+                    model=await resolve_model_name(home, folder, options.model),
+                    cwd=folder if known is None else options.cwd,
+                )
+                meet = partial(_announce_demo_model, client, chosen, home, streams)
+                yield OpenedService(client=client, options=chosen, meet=meet)
+                return
+        except sc.NotFound as refused:
+            if refused.field != "model":
+                raise
+            unknown = build_unknown_model_error(home, refused)
+        raise unknown
+
+
+def _refuse_start_options(options: RunOptions, home: Path) -> None:
+    """Reject options about how a service is started, which come too late for a running one."""
+    option = "--no-extensions" if not options.extensions else "--flag" if options.flags else None
+    if option is not None:
+        end = format_command(home, "shutdown", "")
+        raise UsageError(
+            f"{option} works only when a service starts, and one is already running for this home; end it ({end}), "
+            "or use --no-save"
+        )
+
+
+async def _announce_demo_model(
+    client: ServiceClient, options: RunOptions, home: Path, streams: StandardStreams, state: sc.SessionState
+) -> None:
+    """Report that no real model answers, if the service has none for this session, and the likely reason."""
+    if state.settings.model == sc.setup.DEMO and options.asks_model and not options.interaction.quiet:
+        await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
+        if options.model is None:
+            lacking = await describe_lacking_keys(client, home, Path(state.settings.cwd))
+            await streams.err.write(remark_lines(streams.err.style, [lacking] if lacking else []))
 
 
 @asynccontextmanager

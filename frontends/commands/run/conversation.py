@@ -6,13 +6,13 @@ from contextlib import suppress
 import trio
 
 import session_core as sc
-from frontends.commands.run.attached_service import ServiceFeed
+from frontends.commands.run.attached_service import Client, ServiceFeed
 from frontends.commands.run.find_message import messages_since
 from frontends.commands.run.interrupt import Stopping
 from frontends.commands.run.output_mode import InteractionOptions as InteractionOptions
 from frontends.commands.run.output_mode import output_text as output_text
 from frontends.commands.run.own_turn import OwnTurn
-from frontends.commands.run.requests import Client, Requests
+from frontends.commands.run.requests import Requests
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.tool_calls import outcome_of
 from frontends.shared.conversation.view import Target, View, ends_line

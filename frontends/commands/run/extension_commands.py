@@ -4,8 +4,8 @@ import attrs
 import trio
 
 import session_core as sc
+from frontends.commands.run.attached_service import Client
 from frontends.commands.run.conversation import Conversation
-from frontends.commands.run.requests import Client
 from frontends.shared.conversation import work_lines
 from frontends.shared.sanitise import one_line
 

@@ -12,13 +12,13 @@ import trio
 import session_core as sc
 from frontends.commands.run.conversation import EXIT_OK, Conversation, InteractionOptions
 from frontends.commands.run.extensions import CLIENT, ui_kinds, wait_until_started
+from frontends.server.home_service import open_home_service
 from frontends.shared.extension_lookup import find_extensions, pick
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.streams import StandardStreams
-from frontends.shared.wait_for_home import WaitingStore
 
 
 def login(home: Path, cwd: Path, word: str) -> int:
@@ -43,12 +43,9 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
     place = sc.setup.current_environment(home, str(cwd), is_persistent=True)
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
-            async with (
-                sc.setup.open_setup(  # no model is called, so none has to be set up
-                    place, flags={"model": sc.setup.DEMO}, store=WaitingStore(home), mode="cli"
-                ) as setup,
-                sc.open_session_service(setup.service) as service,
-            ):
+            # No model is called, so none has to be set up.
+            opening = open_home_service(place, flags={"model": sc.setup.DEMO}, mode="cli", open_folder=True)
+            async with opening as (setup, service):
                 with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
                     await wait_until_started(setup, str(cwd), progress=True)
                     chosen = _provider(setup.extensions.hosts_in(str(cwd)), home, name, provider)

@@ -1,8 +1,8 @@
 """Finds our message again after missed events, even if it has left the newest messages."""
 
 import session_core as sc
+from frontends.commands.run.attached_service import Client
 from frontends.commands.run.own_turn import OwnTurn
-from frontends.commands.run.requests import Client
 
 _PAGE = 100
 

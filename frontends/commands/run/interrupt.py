@@ -7,9 +7,9 @@ from contextlib import suppress
 import trio
 
 import session_core as sc
+from frontends.commands.run.attached_service import Client
 from frontends.commands.run.find_message import messages_since
 from frontends.commands.run.own_turn import OwnTurn
-from frontends.commands.run.requests import Client
 from frontends.shared.signals import LEAVING_SIGNALS
 
 _PATIENCE = 1.0  # seconds before explaining why nothing has happened yet

@@ -6,6 +6,7 @@ import attrs
 
 import session_core as sc
 from frontends.commands.run.output_mode import InteractionOptions
+from frontends.commands.run.prompt_kind import is_for_model
 from frontends.shared.attachments import PromptAttachments
 
 
@@ -51,6 +52,15 @@ class RunOptions:
     flags: tuple[str, ...] = ()
     embedded: bool = False
     interaction: InteractionOptions = attrs.field(factory=InteractionOptions)
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether the prompt goes to a model."""
+        return self.prompt is None or not self.typed or is_for_model(self.prompt)
+
+    def find_folder(self, known: "ContinuedSession | None") -> str:
+        """Return the folder that the session is going to work in."""
+        return self.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
 
 
 @attrs.frozen(kw_only=True)

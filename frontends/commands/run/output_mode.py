@@ -1,10 +1,15 @@
 """How a turn is shown at the command line, and who may be asked."""
 
+from collections.abc import Sequence
+
 import attrs
 
 import session_core as sc
 from frontends.commands.run.approval_text import Approve
-from frontends.shared.sanitise import dump_json
+from frontends.shared.sanitise import dump_json, one_line
+from frontends.shared.style import Style
+
+_REMARK_CHARS = 400
 
 
 @attrs.frozen(kw_only=True)
@@ -29,3 +34,9 @@ class InteractionOptions:
 def output_text(output: sc.JsonValue, *, pretty: bool) -> str:
     """Return a JSON answer as text that means the same everywhere and cannot control a terminal."""
     return dump_json(output, default=dict, indent=2 if pretty else None)
+
+
+def remark_lines(style: Style, remarks: Sequence[str]) -> str:
+    """Return remarks for people, one line each."""
+    mark = style.yellow(style.symbol("●"))
+    return "".join(f"{mark} {one_line(remark, _REMARK_CHARS)}\n" for remark in remarks)

@@ -17,12 +17,10 @@ from frontends.commands.run.approval_text import (
     format_unclear_answer,
     format_waiting_approval,
 )
-from frontends.commands.run.attached_service import ServiceClient
+from frontends.commands.run.attached_service import Client, ServiceClient
 from frontends.commands.run.own_turn import OwnTurn
 from frontends.shared.conversation.view import View
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
-
-Client = sc.SessionService | sc.AttachedClient | ServiceClient
 
 
 class Requests:

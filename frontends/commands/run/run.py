@@ -4,8 +4,8 @@ The session belongs to the home's running service; if there is none, to an embed
 """
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -13,38 +13,21 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.attached_service import (
-    EmbeddedOnlyOptions,
+    Client,
+    OpenedService,
     ServiceClient,
-    about_folder,
-    build_unknown_model_error,
-    explain_config_problems,
     explain_home_in_use,
     format_question_stays_open,
     format_turn_goes_on,
-    open_service,
-    resolve_model_name,
+    open_running_service,
 )
 from frontends.commands.run.conversation import Conversation
-from frontends.commands.run.embedded_service import (
-    AgentRequest,
-    PreparedAgent,
-    connect_servers,
-    open_agent,
-    remark_lines,
-)
+from frontends.commands.run.embedded_service import open_own_service
 from frontends.commands.run.extension_commands import run_extension_command, run_line
-from frontends.commands.run.extensions import (
-    CLIENT,
-    collect_extension_remarks,
-    ui_kinds,
-    wait_until_started,
-)
 from frontends.commands.run.options import ContinuedSession as ContinuedSession
 from frontends.commands.run.options import RunOptions as RunOptions
-from frontends.commands.run.prompt_kind import UnusedExtension, is_for_model, read_prompt
-from frontends.commands.run.requests import Client
+from frontends.commands.run.prompt_kind import UnusedExtension, read_prompt
 from frontends.commands.run.send_and_wait import run_turn
-from frontends.server.daemon.keys import describe_lacking_keys
 from frontends.shared.attachments import PromptAttachments
 from frontends.shared.conversation import work_lines
 from frontends.shared.figures import format_path
@@ -52,7 +35,7 @@ from frontends.shared.home import format_resume_hint, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_session, last_used, short_id
-from frontends.shared.signals import LEAVING_SIGNALS, StartupWatch, cancel_on_signal
+from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.streams import StandardStreams
 
 _PLACE_CHARS = 200
@@ -71,10 +54,12 @@ async def _run(options: RunOptions, streams: StandardStreams) -> int:
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with cancel_on_signal(signals) as start:
             known = await _find_continued_session(options)
-            codes += await _run_attached(options, streams, signals, known, start)
-            if not codes:
-                with explain_home_in_use(options.home, embedded=options.embedded):
-                    codes.append(await _run_embedded(options, streams, signals, known, start))
+            async with _open_service(options, known, streams) as opened:
+                start.finish_starting()
+                talking = converse(
+                    opened.client, opened.options, streams, signals, known, unused=opened.unused, meet=opened.meet
+                )
+                codes.append(await talking)
     if codes:
         return codes[0]
     with trio.move_on_after(_LAST_WORDS):
@@ -83,120 +68,18 @@ async def _run(options: RunOptions, streams: StandardStreams) -> int:
     return start.exit_code
 
 
-async def _run_embedded(
-    options: RunOptions,
-    streams: StandardStreams,
-    signals: AsyncIterator[int],
-    known: ContinuedSession | None,
-    start: StartupWatch,
-) -> int:
-    """Run the turn in a service of this process."""
-    async with open_agent(build_agent_request(options, known)) as agent:
-        chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
-        await _introduce(agent, options, streams)
-        async with sc.open_session_service(agent.service) as service:
-            # Attached at once: extensions learn at their start what can be asked here.
-            with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
-                await _wait_for_extensions(agent, chosen, streams)
-                start.finish_starting()
-                return await converse(client, chosen, streams, signals, known, unused=agent.list_unused())
-
-
-async def _run_attached(
-    options: RunOptions,
-    streams: StandardStreams,
-    signals: AsyncIterator[int],
-    known: ContinuedSession | None,
-    start: StartupWatch,
-) -> list[int]:
-    """Run the turn in the home's running service; returns no code if none is running, or none is to be used."""
-    if options.home is None or not options.is_persistent or options.embedded:
-        return []
-    folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
-    async with open_service(options.home, ui_kinds(streams)) as service:
-        if service is None:
-            return []
-        EmbeddedOnlyOptions(no_extensions=not options.extensions, flags=options.flags).check(options.home)
-        if options.interaction.is_narrated:
-            remarks = await about_folder(options.home, folder)
-            await streams.err.write(remark_lines(streams.err.style, remarks))
-        try:
-            async with explain_config_problems(options.home, folder):
-                chosen = attrs.evolve(
-                    options,
-                    model=await resolve_model_name(options.home, folder, options.model),
-                    cwd=folder if known is None else options.cwd,
-                )
-                start.finish_starting()
-                return [
-                    await converse(
-                        service,
-                        chosen,
-                        streams,
-                        signals,
-                        known,
-                        meet=partial(_announce_demo_model, service, chosen, streams),
-                    )
-                ]
-        except sc.NotFound as refused:
-            if refused.field != "model":
-                raise
-            unknown = build_unknown_model_error(options.home, refused)
-        raise unknown
-
-
-async def _announce_demo_model(
-    service: ServiceClient, options: RunOptions, streams: StandardStreams, state: sc.SessionState
-) -> None:
-    """Report that no real model answers, if the service has none for this session, and the likely reason."""
-    if state.settings.model == sc.setup.DEMO and _is_model_asked(options) and not options.interaction.quiet:
-        await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
-        if options.model is None and options.home is not None:
-            lacking = await describe_lacking_keys(service, options.home, Path(state.settings.cwd))
-            await streams.err.write(remark_lines(streams.err.style, [lacking] if lacking else []))
-
-
-def _is_model_asked(options: RunOptions) -> bool:
-    """Return whether the prompt goes to a model."""
-    return options.prompt is None or not options.typed or is_for_model(options.prompt)
-
-
-async def _introduce(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
-    """Report which model answers, if one is asked, and what people should know before."""
-    style, interaction = streams.err.style, options.interaction
-    asks = _is_model_asked(options)
-    if asks and agent.is_demo and not interaction.quiet and not (interaction.is_narrated and agent.told_of_demo):
-        await streams.err.write(work_lines.demo_notice(style, agent.model) + "\n")
-    if interaction.is_narrated:
-        await streams.err.write(remark_lines(style, agent.remarks if asks else agent.others))
-
-
-async def _wait_for_extensions(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
-    narrated = options.interaction.is_narrated
-    await wait_until_started(agent.setup, agent.folder, progress=narrated)
-    agent.check_model()
-    remarks = collect_extension_remarks(agent.hosts, options.flags)
-    if _is_model_asked(options):
-        remarks += await connect_servers(agent, progress=narrated)
-    if narrated:
-        await streams.err.write(remark_lines(streams.err.style, remarks))
-
-
-def build_agent_request(options: RunOptions, known: ContinuedSession | None) -> AgentRequest:
-    """Return the requested agent."""
-    assert options.home is not None, "the settings are there"
-    folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
-    return AgentRequest(
-        home=options.home,
-        folder=folder,
-        is_persistent=options.is_persistent,
-        model=options.model,
-        continued=known.summary if known is not None else None,
-        limits=options.limits,
-        sees=bool(options.attached.images),
-        extensions=options.extensions,
-        flags=options.flags,
-    )
+@asynccontextmanager
+async def _open_service(
+    options: RunOptions, known: ContinuedSession | None, streams: StandardStreams
+) -> AsyncGenerator[OpenedService]:
+    """Open the home's running service, or else one in this process."""
+    async with open_running_service(options, known, streams) as running:
+        if running is not None:
+            yield running
+            return
+    with explain_home_in_use(options.home, embedded=options.embedded):
+        async with open_own_service(options, known, streams) as own:
+            yield own
 
 
 async def _find_continued_session(options: RunOptions) -> ContinuedSession | None:

@@ -1,9 +1,9 @@
 """Sends a message to a session that others may use too, and waits for its answer."""
 
 import session_core as sc
+from frontends.commands.run.attached_service import Client
 from frontends.commands.run.conversation import Conversation
 from frontends.commands.run.options import ContinuedSession, RunOptions
-from frontends.commands.run.requests import Client
 
 _NOT_SENT = "nothing was sent to the model"
 

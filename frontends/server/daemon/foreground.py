@@ -14,10 +14,10 @@ import trio
 import session_core as sc
 from frontends.server.daemon.log_file import write_log
 from frontends.server.daemon.runtime_paths import Listening, announce_open, format_open_to_others, log_file
+from frontends.server.home_service import open_home_service
 from frontends.server.server import Server, ServerSettings, pause_garbage_collection
 from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
-from frontends.shared.wait_for_home import WaitingStore
 
 if TYPE_CHECKING:
     from frontends.server.http.settings import HttpSettings
@@ -140,7 +140,7 @@ class _Minder:
 
 async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitStack) -> None:
     home = options.home
-    async with _setup(home) as setup, sc.open_session_service(setup.service) as service:
+    async with open_home_service(sc.setup.current_environment(home)) as (setup, service):
         server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_s))
         async with trio.open_nursery() as listeners:
             socket = await listeners.start(serve_unix, server, socket_path_of_home(home))
@@ -168,14 +168,6 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitS
                 log.info("ending with %d connections", server.connections)
                 await server.say_goodbye()
             listeners.cancel_scope.cancel(reason="the server has ended")
-
-
-@asynccontextmanager
-async def _setup(home: Path) -> AsyncGenerator[sc.setup.Setup]:
-    """Set up the agent; the settings of a folder are loaded for the sessions that work there."""
-    place = sc.setup.current_environment(home)
-    async with sc.setup.open_setup(place, store=WaitingStore(home), open_folder=False) as setup:
-        yield setup
 
 
 @asynccontextmanager

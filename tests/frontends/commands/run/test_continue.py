@@ -9,8 +9,8 @@ import trio.testing
 
 import session_core as sc
 from frontends.commands.run.conversation import InteractionOptions
-from frontends.commands.run.embedded_service import open_agent
-from frontends.commands.run.run import ContinuedSession, RunOptions, build_agent_request, converse
+from frontends.commands.run.embedded_service import open_embedded
+from frontends.commands.run.run import ContinuedSession, RunOptions, converse
 from frontends.shared.conversation import work_lines
 from frontends.shared.parser import UsageError
 from frontends.shared.session_lookup import last_used
@@ -158,8 +158,8 @@ async def test_settings_of_the_home(home: Path) -> None:
 
     async def retention(known: ContinuedSession | None) -> sc.maintenance.Retention:
         options = RunOptions(prompt="x", home=home, cwd="/")
-        async with open_agent(build_agent_request(options, known)) as agent:
-            return agent.service.retention
+        async with open_embedded(options, known) as embedded:
+            return embedded.service.core.config.retention
 
     assert asked == await retention(None)
     assert asked == await retention(ContinuedSession(summary=summary("ses_a"), short="a"))
@@ -170,12 +170,12 @@ async def test_settings_of_the_home(home: Path) -> None:
 
 async def test_wrong_settings_are_named(home: Path) -> None:
     """A mistake in the settings is told before anything runs; a home that is not there yet has none."""
-    asked = build_agent_request(RunOptions(prompt="x", home=home, cwd="/", is_persistent=False), None)
-    async with open_agent(asked) as agent:
-        assert sc.maintenance.Retention() == agent.service.retention
+    asked = RunOptions(prompt="x", home=home, cwd="/", is_persistent=False)
+    async with open_embedded(asked, None) as embedded:
+        assert sc.maintenance.Retention() == embedded.service.core.config.retention
     configure(home, "[retention]\nfor_ever = 1\n")
     with pytest.raises(sc.InvalidInput, match="for_ever"):
-        async with open_agent(asked):
+        async with open_embedded(asked, None):
             pass
 
 

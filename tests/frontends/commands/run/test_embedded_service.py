@@ -1,11 +1,16 @@
 """The agent behind `run`: its model, its limits, and what people are told about both."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import session_core as sc
-from frontends.commands.run.embedded_service import AgentRequest, PreparedAgent, open_agent
+from frontends.commands.run.embedded_service import EmbeddedRun, open_embedded
+from frontends.commands.run.options import ContinuedSession, RunOptions
+from frontends.shared.attachments import PromptAttachments
 from frontends.shared.parser import UsageError
 from tests.frontends._kept import keep_sessions, kept_sessions, summary
 from tests.frontends._program import program
@@ -23,10 +28,18 @@ def names_in(folder: Path) -> list[str]:
     return [each.name for each in folder.iterdir()]
 
 
-async def agent_of(home: Path, **changes: object) -> PreparedAgent:
-    wanted = AgentRequest(home=home, folder="/", **changes)  # type: ignore[arg-type]
-    async with open_agent(wanted) as agent:
-        return agent
+@asynccontextmanager
+async def embedded(home: Path, known: sc.SessionSummary | None = None, **changes: Any) -> AsyncGenerator[EmbeddedRun]:
+    """Open a service for a turn; it writes nothing."""
+    options = RunOptions(prompt="x", home=home, cwd="/", is_persistent=False, **changes)
+    continued = ContinuedSession(summary=known, short="a") if known is not None else None
+    async with open_embedded(options, continued) as service:
+        yield service
+
+
+async def model_of(home: Path, known: sc.SessionSummary | None = None, **changes: Any) -> str:
+    async with embedded(home, known, **changes) as service:
+        return service.model
 
 
 @pytest.mark.slow
@@ -50,43 +63,49 @@ async def test_a_key_makes_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) 
     """With a key a real model answers, by an alias too, and people are told why it is that one."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.delenv("SESSION_CORE_MODEL")
-    found, chosen = await agent_of(home), await agent_of(home, model="opus")
+    async with embedded(home) as found:
+        remarks = await found.list_remarks()
+    async with embedded(home, model="opus") as chosen:
+        assert chosen.model == chosen.setup.service.model
 
     assert (False, False) == (found.is_demo, chosen.is_demo)
-    assert f"{found.model} answers: there is a key for anthropic" in found.remarks
+    assert f"{found.model} answers: there is a key for anthropic" in remarks
     assert chosen.model.startswith("anthropic/claude-opus")
-    assert chosen.model == chosen.service.model
-    assert KEY not in repr(found.remarks)
+    assert KEY not in repr(remarks)
 
 
 async def test_the_model_of_a_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session keeps its own model, is refused with what to do when that has no key, and may take another."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    opus = (await agent_of(home, model="opus")).model
+    opus = await model_of(home, model="opus")
     known = summary("ses_a", model=opus)
-    assert opus == (await agent_of(home, continued=known)).model
+    assert opus == await model_of(home, known)
 
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(UsageError) as refused:
-        await agent_of(home, continued=known)
+        await model_of(home, known)
     assert (
         f"the model of this session cannot be used now: {opus} cannot be used: set ANTHROPIC_API_KEY; "
         "or choose another with --model"
     ) == str(refused.value)
-    assert "demo" == (await agent_of(home, continued=known, model="demo")).model
+    assert "demo" == await model_of(home, known, model="demo")
 
 
 async def test_limits_and_what_cannot_be_held(home: Path) -> None:
     """Limits of the command line come before those of the settings, and one that cannot hold is told."""
     configure(home, '[limits]\nsteps = 9\ntokens = 7\n[[models]]\nname = "ollama/blind"\nimages = false\n')
     limits = sc.TurnLimits(steps=3, cost_micros=5)
-    agent = await agent_of(home, model="ollama/blind", limits=limits, sees=True)
+    images = PromptAttachments(images=(sc.ImagePart(media_type="image/png", data="aGVsbG8="),))
+    async with embedded(home, model="ollama/blind", limits=limits, attached=images) as service:
+        session_id = (await service.service.create_session()).session_id
+        given = (await service.service.load_session(session_id)).settings.limits
+        remarks = await service.list_remarks()
 
-    assert sc.TurnLimits(steps=3, tokens=7, cost_micros=5) == agent.service.turn_limits
+    assert sc.TurnLimits(steps=3, tokens=7, cost_micros=5) == given
     assert [
         "the price of ollama/blind is unknown, so --max-cost cannot end a turn",
         "ollama/blind cannot see images: it is only told that they exist",
-    ] == list(agent.remarks)
+    ] == remarks
 
 
 @pytest.mark.slow
@@ -110,7 +129,8 @@ async def test_flags_reach_the_session(home: Path) -> None:
 async def test_a_slip_in_a_rule_is_told(home: Path) -> None:
     """A rule about a tool that is not there protects nothing: people are told when a turn begins."""
     configure(home, 'permissions = [{tool = "bas", decision = "deny"}]\n')
-    (remark,) = (await agent_of(home, model="demo")).remarks
+    async with embedded(home, model="demo") as service:
+        (remark,) = await service.list_remarks()
 
     assert remark.startswith(f"{home / 'config.toml'}, line 1: permissions[1].tool: there is no tool called 'bas'")
     assert remark.endswith("did you mean bash?")

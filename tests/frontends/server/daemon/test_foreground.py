@@ -9,7 +9,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.server.daemon import foreground
+from frontends.server import home_service
 from frontends.server.daemon.foreground import ServeOptions, serve_home
 from frontends.server.daemon.runtime_paths import Listening, find_holder, log_file, service_process
 from frontends.server.server import Server
@@ -77,7 +77,7 @@ async def test_a_signal_during_the_start_ends_it(home: Path, monkeypatch: pytest
     async def unexpected(_: Listening) -> None:
         raise AssertionError("nobody is let in")
 
-    monkeypatch.setattr(foreground, "WaitingStore", interrupted_store)
+    monkeypatch.setattr(home_service, "WaitingStore", interrupted_store)
     with trio.fail_after(300):
         await serve_home(ServeOptions(home=home), unexpected)
     assert service_process(home) is None is find_holder(home)
