@@ -5,5 +5,5 @@
 - `viewer`: followers that fold what they receive, can stop reading, and count; on a terminal, what the first one sees
   is shown by the view of `run`, between the lines of the tour
 
-Every claim goes through `Claims.check`: a true one is shown with a tick, a false one makes the program fail.
+Every claim goes through `Stage.check`: a true one is shown with a tick, a false one makes the program fail.
 """

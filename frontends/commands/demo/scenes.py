@@ -24,29 +24,11 @@ PROMPTS = {
 
 
 @attrs.define
-class Claims:
-    """The claims of the tour, and whether all of them held."""
-
-    stage: Stage
-    checked: int = 0
-    broken: int = 0
-
-    async def check(self, claim: str, *, holds: bool) -> None:
-        """Print a claim with a tick if it holds; otherwise report and remember the failure."""
-        self.checked += 1
-        self.broken += not holds
-        style = self.stage.style
-        mark = style.green(style.symbol("✓")) if holds else style.red(f"{style.symbol('✗')} NOT TRUE:")
-        await self.stage.say(f"   {mark} {self.stage.folded(claim, indent=5)}")
-
-
-@attrs.define
 class Tour:
     """The state shared by the scenes."""
 
     service: sc.SessionService
     stage: Stage
-    claims: Claims
     nursery: trio.Nursery
     fast: bool
     witness: Witness = attrs.field(init=False)
@@ -97,7 +79,7 @@ async def start_sessions(tour: Tour) -> None:
         tour.turns[name] = reply.turn_id
     await tour.stage.wait_until(lambda: all(current_text(tour.state(name)) for name in PROMPTS if name != "unlucky"))
     running = (await tour.service.list_sessions(running=True)).total
-    await tour.claims.check(f"{running} turns run side by side", holds=running == len(PROMPTS))
+    await tour.stage.check(f"{running} turns run side by side", holds=running == len(PROMPTS))
     await tour.breathe(2.5)
 
 
@@ -119,7 +101,7 @@ async def two_followers(tour: Tour) -> None:
         ("B", f"a snapshot at event {joined}, then {format_count(b.delivered, 'event')}"),
     ):
         await tour.stage.say(f"     {label}: {how:<40} ... {said}")
-    await tour.claims.check("A and B show exactly the same state, half-finished answer included", holds=equal)
+    await tour.stage.check("A and B show exactly the same state, half-finished answer included", holds=equal)
     await tour.breathe(1.5)
 
 
@@ -136,10 +118,10 @@ async def falling_behind(tour: Tour) -> None:
     await tour.stage.wait_until(lambda: b.resyncs == 1 and a.place == b.place)
     equal = a.picture() == b.picture()
     exact = b.missed > 0 and b.skipped == b.missed + SESSION_CAPACITY
-    await tour.claims.check(f"B was told the loss exactly: Lagged, {b.missed} events missed", holds=exact)
-    await tour.claims.check("B got one new snapshot on the same stream, without a disconnect", holds=b.resyncs == 1)
-    await tour.claims.check("A never fell behind: a slow reader does not affect others", holds=a.resyncs == 0)
-    await tour.claims.check("B's state equals A's again (compared with ==)", holds=equal)
+    await tour.stage.check(f"B was told the loss exactly: Lagged, {b.missed} events missed", holds=exact)
+    await tour.stage.check("B got one new snapshot on the same stream, without a disconnect", holds=b.resyncs == 1)
+    await tour.stage.check("A never fell behind: a slow reader does not affect others", holds=a.resyncs == 0)
+    await tour.stage.check("B's state equals A's again (compared with ==)", holds=equal)
     await tour.breathe(1.5)
 
 
@@ -156,18 +138,18 @@ async def background_stop(tour: Tour) -> None:
     state = tour.state(BACKGROUND)
     last = state.find_message(state.head)
     ended = ", ".join(work.kind for work in outcome.ended)
-    await tour.claims.check(
+    await tour.stage.check(
         f"outcome: {outcome.result} after {duration(tour.stop_ms)}; what ended: {ended}",
         holds=outcome.result == "stopped" and state.activity.name == "stopped" and viewer.place > places[BACKGROUND],
     )
-    await tour.claims.check(
+    await tour.stage.check(
         f"its partial answer was kept: ... {last_words(last.text if last else '')} [interrupted]",
         holds=last is not None and last.is_interrupted and bool(last.text),
     )
     await tour.stage.wait_until(lambda: all(tour.viewers[name].place > places[name] for name in busy))
     others = [tour.state(name) for name in busy]
     unharmed = bool(others) and all(other.stop is None and other.activity.name != "stopped" for other in others)
-    await tour.claims.check(f"the others went on as if nothing had happened: {', '.join(busy)}", holds=unharmed)
+    await tour.stage.check(f"the others went on as if nothing had happened: {', '.join(busy)}", holds=unharmed)
     await tour.breathe(1.5)
 
 
@@ -177,15 +159,15 @@ async def steering(tour: Tour) -> None:
     session_id, turn_id = tour.sessions[STEERED], tour.turns[STEERED]
     reply = await tour.service.send_user_message(session_id, "think about the moon", deliver_as="steer")
     await tour.stage.say('     sent "think about the moon"; it waits in the queue until the step is done')
-    await tour.claims.check("the turn was running and the message waits", holds=reply.disposition == "queued")
+    await tour.stage.check("the turn was running and the message waits", holds=reply.disposition == "queued")
     waited = await tour.service.wait_for_turn(session_id, turn_id)
     outcome = waited.outcome
     done = f"{format_count(outcome.steps, 'step')}, {format_count(outcome.tool_calls, 'tool call')}"
-    await tour.claims.check(
+    await tour.stage.check(
         f"it was read between two steps of the same turn ({done})",
         holds=outcome.steered and outcome.status == "completed" and outcome.turn_id == turn_id,
     )
-    await tour.claims.check(
+    await tour.stage.check(
         f'the answer is about it: "{one_line(outcome.final_text, 48)}"', holds="the moon" in outcome.final_text
     )
 
@@ -201,13 +183,13 @@ async def all_done(tour: Tour) -> None:
         snapshot = await tour.service.load_session(tour.sessions[name])
         await tour.stage.wait_until(partial(_has_reached, viewer, snapshot.sseq))
         agreed += is_same_picture(viewer.picture(), snapshot)
-    await tour.claims.check(
+    await tour.stage.check(
         f"{agreed} of {len(viewers)} followers folded their way to exactly the service's state",
         holds=agreed == len(viewers),
     )
     unlucky = tour.viewers["unlucky"]
     outcome = tour.state("unlucky").last_outcome
-    await tour.claims.check(
+    await tour.stage.check(
         '"unlucky" hit a rate limit, waited, tried again, and completed',
         holds=unlucky.retries == 1 and outcome is not None and outcome.status == "completed",
     )

@@ -6,7 +6,7 @@ import sys
 import trio
 
 import session_core as sc
-from frontends.commands.demo.scenes import SCENES, SESSION_CAPACITY, Claims, Tour
+from frontends.commands.demo.scenes import SCENES, SESSION_CAPACITY, Tour
 from frontends.commands.demo.viewer import Stage
 from frontends.shared.figures import duration, format_count
 from frontends.shared.output import Output
@@ -24,7 +24,6 @@ def main(*, fast: bool = False) -> int:
 async def play(stage: Stage, fast: bool) -> int:  # noqa: FBT001 - passed by trio.run
     """Play the whole tour."""
     style = stage.style
-    claims = Claims(stage)
     config = sc.ServiceConfig(
         models={"demo": sc.DemoProvider(pace_ms=FAST_PACE_MS if fast else PACE_MS)},
         session_stream_capacity=SESSION_CAPACITY,
@@ -34,7 +33,7 @@ async def play(stage: Stage, fast: bool) -> int:  # noqa: FBT001 - passed by tri
     begun = trio.current_time()
     with trio.move_on_after(PATIENCE_SECONDS) as time_limit:
         async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
-            tour = Tour(service, stage, claims, nursery, fast)
+            tour = Tour(service, stage, nursery, fast)
             witnessed = service.subscribe()
             nursery.start_soon(tour.witness.run, witnessed)
             nursery.start_soon(stage.keep_showing)
@@ -43,12 +42,12 @@ async def play(stage: Stage, fast: bool) -> int:  # noqa: FBT001 - passed by tri
             await figures(tour, trio.current_time() - begun)
             nursery.cancel_scope.cancel(reason="the tour is over")
     if time_limit.cancelled_caught:
-        await claims.check(f"the tour ends within {PATIENCE_SECONDS} seconds", holds=False)
+        await stage.check(f"the tour ends within {PATIENCE_SECONDS} seconds", holds=False)
     await stage.say()
-    if claims.broken:
-        await stage.say(style.red(f"{claims.broken} of {claims.checked} claims did not hold."))
+    if stage.broken:
+        await stage.say(style.red(f"{stage.broken} of {stage.checked} claims did not hold."))
         return EXIT_FAILED
-    await stage.say(f'{style.green(f"All {claims.checked} claims held.")} Next: {_program()} run "list the files"')
+    await stage.say(f'{style.green(f"All {stage.checked} claims held.")} Next: {_program()} run "list the files"')
     return EXIT_OK
 
 
@@ -77,10 +76,10 @@ async def figures(tour: Tour, seconds: float) -> None:
     await say(f"     from stop to stopped    {duration(tour.stop_ms):>8}")
     await say(f"     commands performed      {statistics.mailbox.performed:>8,}   {statistics.mailbox.refused} refused")
     await say(f"     time                    {duration(seconds * 1000):>8}")
-    await tour.claims.check(
+    await tour.stage.check(
         "the reader of everything: delivered + missed = published",
         holds=witness.delivered + witness.missed == published,
     )
-    await tour.claims.check(
+    await tour.stage.check(
         "readers were told exactly the losses that the stream counted", holds=missed == statistics.stream.lagged
     )

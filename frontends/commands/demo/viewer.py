@@ -14,11 +14,16 @@ from frontends.shared.sanitise import one_line
 
 
 class Stage:
-    """Prints lines and what a visible follower sees, and lets the tour wait for something to become visible."""
+    """Prints lines, claims and what a visible follower sees, and lets the tour wait for something to become visible.
+
+    `checked` claims were made, of which `broken` did not hold.
+    """
 
     def __init__(self, output: Output) -> None:
         self.style = output.style
         self.view = View(self.style, self.style, shared=True, live=self.live)
+        self.checked = 0
+        self.broken = 0
         self._output = output
         self._waiting = trio.lowlevel.ParkingLot()
 
@@ -38,6 +43,14 @@ class Stage:
         """Print a line; `text` is safe to print."""
         self.view.line(text)
         await self.show()
+
+    async def check(self, claim: str, *, holds: bool) -> None:
+        """Print a claim with a tick if it holds; otherwise report and remember the failure."""
+        self.checked += 1
+        self.broken += not holds
+        style = self.style
+        mark = style.green(style.symbol("✓")) if holds else style.red(f"{style.symbol('✗')} NOT TRUE:")
+        await self.say(f"   {mark} {self.folded(claim, indent=5)}")
 
     async def show(self) -> None:
         """Print what the view has collected."""

@@ -10,7 +10,7 @@ from frontends.commands.export.conversation import MessageTree
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation.messages import describe_interruption
-from frontends.shared.conversation.tool_calls import describe_image, exit_code, find_child, pretty_json, subject_of
+from frontends.shared.conversation.tool_calls import exit_code, find_child, pretty_json, subject_of
 from frontends.shared.figures import dollars, format_count, usage_figures
 
 MOST_SUBSESSIONS = 500
@@ -204,8 +204,3 @@ def find_subsession(part: sc.ToolResultPart, about_session: DocumentFacts) -> Su
     """Return the session that did the work of a call, if it is one of those listed."""
     found = find_child(part)
     return None if found is None else about_session.subsessions.get(found)
-
-
-def image_line(part: sc.ImagePart, cleaning: DocumentSanitiser) -> str:
-    """Describe an image that is not shown."""
-    return cleaning.line(describe_image(part))

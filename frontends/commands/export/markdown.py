@@ -17,7 +17,7 @@ import session_core as sc
 from frontends.commands.export import facts
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import fence_for, passages
-from frontends.shared.conversation.tool_calls import find_diff
+from frontends.shared.conversation.tool_calls import describe_image, find_diff
 
 _PROSE = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {each: f"\\{each}" for each in "\\[]|$~`"})
 _TITLE = {**_PROSE, **str.maketrans({each: f"\\{each}" for each in "*_#"})}
@@ -155,7 +155,7 @@ class MarkdownDocument:
                 if text.strip():
                     yield from self._long("thinking", text)
             case sc.ImagePart():
-                yield _remark(facts.image_line(part, self.cleaning))
+                yield _remark(self.cleaning.line(describe_image(part)))
             case sc.FilePart(name=name, text=text):
                 yield from self._long(f"file {self.cleaning.line(name)}", text)
             case sc.ToolCallPart():
@@ -188,7 +188,7 @@ class MarkdownDocument:
         if part.text.strip():
             yield self._block(self.cleaning.bounded(part.text))
         for image in part.images:
-            yield _remark(facts.image_line(image, self.cleaning))
+            yield _remark(self.cleaning.line(describe_image(image)))
 
     def _block(self, cut: CutText, language: str = "") -> str:
         return fence_text(cut.text, language) + ("" if cut.whole is None else _remark(facts.cut_remark(cut)))

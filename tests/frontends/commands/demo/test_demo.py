@@ -8,7 +8,7 @@ import trio.testing
 
 import session_core as sc
 from frontends.commands.demo import tour
-from frontends.commands.demo.scenes import Claims, Tour
+from frontends.commands.demo.scenes import Tour
 from frontends.commands.demo.viewer import Stage, Viewer, is_same_picture
 from frontends.shared.output import Output
 from session_core.testing import scripted
@@ -53,7 +53,7 @@ async def test_a_claim_that_does_not_hold_fails_the_tour(monkeypatch: pytest.Mon
     """One false claim makes the exit code 1, and the claim is shown as not true."""
 
     async def false_scene(scene: Tour) -> None:
-        await scene.claims.check("the moon is a cheese", holds=False)
+        await scene.stage.check("the moon is a cheese", holds=False)
 
     monkeypatch.setattr(tour, "SCENES", (false_scene,))
     paper = Paper()
@@ -78,11 +78,11 @@ async def test_a_tour_that_hangs_fails(monkeypatch: pytest.MonkeyPatch, autojump
 
 async def test_claims_are_counted() -> None:
     """True and false claims are both counted, each in its place."""
-    claims = Claims(Stage(Paper()))
-    await claims.check("yes", holds=True)
-    await claims.check("no", holds=False)
+    stage = Stage(Paper())
+    await stage.check("yes", holds=True)
+    await stage.check("no", holds=False)
 
-    assert (2, 1) == (claims.checked, claims.broken)
+    assert (2, 1) == (stage.checked, stage.broken)
 
 
 async def test_a_viewer_that_lags_ends_where_the_others_do(autojump_clock: trio.testing.MockClock) -> None:
