@@ -286,10 +286,76 @@ def _ext(chosen: argparse.Namespace) -> int:
             return doctor.doctor(home, cwd, chosen.extension, as_json=chosen.json)
 
 
-def _service(chosen: argparse.Namespace) -> int:
-    from frontends.server.daemon.dispatch import dispatch
+def _serve(chosen: argparse.Namespace) -> int:
+    home = _home(chosen)
+    if chosen.token or chosen.rotate_token or chosen.login:
+        from frontends.server.daemon import login_commands
 
-    return dispatch(chosen, _home(chosen))
+        if chosen.login:
+            return login_commands.login(home)
+        return login_commands.show_token(home, new=chosen.rotate_token)
+    if chosen.http is None and (chosen.tls is not None or chosen.allow_remote or chosen.url):
+        raise UsageError("--tls, --url and --allow-remote need --http [HOST:]PORT")
+    if chosen.tls is not None and (missing := [each for each in chosen.tls if not Path(each).is_file()]):
+        raise UsageError(f"--tls: there is no file {missing[0]!r}")
+    from frontends.server.daemon.command import ServeRequest, serve
+
+    host, port = chosen.http if chosen.http is not None else ("127.0.0.1", None)
+    certificate, key = chosen.tls if chosen.tls is not None else (None, None)
+    return serve(
+        ServeRequest(
+            home=home,
+            foreground=chosen.foreground,
+            detached=chosen.detached,
+            idle_s=None if chosen.idle is None else chosen.idle / 1000,
+            host=host,
+            port=port,
+            certificate=certificate,
+            key=key,
+            urls=tuple(chosen.url),
+            allow_remote=chosen.allow_remote,
+            log_level=chosen.log_level,
+            telemetry=chosen.telemetry,
+        )
+    )
+
+
+def _status(chosen: argparse.Namespace) -> int:
+    from frontends.server.daemon.status import status
+
+    return status(_home(chosen), as_json=chosen.json)
+
+
+def _shutdown(chosen: argparse.Namespace) -> int:
+    from frontends.server.daemon.shutdown import shutdown
+
+    return shutdown(_home(chosen), force=chosen.force)
+
+
+def _token(chosen: argparse.Namespace) -> int:
+    from frontends.server.daemon import login_commands, token_commands
+
+    home = _home(chosen)
+    match chosen.task:
+        case "show" | "rotate":
+            return login_commands.show_token(home, new=chosen.task == "rotate")
+        case "new":
+            return token_commands.new(
+                token_commands.TokenRequest(
+                    home=home,
+                    sessions=tuple(chosen.sessions),
+                    everything=chosen.all,
+                    role=chosen.role,
+                    lasting_ms=chosen.expires,
+                    name=chosen.name,
+                )
+            )
+        case "list":
+            return token_commands.list_tokens(home, as_json=chosen.json)
+        case "revoke":
+            return token_commands.revoke(home, chosen.ids)
+        case _:
+            return token_commands.where(home)
 
 
 def _watch(chosen: argparse.Namespace) -> int:
@@ -320,12 +386,12 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "sessions": _sessions,
     "show": _show,
-    "serve": _service,
-    "status": _service,
-    "shutdown": _service,
+    "serve": _serve,
+    "status": _status,
+    "shutdown": _shutdown,
     "watch": _watch,
     "stop": _stop,
-    "token": _service,
+    "token": _token,
     "rename": _change,
     "archive": _change,
     "restore": _change,

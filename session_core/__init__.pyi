@@ -236,6 +236,7 @@ from session_core.vocabulary.messages import (
 from session_core.vocabulary.messages import (
     Usage as Usage,
 )
+from session_core.vocabulary.messages import image_type as image_type
 from session_core.vocabulary.methods import SessionMethods as SessionMethods
 from session_core.vocabulary.models import ListedModel as ListedModel
 from session_core.vocabulary.protocols import NewMessage as NewMessage

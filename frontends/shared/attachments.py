@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import attrs
 
@@ -18,8 +17,6 @@ MAX_IMAGES_BYTES = 5_500_000
 """The limit for all images together, as a message holds 8 million characters of them."""
 MAX_SCHEMA_BYTES = 1_000_000
 _NAME_CHARS = 4_000
-
-ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +40,7 @@ def read_attachments(paths: Sequence[str]) -> PromptAttachments:
     texts = image_bytes = 0
     for path in paths:
         data = _read(path, "--file", MAX_IMAGE_BYTES)
-        kind = image_type(data)
+        kind = sc.image_type(data)
         if kind is not None:
             image_bytes += len(data)
             images.append(sc.ImagePart(media_type=kind, data=base64.b64encode(data).decode()))
@@ -58,19 +55,6 @@ def read_attachments(paths: Sequence[str]) -> PromptAttachments:
             f"--file: the images total {format_size(image_bytes)}; the limit is {format_size(MAX_IMAGES_BYTES)}"
         )
     return PromptAttachments(files=tuple(files), images=tuple(images))
-
-
-def image_type(data: bytes) -> ImageType | None:
-    """Detect an image type by the first bytes, whatever the file name says."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
 
 
 def read_schema(path: str) -> sc.JsonObject:

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import trio
 
+import session_core as sc
 from frontends.shared.sanitise import escape_json
 from frontends.shared.style import Style, style_for
 
@@ -23,6 +24,11 @@ class ReaderLeft(BrokenPipeError):
 
 class OutputFailed(Exception):
     """Our output could not be written, for instance because the disk is full."""
+
+
+def encode_item(item: sc.FeedItem) -> bytes:
+    """Return a snapshot or an event as one line of JSON."""
+    return (sc.wire.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.wire.encode(item)) + b"\n"
 
 
 class Output:

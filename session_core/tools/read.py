@@ -7,7 +7,7 @@ images by their first bytes, never by their names.
 import codecs
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final
 
 from session_core.limits import MAX_IMAGE_BYTES, MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.workspace import Workspace
@@ -24,7 +24,7 @@ from session_core.tools.text_files import (
     run_in_thread,
 )
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.messages import ImagePart, ImageType, image_type
 from session_core.vocabulary.tools import ToolSpec
 
 MAX_LINES: Final = 2_000
@@ -36,8 +36,6 @@ MAX_SCANNED_BYTES: Final = 1_000_000_000
 _PIECE_BYTES: Final = 1_000_000
 _STORED_LINE_BYTES: Final = 4 * (MAX_LINE_CHARS + 1)
 _ROOM_FOR_REMARKS: Final = 500
-
-MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 class ReadTool:
@@ -240,20 +238,7 @@ class _OpenLine:
         return f"{text[:MAX_LINE_CHARS]}... [cut: this line has {self.length:,} bytes]"
 
 
-def image_type(start: bytes) -> MediaType | None:
-    """Recognise an image by its first bytes."""
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
-def _read_image(workspace: Workspace, path: str, media_type: MediaType) -> ToolOutput:
+def _read_image(workspace: Workspace, path: str, media_type: ImageType) -> ToolOutput:
     with explain_errors(path):
         content = workspace.read(path, max_bytes=MAX_IMAGE_BYTES)
     if content.truncated or content.size > MAX_IMAGE_BYTES:

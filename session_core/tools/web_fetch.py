@@ -5,7 +5,7 @@ import codecs
 import re
 import ssl
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -17,7 +17,7 @@ from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOu
 from session_core.tools.html_text import html_to_text
 from session_core.tools.web_address import public_addresses
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.messages import ImagePart, image_type
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
 
 # Renders a server's answer for a model: text as text, images as images, nothing else.
-_ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
-_IMAGES: Final[dict[bytes, _ImageType]] = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|toml|javascript|ecmascript|x-sh|sql|x-ndjson)")
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _NO_CHARSETS: Final = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs"})
@@ -70,8 +63,8 @@ def render_page(page: FetchedPage, max_chars: int) -> ToolOutput:
 
 
 def _render_image(page: FetchedPage) -> ToolOutput:
-    media_type: _ImageType | None = next((_IMAGES[start] for start in _IMAGES if page.data.startswith(start)), None)
-    if media_type is None or (media_type == "image/webp" and page.data[8:12] != b"WEBP"):
+    media_type = image_type(page.data)
+    if media_type is None:
         raise ToolFailed(f"{page.url} is an image of a kind that cannot be shown; png, jpeg, gif and webp can")
     if not page.complete or len(page.data) > MAX_IMAGE_BYTES:
         raise ToolFailed(f"the image at {page.url} is larger than {MAX_IMAGE_BYTES} bytes")
@@ -83,7 +76,7 @@ def _guess_type(data: bytes) -> str:
     start = data[:1_024].lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "text/html"
-    if any(data.startswith(each) for each in _IMAGES):
+    if image_type(data) is not None:
         return "image/*"
     return "application/octet-stream" if b"\0" in start else "text/plain"
 

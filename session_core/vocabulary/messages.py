@@ -4,7 +4,7 @@ A message knows its parent, so the messages of a session form a tree; the sessio
 An assistant message that was cut short ends with an `InterruptedPart`, which both people and the model see.
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -43,12 +43,26 @@ class ThinkingPart:
     signature: str | None = None
 
 
+ImageType: TypeAlias = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+
+
 @attrs.frozen(kw_only=True)
 class ImagePart:
     """An image as base64 text."""
 
-    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    media_type: ImageType
     data: str
+
+
+def image_type(start: bytes) -> ImageType | None:
+    """Recognise an image by its first bytes, whatever its name says."""
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else None
 
 
 @attrs.frozen(kw_only=True)

@@ -18,7 +18,6 @@ import session_core as sc
 from frontends.commands.export import facts
 from frontends.commands.export.document_text import CutText, DocumentSanitiser
 from frontends.commands.export.paragraphs import passages
-from frontends.shared.attachments import image_type
 from frontends.shared.conversation.tool_calls import find_diff
 
 # --- page style, and the policy that lets a browser run and load nothing ----------------------------------------------
@@ -261,7 +260,7 @@ class HtmlDocument:
             beginning = base64.b64decode(part.data[:64], validate=True)
         except (binascii.Error, ValueError):
             return _remark("An image that cannot be read.")
-        if image_type(beginning) != part.media_type:
+        if sc.image_type(beginning) != part.media_type:
             return _remark("An image whose bytes do not match its type.")
         return Markup(element("img", src=f"data:{part.media_type};base64,{part.data}", alt="an image") + "\n")
 

@@ -16,7 +16,7 @@ from frontends.commands.run.requests import Requests
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.tool_calls import outcome_of
 from frontends.shared.conversation.view import Target, View, ends_line
-from frontends.shared.output import Output, OutputFailed, ReaderLeft
+from frontends.shared.output import Output, OutputFailed, ReaderLeft, encode_item
 from frontends.shared.sanitise import sanitise
 from frontends.shared.signals import EXIT_SIGNAL
 from frontends.shared.streams import StandardStreams
@@ -26,10 +26,6 @@ EXIT_DENIED, EXIT_LIMIT, EXIT_SHAPE = 3, 4, 5  # 2 is wrong usage
 _WRONG_SHAPE = "the answer is not JSON of the shape"  # the start of such a turn's outcome
 _BEGINNINGS = (sc.events.TurnStarted, sc.events.MessageQueued, sc.events.MessageAdded)
 _AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
-
-
-def _json_line(item: sc.FeedItem) -> bytes:
-    return (sc.wire.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.wire.encode(item)) + b"\n"
 
 
 def _may_be_ours(item: sc.FeedItem) -> bool:
@@ -252,7 +248,7 @@ class Conversation:
 
     async def _handle_items(self, items: Sequence[sc.FeedItem]) -> None:
         if self.interaction.json:
-            await self._streams.out.write_json(b"".join(_json_line(item) for item in items))
+            await self._streams.out.write_json(b"".join(encode_item(item) for item in items))
         await self._requests.answer_new_requests(self.state)
         await self._flush()
 

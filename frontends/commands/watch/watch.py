@@ -18,6 +18,7 @@ from frontends.commands.watch.session_lines import SessionListView
 from frontends.server.daemon.attached_client import connect_if_running, nothing_runs
 from frontends.server.daemon.presence import Presence
 from frontends.shared.conversation.view import ends_line
+from frontends.shared.output import encode_item
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_all, last_used, short_ids
@@ -187,7 +188,7 @@ class _Watching:
         async with self._writing:
             said: str | bytes = text()
             if self._options.json:
-                said = b"".join(_json_line(item) for item in self._items)
+                said = b"".join(encode_item(item) for item in self._items)
             self._items.clear()
             if said and self._shared:
                 self._line_open = isinstance(said, str) and not ends_line(said)
@@ -218,7 +219,3 @@ async def _receive_next(feed: "RemoteFeed") -> list[sc.FeedItem] | None:
 
 def _missed(feed: "RemoteFeed") -> int | None:
     return feed.last_resync.missed if feed.last_resync is not None else None
-
-
-def _json_line(item: sc.FeedItem) -> bytes:
-    return (sc.wire.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.wire.encode(item)) + b"\n"

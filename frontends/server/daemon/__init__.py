@@ -15,7 +15,7 @@ ends itself after some time without clients or work.
 | `one_request` | one short connection to a running service, for commands that send one request |
 | `status` | `status` |
 | `shutdown` | `shutdown` |
-| `messages`, `dispatch` | the texts of the command line; the dispatch of `serve`, `status`, `shutdown` and `token` |
+| `messages` | the texts of the command line |
 | `command` | `serve` |
 | `keys` | whether the running service has the keys that are set here |
 | `login_commands` | `serve --login`; `token show` and `rotate`, also known as `serve --token` and `--rotate-token` |

@@ -22,7 +22,7 @@ import anyio.abc
 import attrs
 
 import session_core as sc
-from frontends.shared.attachments import MAX_FILES, MAX_IMAGE_BYTES, MAX_IMAGES_BYTES, MAX_TEXT_CHARS, image_type
+from frontends.shared.attachments import MAX_FILES, MAX_IMAGE_BYTES, MAX_IMAGES_BYTES, MAX_TEXT_CHARS
 from frontends.shared.figures import format_size
 from frontends.shared.sanitise import one_line
 
@@ -165,7 +165,7 @@ def read_image(path: str, folder: Path) -> Attachment:
 
 
 def _image(name: str, data: bytes) -> Attachment:
-    kind = image_type(data)
+    kind = sc.image_type(data)
     if kind is None:
         raise NotAttached(f"{one_line(name, _NAME_CHARS)} is not a PNG, JPEG, GIF or WebP image.")
     return Attachment(name=name, part=sc.ImagePart(media_type=kind, data=base64.b64encode(data).decode()))
@@ -217,7 +217,7 @@ async def clipboard_image(environment: Mapping[str, str] = os.environ) -> Attach
         NotAttached: It is too large.
     """
     data = await _run_clipboard_programs(_PICTURE_PROGRAMS, environment, MAX_IMAGE_BYTES)
-    if data is None or image_type(data[:16]) is None:
+    if data is None or sc.image_type(data[:16]) is None:
         return None
     if len(data) > MAX_IMAGE_BYTES:
         raise NotAttached(f"The image in the clipboard is larger than {format_size(MAX_IMAGE_BYTES)}.")
