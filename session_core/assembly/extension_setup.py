@@ -17,7 +17,7 @@ from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, outline_of
 from session_core.sep.host.catalogue.search_paths import discover_in
-from session_core.sep.host.config import ParticipationRule, participates_everywhere
+from session_core.sep.host.config import ParticipationRule
 from session_core.sep.host.host import ExtensionHost, HostConfig
 from session_core.sep.host.models.credentials import CREDENTIALS_FILE, CredentialFile
 from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, prepare_launch
@@ -31,12 +31,7 @@ LOGS: Final = Path("logs") / "extensions"
 _LOOK_EVERY_S: Final = 1.0
 
 
-def make_host(
-    place: AgentEnvironment,
-    config: Config,
-    mode: Mode = "headless",
-    takes_part: ParticipationRule = participates_everywhere,
-) -> ExtensionHost:
+def make_host(place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule) -> ExtensionHost:
     """Build the host of the user's own extensions; blocks. Starts nothing yet."""
     look = partial(discover_in, user_places(place))
     return _host(place, config, mode, takes_part, look, trusted=_is_trusted(place))

@@ -200,13 +200,6 @@ class ExtensionHost:
         """Return whether any extension has a say in a hook, or may have one when all have been started."""
         return hook in self._handled or not self.settled.is_set()
 
-    async def run_hook(
-        self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None
-    ) -> dict[str, Any] | hooks.HookBlocked:
-        """Ask all extensions that have a say, except `but`; see `hooks.run_hook`."""
-        asked = [each for each in self.participants(session_id) if each.name != but]
-        return await hooks.run_hook(asked, hook, session_id, value, contexts=self.contexts)
-
     def forward_event(self, envelope: SessionEvent) -> None:
         """Send a session event to the extensions."""
         for event in self._translator.translate(envelope, self.subscribed_events):

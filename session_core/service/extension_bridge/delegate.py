@@ -15,8 +15,8 @@ import trio
 from session_core.agent.hooks import Blocked
 from session_core.errors import Forbidden, InvalidInput, Lagged
 from session_core.ids import SessionId, TurnId
-from session_core.sep.host.calls.hooks import HookBlocked
-from session_core.sep.host.config import ParticipationRule, participates_everywhere
+from session_core.sep.host.calls import hooks
+from session_core.sep.host.config import ParticipationRule
 from session_core.sep.host.host import ExtensionHost
 from session_core.sep.protocol.names import ALL_TOOLS, HookName, UiKind
 from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, ProgramResult, Role
@@ -49,10 +49,11 @@ async def run_hook(
     await host.settled.wait()
     # An extension that answers its own message with another one would never end.
     but = _sending_extension.get() if hook == "input" else None
-    result = await host.run_hook(hook, session_id, value, but=but)
-    return (
-        Blocked(reason=f"{result.extension}: {result.reason}") if isinstance(result, HookBlocked) else _frozen(result)
-    )
+    asked = [each for each in host.participants(session_id) if each.name != but]
+    result = await hooks.run_hook(asked, hook, session_id, value, contexts=host.contexts)
+    if isinstance(result, hooks.HookBlocked):
+        return Blocked(reason=f"{result.extension}: {result.reason}")
+    return _frozen(result)
 
 
 async def run_host(host: ExtensionHost, service: "SessionService") -> None:
@@ -141,7 +142,7 @@ class ServiceDelegate:
     A session may have moved to another folder since an extension was asked about it.
     """
 
-    def __init__(self, service: "SessionService", takes_part: ParticipationRule = participates_everywhere) -> None:
+    def __init__(self, service: "SessionService", takes_part: ParticipationRule) -> None:
         self._takes_part = takes_part
         self._service = service
         self._core = service.core

@@ -18,6 +18,7 @@ from session_core.assembly.surroundings import AgentEnvironment
 from session_core.ids import SessionId
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.folder_digest import digest_of
+from session_core.sep.host.config import participates_everywhere
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.host import ExtensionHost
 from session_core.service.config import ServiceConfig
@@ -151,7 +152,9 @@ async def open_world(
                 **settings,
             )
             joined, extensions = await join_extensions(plain, home.place, config, folders, "cli")
-            host = extensions.own or make_host(home.place, config)  # without any there is nothing to run
+            host = extensions.own or make_host(
+                home.place, config, "cli", participates_everywhere
+            )  # without any there is nothing to run
             host.config = attrs.evolve(host.config, pace=attrs.evolve(host.config.pace, start=PATIENCE))
             async with open_checked_service(joined) as service:
                 if extensions.own is not None:

@@ -16,12 +16,12 @@ from session_core.assembly.surroundings import AgentEnvironment
 from session_core.ids import SessionId
 from session_core.limits import MAX_OPEN_FOLDERS
 from session_core.sandbox.trust import TrustStore
+from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.host import ExtensionHost
 from session_core.storage.sqlite import SqliteStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, text, tool_call, tool_calls
 from session_core.vocabulary.events import ApprovalRequested, ConfigurationChanged
-from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import Approval
 from tests.session_core.config._documents import write_project, write_user
 from tests.session_core.mcp._harness import gone
@@ -340,15 +340,14 @@ async def test_a_folder_may_do_without_extensions(tmp_path: Path) -> None:
         def __init__(self) -> None:
             self.settled = trio.Event()
             self.settled.set()
+            self.contexts = Contexts()
 
         def handles(self, hook: HookName) -> bool:
             return hook == "input"
 
-        async def run_hook(
-            self, hook: HookName, session_id: SessionId, value: JsonObject, *, but: str | None = None
-        ) -> JsonObject:
+        def participants(self, session_id: SessionId) -> tuple[()]:
             asked_about.append(session_id)
-            return value
+            return ()
 
     async with served(tmp_path, DONE, DONE) as world:
         sessions = [await new_session(world.service, cwd=each) for each in (left, right)]
