@@ -42,6 +42,7 @@ from session_core.service.preparation import (
 from session_core.service.validation import checked_client_id, checked_name, checked_ui
 from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import StreamStatistics
+from session_core.stream.follower import Snapshot
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.argument_checks import build_check, describe
@@ -51,34 +52,8 @@ from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
 from session_core.vocabulary.sessions import Approval, ClientKind, ClientPresence, ClientRole, Dialog
 
-# Clients attached to a service in this process: who they are, and the service as each of them sees it.
+log = logging.getLogger(__name__)
 R = TypeVar("R")
-
-
-def build_client_attached(
-    client_id: str,
-    attached: Collection[ClientId],
-    *,
-    role: ClientRole,
-    ui: Collection[UiKind],
-    name: str,
-    kind: ClientKind,
-) -> ev.ClientAttached:
-    """Return the event that announces a new client.
-
-    Raises:
-        InvalidInput: Something about it is wrong.
-        Conflict: A client with that id is attached already, or the id belongs to the service itself.
-    """
-    checked = checked_client_id(client_id)
-    for field, value, allowed in (("role", role, ClientRole), ("kind", kind, ClientKind)):
-        if not build_check(allowed)(value):
-            raise InvalidInput(f"{field} must be {describe(allowed)}, not {value!r}", field=field)
-    kinds = checked_ui(ui)
-    called = checked_name(name) if name != "" else ""
-    if checked in attached or checked in {LOCAL_CLIENT, retention.CLIENT} or extension_of(checked) is not None:
-        raise Conflict(f"a client called {checked!r} is already attached", field="client_id")
-    return ev.ClientAttached(client_id=checked, role=role, ui=kinds, name=called, kind=kind)
 
 
 class AttachedClient(SessionMethods):
@@ -99,7 +74,6 @@ class AttachedClient(SessionMethods):
         return self._service.follow(session_id, after=after, max_bytes=max_bytes)
 
 
-# --- counts of a service, for people and tests ------------------------------------------------------------------------
 @attrs.frozen(kw_only=True)
 class ServiceStatistics:
     """Counts for people and tests."""
@@ -111,25 +85,6 @@ class ServiceStatistics:
     mailbox: MailboxStatistics
     stream: StreamStatistics
     read_only: str | None = None
-
-
-def statistics_of(core: ServiceCore, mailbox: Mailbox) -> ServiceStatistics:
-    """Return the current counts."""
-    session_list = core.recorder.session_list
-    return ServiceStatistics(
-        sessions=len(session_list.sessions),
-        in_memory=len(core.sessions),
-        read_only=session_list.read_only,
-        running=sum(1 for session in core.sessions.values() if session.work is not None),
-        clients=len(session_list.clients),
-        mailbox=mailbox.statistics(),
-        stream=core.stream.statistics(),
-    )
-
-
-# --- service ----------------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
 
 
 class SessionService(SessionMethods):
@@ -278,27 +233,17 @@ class SessionService(SessionMethods):
         """
         self._check_place(session_id, after)
         core = self._core
-        if session_id is None:
-            return Feed(
-                core.stream,
-                None,
-                lambda: core.recorder.session_list.snapshot(core.stream.cursor),
-                _nothing_to_do,
-                after=after,
-                max_bytes=max_bytes,
-            )
+
+        def take_snapshot() -> Snapshot:
+            if session_id is None:
+                return core.recorder.session_list.snapshot(core.stream.cursor)
+            return core.snapshot_of(session_id)
 
         async def load_session() -> None:
-            await core.loaded_sessions.load_session(session_id)
+            if session_id is not None:
+                await core.loaded_sessions.load_session(session_id)
 
-        return Feed(
-            core.stream,
-            session_id,
-            lambda: core.snapshot_of(session_id),
-            load_session,
-            after=after,
-            max_bytes=max_bytes,
-        )
+        return Feed(core.stream, session_id, take_snapshot, load_session, after=after, max_bytes=max_bytes)
 
     def _check_place(self, session_id: SessionId | None, after: Cursor | None) -> None:
         if after is not None and not build_check(Cursor)(after):
@@ -330,7 +275,16 @@ class SessionService(SessionMethods):
 
     def statistics(self) -> ServiceStatistics:
         """Return the current counts."""
-        return statistics_of(self._core, self._mailbox)
+        core, session_list = self._core, self._core.recorder.session_list
+        return ServiceStatistics(
+            sessions=len(session_list.sessions),
+            in_memory=len(core.sessions),
+            read_only=session_list.read_only,
+            running=sum(1 for session in core.sessions.values() if session.work is not None),
+            clients=len(session_list.clients),
+            mailbox=self._mailbox.statistics(),
+            stream=core.stream.statistics(),
+        )
 
     def find_request(self, session_id: SessionId, request_id: RequestId) -> Approval | Dialog | None:
         """Return an open approval or dialog, for whoever checks an answer before passing it on; None if there is none.
@@ -369,15 +323,28 @@ class SessionService(SessionMethods):
         """Attach a client: everything done through the yielded object carries its id. Observers may only watch.
 
         `ui` lists what it can show and ask for extensions, `name` is its display name, `kind` the kind of client.
+
+        Raises:
+            InvalidInput: Something about it is wrong.
+            Conflict: A client with that id is attached already, or the id belongs to the service itself.
         """
-        came = build_client_attached(client_id, self._clients, role=role, ui=ui, name=name, kind=kind)
+        checked = checked_client_id(client_id)
+        for field, value, allowed in (("role", role, ClientRole), ("kind", kind, ClientKind)):
+            if not build_check(allowed)(value):
+                raise InvalidInput(f"{field} must be {describe(allowed)}, not {value!r}", field=field)
+        kinds = checked_ui(ui)
+        called = checked_name(name) if name != "" else ""
+        of_the_service = checked in {LOCAL_CLIENT, retention.CLIENT} or extension_of(checked) is not None
+        if checked in self._clients or of_the_service:
+            raise Conflict(f"a client called {checked!r} is already attached", field="client_id")
         self._refuse_if_closed()
-        self._core.recorder.record_event(None, came)
+        record_event = self._core.recorder.record_event
+        record_event(None, ev.ClientAttached(client_id=checked, role=role, ui=kinds, name=called, kind=kind))
         try:
-            yield AttachedClient(self, came.client_id)
+            yield AttachedClient(self, checked)
         finally:
             if not self._core.stream.closed:
-                self._core.recorder.record_event(None, ev.ClientDetached(client_id=came.client_id))
+                record_event(None, ev.ClientDetached(client_id=checked))
 
     @property
     def _clients(self) -> dict[ClientId, ClientPresence]:
@@ -393,10 +360,6 @@ class SessionService(SessionMethods):
         if self._core.stream.closed:
             msg = "the service is closed"
             raise ServiceClosed(msg)
-
-
-async def _nothing_to_do() -> None:
-    """Prepare a snapshot that is always available."""
 
 
 def _tells_of_success(reply: object) -> bool:
