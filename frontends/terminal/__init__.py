@@ -2,11 +2,12 @@
 
 - `command`: opens the terminal; `options`, `messages`: its command line options and sentences
 - `backend`: finds or starts the service, or runs one in this process
+- `connection`: keeps the terminal connected to it
 - `feeds`: what the terminal knows, folded from the service's feeds; no widgets
-- `destination`: the session that a message goes to, fixed at the key press
+- `destination`: the viewed session, and the one that a message goes to, fixed at the key press
 - `preferences`: what is remembered between runs; `tty`: taking over the terminal and restoring it
-- `app`, `base`: the application: what is on screen, and when it is drawn
-- `actions`: what keys, clicks and slash commands do
+- `app`: the application: what it is made of, and what keys and clicks mean; `main_view`: what is on screen
+- `actions`: what keys, clicks and slash commands do; `context`: what all of them work with
 - `composer`: writing a prompt
 - `transcript`: the conversation
 - `questions`: approvals and extension dialogs

@@ -1,65 +1,75 @@
-"""The terminal application: what is on screen, when it is drawn, and what keys and clicks mean.
+"""The terminal application: what it is made of, when it is drawn, and what keys and clicks mean.
 
 Rules:
 1. The first frame waits for nothing: the service is found or started while something is already visible.
-2. Widgets receive states and post messages; they never call the service. `service_actions` carries out the requests.
-3. However much happens, the screen is drawn at most once per `FRAME_S`.
+2. Widgets receive states, and post messages or call what they were given; they never call the service.
+3. Actions belong to the objects that the app owns. They know a `TerminalContext`, and not the app.
+4. However much happens, the screen is drawn at most once per `FRAME_S`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
-from time import monotonic
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
-import anyio
-import anyio.to_thread
-from textual.app import ComposeResult
+from textual.actions import ActionParseResult, parse
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.dom import DOMNode
 from textual.events import Event, Key, Paste, Resize
 from textual.filter import LineFilter, Monochrome, NoColor
-from textual.geometry import Spacing
+from textual.message import Message
+from textual.timer import Timer
 
 import session_core as sc
-from frontends.terminal.actions.event_handlers import SIDEBAR_NEEDS, TerminalHandlers
+from frontends.terminal.actions import slash_commands
 from frontends.terminal.actions.history_actions import HistoryActions
+from frontends.terminal.actions.message_actions import MessageActions
+from frontends.terminal.actions.session_actions import SessionActions
+from frontends.terminal.actions.session_choices import SessionChoices
+from frontends.terminal.actions.settings_actions import SettingsActions
+from frontends.terminal.actions.stop_and_quit import StopAndQuit
 from frontends.terminal.backend import ServiceLocation
+from frontends.terminal.composer.completion import ParsedInput
 from frontends.terminal.composer.composer import Composer
+from frontends.terminal.composer.drafts import PromptSubmission
+from frontends.terminal.composer.keys import TABLE
 from frontends.terminal.composer.prompt_history import FILE_NAME
-from frontends.terminal.feeds import Topic
-from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.sanitised_text import SANITISING_FILTER
+from frontends.terminal.connection import ServiceConnection
+from frontends.terminal.context import COPY_CHARS, TerminalContext
+from frontends.terminal.feeds import TerminalState, Topic
+from frontends.terminal.look.no_colour import ColourlessFilter, colour_is_unwanted
+from frontends.terminal.look.sanitised_text import SANITISING_FILTER, make_copyable
+from frontends.terminal.look.styles import Look
 from frontends.terminal.look.themes import DEFAULT, THEMES
+from frontends.terminal.main_view import MainView
 from frontends.terminal.options import TerminalOptions
 from frontends.terminal.panels.extension_widgets import WidgetPanel
 from frontends.terminal.panels.message_queue import QueuePanel
-from frontends.terminal.panels.plan import PlanPanel
-from frontends.terminal.panels.sidebar import Sidebar
-from frontends.terminal.panels.status_line import StatusLine
-from frontends.terminal.panels.welcome import WelcomeView
+from frontends.terminal.panels.panel import PanelLeft
+from frontends.terminal.panels.shortcut_keys import usable_shortcuts
+from frontends.terminal.panels.sidebar import Sidebar, SidebarAction
 from frontends.terminal.questions.panel import RequestPanel
-from frontends.terminal.transcript.blocks import Block
 from frontends.terminal.transcript.view import Transcript
 
-_REVIVE_AFTER: Final = 2
-"""Failed connection attempts after which the service is started again if it is gone."""
-QUIET_S: Final = 1.0
-"""Seconds without typing before a new question gets the focus."""
-LOOK_EVERY_S: Final = 1.0
-"""Seconds between two looks for a service that somebody else may have started: people notice no less."""
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Message)
+
+FRAME_S: Final = 1 / 30
+"""Seconds between two frames: smooth to the eye, and little work even while many sessions stream."""
 _GOING: Final = ("sidebar", "focus_transcript", "focus_queue", "focus_request", "focus_widgets")
 """Actions whose keys take priority over all others: what is typed right after them must reach the new focus."""
 
 
-class TerminalApp(TerminalHandlers, HistoryActions):
+class TerminalApp(App[None]):
     """One terminal.
 
     Attributes:
-        quiet_s: Seconds without typing before a new question gets the focus.
-        look_every_s: Seconds between two looks for a service while there is none.
+        fault: Why the terminal closed, if it was not the user who closed it.
     """
 
     TITLE = "session-core"
@@ -105,31 +115,39 @@ class TerminalApp(TerminalHandlers, HistoryActions):
     ]
 
     def __init__(self, place: ServiceLocation, options: TerminalOptions) -> None:
-        super().__init__(place, options)
-        self._reviving = False
-        self._has_room = False
-        self._typed_ahead: list[Event] | None = []
-        self._question_is_new = False
-        self.quiet_s = QUIET_S
-        self.look_every_s = LOOK_EVERY_S
+        super().__init__()
+        self.no_color = colour_is_unwanted()  # Textual also counts an empty `NO_COLOR`
         for theme in THEMES:
             self.register_theme(theme)
+        self.look = Look.from_theme(self.current_theme, colour=not self.no_color)
+        self.colourless = ColourlessFilter.from_theme(self.current_theme)
+        self.fault: str | None = None
+        self.feeds = TerminalState(self.redraw)
+        self.composer = Composer(self.submit, history=options.home / FILE_NAME, id="composer")
+        context = TerminalContext(self, options, self.feeds, self.composer, self.redraw)
+        self.context, self.current = context, context.current
+        self.choices = SessionChoices(context, tuple(self.available_themes))
+        self.main = MainView(self, context, self.choices, self.look)
+        self.feeds.handle_event = self.main.note_event
+        self.connection = ServiceConnection(self, context, place)
+        self.sessions = SessionActions(context, self.main, self.choices.load)
+        self.messages = MessageActions(context, self.sessions)
+        self.history = HistoryActions(context, self.sessions)
+        self.settings = SettingsActions(self, context, self.sessions, self.choices)
+        self.stopping = StopAndQuit(self, context)
+        self.composer.get_target = lambda: self.current.target
+        self.composer.set_completers({"/": self.choices.complete_slash, "@": self.choices.complete_file})
+        self._acts: dict[type[Message], Callable[[Any], object]] = {}
+        self._act_on_messages()
+        self._typed_ahead: list[Event] | None = []
+        self._dirty: set[Topic] = set()
+        self._frame: Timer | None = None
 
     # --- the screen ---------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         """Compose the screen."""
-        with Horizontal(id="main"):
-            yield Sidebar(id="side")
-            with Vertical(id="conversation"):
-                yield WelcomeView(id="welcome")
-                yield Transcript(self.look, id="transcript")
-                yield WidgetPanel(id="widgets")
-                yield PlanPanel(id="plan")
-                yield QueuePanel(id="queue")
-                yield RequestPanel(id="request")
-                yield Composer(self.submit, id="composer")
-        yield StatusLine(id="status")
+        yield from self.main.compose()
 
     def get_line_filters(self) -> list[LineFilter]:
         """Add the last line of defence: nothing that a widget draws can control the terminal."""
@@ -140,27 +158,128 @@ class TerminalApp(TerminalHandlers, HistoryActions):
 
     def on_mount(self) -> None:
         """Start the app."""
-        wanted = self.options.theme or self.preferences.theme
+        wanted = self.context.options.theme or self.context.preferences.theme
         self.theme = wanted if wanted in self.available_themes else DEFAULT
         if wanted is not None and wanted not in self.available_themes:
-            self.tell(f"there is no theme {wanted!r}; /theme shows them", "warning")
-        self._make_room(self.size.width)
-        self.composer.use_history(self.options.home / FILE_NAME)
+            self.context.tell(f"there is no theme {wanted!r}; /theme shows them", "warning")
+        self.main.make_room(self.size.width)
         self.composer.focus()
-        self.prepare_composer()
-        self.set_interval(1.0, self._tick)
-        self.schedule_draw("connection", "session_list", "session")
-        self.run_worker(self._stay_connected(), group="service", exit_on_error=False)
+        self.set_interval(1.0, self.main.tick)
+        self.redraw()
+        self.connection.start()
         self.call_after_refresh(self._read_typed_ahead)
+
+    def watch_theme(self) -> None:
+        """Redraw in the colours of the new theme."""
+        self.look = Look.from_theme(self.current_theme, colour=not self.no_color)
+        self.colourless = ColourlessFilter.from_theme(self.current_theme)
+        self.main.set_look(self.look)
+
+    def on_resize(self, event: Resize) -> None:
+        """Adapt to the new size."""
+        if self.main.is_complete:
+            self.main.make_room(event.size.width)
+        self.redraw("session")
+
+    def redraw(self, *topics: Topic) -> None:
+        """Redraw some topics with the next frame; without any, everything."""
+        self._dirty.update(topics or ("connection", "session_list", "session"))
+        if self._frame is None and self.is_running:
+            self._frame = self.set_timer(FRAME_S, self._draw_frame)
+
+    def _draw_frame(self) -> None:
+        self._frame = None
+        dirty, self._dirty = self._dirty, set()
+        if self.main.is_complete:
+            self.draw(dirty)
+
+    def draw(self, topics: set[Topic]) -> None:
+        """Draw what has changed, and do what has to be done about it."""
+        if "connection" in topics:
+            self.connection.revive_if_gone()
+        if "session_list" in topics and self.feeds.session_list is not None:
+            self.sessions.forget_deleted()
+            self.messages.begin()
+        self.main.draw(topics)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy a text to the clipboard, stripped of anything that could control the program it is pasted into."""
+        super().copy_to_clipboard(make_copyable(text[:COPY_CHARS]))
+
+    def _fatal_error(self) -> None:
+        """Close after an internal error; the traceback goes to the log and is not printed."""
+        error = sys.exception()
+        self.fault = f"{type(error).__name__}: {error}"
+        log.error("the terminal failed", exc_info=error)
+        self._close_messages_no_wait()
+
+    def lines_on_screen(self) -> Iterable[str]:
+        """Return the text of the screen, for tests and for copying."""
+        return (strip.text for strip in self.screen._compositor.render_strips())  # noqa: SLF001 - there is no other way
+
+    # --- what the widgets tell ----------------------------------------------------------------------------------------
+
+    def _when(self, kind: type[M], act: Callable[[M], object]) -> None:
+        self._acts[kind] = act
+
+    def _act_on_messages(self) -> None:
+        """Fill the table of what is done about each message of a widget."""
+        when, context, start, current = self._when, self.context, self.context.start, self.current
+        here, reopen = current.require_drawn, self.main.requests.reopen
+        when(
+            RequestPanel.ApprovalDecided,
+            lambda it: start(
+                self.messages.approve(here(), it.approval, it.decision, it.message),
+                undo=lambda: reopen(it.approval.request_id),
+            ),
+        )
+        when(
+            RequestPanel.DialogValueGiven,
+            lambda it: start(
+                self.messages.answer(here(), it.dialog, it.value), undo=lambda: reopen(it.dialog.request_id)
+            ),
+        )
+        when(PanelLeft, lambda _: self._leave_panel())
+        when(
+            WidgetPanel.WidgetKeyPressed,
+            lambda it: start(context.client.press_widget_key(here(), it.extension, it.widget_id, it.key)),
+        )
+        when(QueuePanel.QueueActionWanted, lambda it: self.messages.act_on_queued(it.action, it.item))
+        when(
+            QueuePanel.QueueMoveRequested,
+            lambda it: start(context.client.reorder_queue(here(), it.item_ids), undo=self.main.queue.restore_order),
+        )
+        when(Transcript.OlderWanted, lambda _: self.feeds.viewed and start(self.feeds.load_older(self.feeds.viewed)))
+        when(Transcript.EditWanted, lambda it: self.history.edit(current.find_message(it.block.message_id)))
+        when(Transcript.BranchWanted, lambda it: self.history.switch_branch_at(it.block.message_id))
+        when(Transcript.CopyWanted, lambda it: self.context.copy(it.text))
+        when(Transcript.OpenWanted, lambda it: self.sessions.go_to(it.session_id))
+        sessions: dict[SidebarAction, Callable[[sc.SessionId], object]] = {
+            "view": self.sessions.view_from_sidebar,
+            "rename": self.sessions.ask_name,
+            "archive": self.sessions.archive,
+            "delete": self.sessions.ask_delete,
+            "stop": lambda session_id: start(self.stopping.stop(session_id, "turn")),
+            "stop_subtree": lambda session_id: start(self.stopping.stop(session_id, "subtree")),
+        }
+        when(Sidebar.ActionWanted, lambda it: sessions[it.action](it.session_id))
+        when(Sidebar.NewWanted, lambda _: self.sessions.action_new())
+
+    def _leave_panel(self) -> None:
+        """Go back to the composer, as a panel was left or has nothing left to show."""
+        if self.main.is_complete:  # otherwise the terminal is closing
+            self.composer.focus()
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the keys that focus a part of the main screen while another screen covers it."""
-        return self.screen is self.screen_stack[0] or action not in _GOING
+        return self.screen is self.main.screen or action not in _GOING
 
     async def on_event(self, event: Event) -> None:
         """Buffer keys and pastes until there is an input for them."""
         if isinstance(event, Key | Paste):
-            self.typed_at = event.time
+            self.context.typed_at = event.time
         if self._typed_ahead is not None and isinstance(event, Key | Paste):
             self._typed_ahead.append(event)
         else:
@@ -173,189 +292,89 @@ class TerminalApp(TerminalHandlers, HistoryActions):
             was_enter = isinstance(event, Key) and event.key == "ctrl+j"
             self.post_message(Key("enter", "\r") if was_enter else event)
 
-    # --- the service --------------------------------------------------------------------------------------------------
+    def find_action(self, name: str) -> Callable[..., object] | None:
+        """Return what an action does, if it belongs to one of the objects that the app owns."""
+        owners = (self.sessions, self.history, self.settings, self.stopping, self.main, self.connection)
+        return next((found for each in owners if (found := getattr(each, f"action_{name}", None)) is not None), None)
 
-    async def _stay_connected(self) -> None:
-        """Find or start the service, and stay connected until asked to end.
-
-        A service that somebody has ended is not started again without being asked to; but as soon as one runs again,
-        it is used.
-        """
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run the action of a key, and show its errors."""
+        _, name, arguments = parse(action) if isinstance(action, str) else action
+        found = self.find_action(name) if default_namespace is self else None
         try:
-            address = await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
-            while True:
-                self._show_failure(None)
-                self._show_failure(await self.terminal_state.run(address))
-                address = await self._wait_for_service()
+            if found is None:
+                return await super().run_action(action, default_namespace, namespaces)
+            if allowed := bool(self.check_action(name, arguments)):
+                found(*arguments)
+            return allowed
         except sc.SessionCoreError as error:
-            self._show_failure(error.message)
-        except Exception as error:  # noqa: BLE001 - shown to the user, who may try again
-            self._show_failure(f"{type(error).__name__}: {error}")
+            self.context.tell(error.message, "error")
+            return True
 
-    async def _wait_for_service(self) -> Path:
-        """Wait until somebody has started a service, and return its socket."""
-        find = partial(anyio.to_thread.run_sync, self.place.find, abandon_on_cancel=True)
-        while (address := await find()) is None:  # noqa: ASYNC110 - whoever starts one tells nobody here
-            await anyio.sleep(self.look_every_s)
-        return address
+    async def _dispatch_message(self, message: Message) -> None:
+        """Handle a message of a widget, and show its errors."""
+        with self.context.reporting_errors():
+            if (act := self._acts.get(type(message))) is not None:
+                act(message)
+            else:
+                await super()._dispatch_message(message)
 
-    def _show_failure(self, failure: str | None) -> None:
-        self.failure = failure
-        self.schedule_draw("connection", "session")
-
-    def action_reconnect(self) -> None:
-        """Find or start the service now after a failure."""
-        if self.failure is not None:
-            self._show_failure(None)
-            self.run_worker(self._stay_connected(), group="service", exclusive=True, exit_on_error=False)
-
-    async def _revive(self) -> None:
-        """Start the service again if it is gone; the client reconnects on its own."""
-        try:
-            await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
-        except Exception as error:  # noqa: BLE001 - the next attempt may succeed
-            self.tell(f"the service cannot be started again: {error}", "error")
-        finally:
-            self._reviving = False
-
-    # --- drawing ------------------------------------------------------------------------------------------------------
-
-    def draw(self, dirty: set[Topic]) -> None:
-        """Draw what has changed."""
-        now = now_ms()
-        if "connection" in dirty:
-            self._check_connection()
-        if "session_list" in dirty and self.terminal_state.session_list is not None:
-            self._draw_sessions(now)
-            self.forget_deleted()
-            self.service_actions.session_list_changed()
-        if "session" in dirty:
-            self._draw_session()
-        self._draw_status(now)
-
-    def _draw_sessions(self, now: int) -> None:
-        if self.terminal_state.session_list is not None:
-            viewed = self.terminal_state.viewed.session_id if self.terminal_state.viewed is not None else None
-            side = self.screen_stack[0].query_one(Sidebar)
-            side.show(self.terminal_state.session_list, viewed, here=self.options.cwd, now_ms=now)
-
-    def _draw_session(self) -> None:
-        main = self.screen_stack[0]
-        viewed = self.terminal_state.viewed
-        self.drawn_session_id = self.service_actions.session_id
-        state = viewed.state if viewed is not None else None
-        blocks: tuple[Block, ...] = ()
-        if viewed is not None and state is not None and not viewed.is_deleted:
-            blocks = viewed.blocks.build_blocks(state, self.service_actions.extensions)
-        welcome = main.query_one(WelcomeView)
-        welcome.display = not blocks
-        default = self.service_actions.default_model
-        welcome.show(
-            viewed,
-            self.failure,
-            here=self.options.cwd,
-            draft=self.service_actions.draft,
-            default_model=default,
-            embedded=self.options.embedded,
-        )
-        transcript = main.query_one(Transcript)
-        transcript.display = bool(blocks)
-        if viewed is not None:
-            transcript.show(viewed.session_id, blocks)
-        main.query_one(PlanPanel).show(state.plan if state is not None else ())
-        main.query_one(QueuePanel).show(state.queue if state is not None else ())
-        main.query_one(WidgetPanel).show(state.displays if state is not None else ())
-        self._draw_requests(state)
-        busy = state is not None and not state.activity.is_at_rest
-        self.composer.show(busy=busy, placeholder=self.service_actions.placeholder())
-
-    def _draw_requests(self, state: sc.SessionState | None) -> None:
-        panel = self.request_panel
-        asked_before = panel.has_question
-        panel.show(
-            state.approvals if state is not None else (),
-            state.dialogs if state is not None else (),
-            self.terminal_state.client.client_id if self.terminal_state.client is not None else sc.ClientId(""),
-            subagent_names=self.service_actions.subagent_names(),
-        )
-        if panel.has_question and not asked_before:
-            self._question_is_new = True
-            self._go_to_question()
-        self.screen_stack[0].set_class(panel.has_question, "asking")
-        self.call_after_refresh(self._place_toasts)
-        self.show_notices()
-
-    def _go_to_question(self) -> None:
-        """Focus a new question once the user has stopped typing, so it does not swallow letters of a message."""
-        if not self._question_is_new or not self.is_fully_mounted:
+    def on_key(self, event: Key) -> None:
+        """Run the extension command bound to a key that nothing else handled."""
+        extensions = [each for each in self.current.extensions if each.shortcuts]
+        if not extensions or self.screen is not self.main.screen:
             return
-        wait_s = self.typed_at + self.quiet_s - monotonic()
-        if not self.request_panel.has_question or not self.composer.is_empty or not self.composer.has_focus_within:
-            self._question_is_new = False  # an open question shows that F8 focuses it
-        elif wait_s > 0:
-            self.set_timer(wait_s, self._go_to_question)
+        bound = usable_shortcuts(extensions, _bound_keys()).get(event.key)
+        if bound is not None:
+            event.stop()
+            command = ".".join(bound)
+            self.context.start(self.messages.run_command(command, "", self.current.target))
+
+    # --- the composer -------------------------------------------------------------------------------------------------
+
+    def submit(self, entered: ParsedInput, submission: PromptSubmission) -> None:
+        """Do what was typed; if it needs a service, one that is gone is started again first."""
+        if entered.kind == "command":
+            with self.context.reporting_errors():
+                self._run_slash_command(entered.text, entered.arguments, submission)
+            return
+        self.connection.action_reconnect()
+        if not submission.text and not submission.attached:
+            return
+        if self.current.target.is_same(submission.target):
+            self.main.transcript.action_newest()
+        if entered.kind == "shell":
+            work = self.messages.run_line(entered.text, submission.target)
         else:
-            self._question_is_new = False
-            self.request_panel.focus_question()
+            work = self.messages.send(submission)
+        self.context.start(work, undo=partial(self.sessions.restore, submission))
 
-    def _place_toasts(self) -> None:
-        """Keep toasts above the composer, or hide them where there is no room."""
-        if self.is_fully_mounted:
-            panel = self.request_panel
-            below = Spacing(bottom=0 if panel.has_question else self.size.height - self.composer.region.y)
-            for rack in self.screen_stack[0].query("ToastRack"):
-                # Setting it without need would leave removed toasts on the screen.
-                if panel.has_question or rack.styles.max_height is not None:
-                    rack.styles.max_height = panel.region.y if panel.has_question else None
-                if rack.styles.margin != below:
-                    rack.styles.margin = below
+    def _run_slash_command(self, name: str, arguments: str, submission: PromptSubmission) -> None:
+        """Run the command typed after `/`: our own commands first, then those of extensions."""
+        brought = self.choices.commands
+        command = slash_commands.find_command(name, brought)
+        restore = partial(self.sessions.restore, submission)
+        refused: str | None = None
+        if command is not None:
+            refused = slash_commands.check_arguments(command, arguments)
+        elif slash_commands.is_extension_command(name, brought):
+            self.context.start(self.messages.run_command(name, arguments, submission.target), undo=restore)
+        else:
+            refused = slash_commands.describe_unknown(name, brought)
+        if refused is not None:
+            self.context.tell(refused, "warning")
+            restore()
+        elif command is not None and (action := self.find_action(command.action)) is not None:
+            action(*command.arguments_of(arguments))
 
-    def _draw_status(self, now: int) -> None:
-        main = self.screen_stack[0]
-        viewed = self.terminal_state.viewed
-        main.query_one(StatusLine).show(
-            connection=self.terminal_state.connection,
-            state=viewed.state if viewed is not None else None,
-            session_list=self.terminal_state.session_list,
-            lag=viewed.recent_lag(now) if viewed is not None else None,
-            now_ms=now,
-            failure=self.failure,
-            draft=self.service_actions.draft,
-            following=main.query_one(Transcript).following,
-        )
 
-    def _tick(self) -> None:
-        """Redraw whatever shows an elapsed time."""
-        if not self.is_fully_mounted:
-            return
-        now = now_ms()
-        self.screen_stack[0].query_one(Transcript).tick()
-        self._draw_sessions(now)
-        self._draw_status(now)
-        self._place_toasts()
-        self.show_notices()
-
-    def _check_connection(self) -> None:
-        connection = self.terminal_state.connection
-        lost = connection is not None and connection.phase == "lost" and connection.attempt >= _REVIVE_AFTER
-        if lost and not self._reviving:
-            self._reviving = True
-            self.run_worker(self._revive(), group="revive", exit_on_error=False)
-
-    def on_resize(self, event: Resize) -> None:
-        """Adapt to the new size."""
-        if self.is_fully_mounted:
-            self._make_room(event.size.width)
-        self.schedule_draw("session")
-
-    def _make_room(self, columns: int) -> None:
-        """Show the session list automatically where there is room for it, and hide it where there is none."""
-        has_room = columns >= SIDEBAR_NEEDS
-        if has_room != self._has_room:
-            self._has_room = has_room
-            wanted = has_room and self.preferences.sidebar is not False
-            self.screen_stack[0].query_one(Sidebar).set_class(wanted, "open")
-
-    def lines_on_screen(self) -> Iterable[str]:
-        """Return the text of the screen, for tests and for copying."""
-        return (strip.text for strip in self.screen._compositor.render_strips())  # noqa: SLF001 - there is no other way
+def _bound_keys() -> list[str]:
+    """Return the keys that are already bound, in the app and in the composer."""
+    bindings = (each for kind in TerminalApp.__mro__ for each in vars(kind).get("BINDINGS", ()))
+    ours = [each.key if isinstance(each, Binding) else each[0] for each in bindings]
+    return [*ours, *(key for row in TABLE for key in row.keys.split())]

@@ -36,7 +36,7 @@ def open_terminal(options: TerminalOptions) -> int:
             f"the terminal has failed and was closed: {one_line(app.fault, 300)} (SESSION_CORE_DEBUG=1 shows where)"
         )
     with suppress(OSError):  # the terminal may be closed already
-        for line in closing_lines(app.terminal_state.session_list, options):
+        for line in closing_lines(app.feeds.session_list, options):
             print(line, flush=True)
     return leaving.exit_code or app.return_code or 0
 

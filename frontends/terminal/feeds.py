@@ -107,8 +107,10 @@ class TerminalState:
 
     Attributes:
         client: None until the first connection.
+        failure: Why there is no service; None while there is one or the search is still on.
         session_list: None until the list has loaded.
         viewed: None while nothing is viewed, as before the first message of a new session.
+        handle_event: Called for each event of the viewed session, once it is folded.
     """
 
     def __init__(
@@ -116,10 +118,11 @@ class TerminalState:
     ) -> None:
         self.client: SessionClient | None = None
         self.connection: ConnectionState | None = None
+        self.failure: str | None = None
         self.session_list: sc.SessionListState | None = None
         self.viewed: ViewedSession | None = None
         self._changed = changed
-        self._handle_event = handle_event
+        self.handle_event = handle_event
         self._tasks: anyio.abc.TaskGroup | None = None
         self._client_ready = anyio.Event()
 
@@ -266,7 +269,7 @@ class TerminalState:
                 messages, earlier = viewed.state.messages, viewed.state.earlier
                 viewed.state.apply(item)
                 viewed.keep_moved_messages(messages, earlier)
-                self._handle_event(item)
+                self.handle_event(item)
 
     def _load_snapshot(self, snapshot: sc.SessionSnapshot, viewed: ViewedSession, feed: RemoteFeed) -> None:
         before = viewed.state

@@ -1,153 +1,152 @@
-"""Actions on the conversation so far: edit, go back, fork, copy and export."""
+"""Actions on the conversation so far: edit, go back, fork, compact, copy and export."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from pathlib import Path
-from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
+import attrs
 
 import session_core as sc
-from frontends.shared.figures import format_count
-from frontends.terminal.base import TerminalBase
+from frontends.shared.conversation.messages import parse_shell_line
+from frontends.shared.figures import format_count, format_size
+from frontends.terminal.actions.session_actions import SessionActions
 from frontends.terminal.composer.drafts import PromptSubmission, read_parts
+from frontends.terminal.context import TerminalContext
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.look.clock import now_ms
 from frontends.terminal.look.sanitised_text import sanitise_line
+from frontends.terminal.options import EditTarget
 from frontends.terminal.screens import picker_choices
 from frontends.terminal.screens.picker import LineInputScreen, Picker, PickerChoice
 
-LONG_S: Final = 1.0
-"""Seconds after which a running operation is mentioned."""
-AGAIN_S: Final = 10.0
-"""Seconds between two such mentions."""
+if TYPE_CHECKING:
+    from frontends.commands.export.command import Format
+
 _MOST_NAMED: Final = 20
 """The most files that a confirmation lists by name."""
 
 
-class HistoryActions(TerminalBase):
+@attrs.define(eq=False)
+class HistoryActions:
     """The actions on the history of the viewed session."""
 
+    _context: TerminalContext
+    _sessions: SessionActions
+
     def _user_message_choices(self) -> list[PickerChoice[sc.Message]]:
-        state = self.service_actions.state
+        state = self._context.current.state
         choices = picker_choices.user_message_choices(state, now_ms()) if state is not None else []
         if not choices:
-            self.tell("there are no messages yet", "warning")
+            self._context.tell("there are no messages yet", "warning")
         return choices
-
-    async def _run_with_progress(self, what: str, work: Awaitable[object]) -> None:
-        """Await `work`, and show that it is still running if it takes long."""
-        began = monotonic()
-
-        def report_progress() -> None:
-            self.tell(f"{what}… {round(monotonic() - began)} s", seconds=AGAIN_S)
-
-        first = self.set_timer(LONG_S, report_progress)
-        again = self.set_interval(AGAIN_S, report_progress)
-        try:
-            await work
-        finally:
-            first.stop()
-            again.stop()
-
-    # --- stop and resume ----------------------------------------------------------------------------------------------
-
-    def action_stop(self) -> None:
-        """Stop the viewed session's turn."""
-        self.run_in_background(self.service_actions.stop(self.service_actions.viewed_session(), "turn"))
-
-    def action_stop_all(self) -> None:
-        """Stop the viewed session and its subagents."""
-        self.run_in_background(self.service_actions.stop(self.service_actions.viewed_session(), "subtree"))
-
-    def action_resume(self) -> None:
-        """Resume an interrupted turn."""
-        self.run_in_background(self.service_actions.resume(self.service_actions.viewed_session()))
 
     def action_compact(self) -> None:
         """Compact the conversation."""
-        compacting = self.service_actions.client.compact_context(self.service_actions.viewed_session())
-        self.run_in_background(self._run_with_progress("compacting", compacting))
+        compacting = self._context.client.compact_context(self._context.current.require())
+        self._context.start(compacting, what="compacting")
 
     def action_clear(self) -> None:
         """Clear the conversation."""
-        self.run_in_background(self.service_actions.client.clear_context(self.service_actions.viewed_session()))
+        self._context.start(self._context.client.clear_context(self._context.current.require()))
 
     # --- edit and branches --------------------------------------------------------------------------------------------
 
     def action_edit(self) -> None:
         """Choose a message to edit."""
-
         if choices := self._user_message_choices():
-            self.ask(Picker("Edit a message", choices), self.edit_message)
+            self._context.ask(Picker("Edit a message", choices), self.edit)
+
+    def edit(self, message: sc.Message) -> None:
+        """Put a message with all its attachments into the composer for editing."""
+        if parse_shell_line(message) is not None:
+            raise sc.InvalidInput("a shell line cannot be edited; type another after !", field="message_id")
+        self._context.composer.edit_message(EditTarget(message_id=message.message_id), message.parts)
+        self._context.composer.focus()
+        self._context.redraw()
 
     def action_branches(self) -> None:
         """Choose a branch."""
-        state = self.service_actions.state
+        state = self._context.current.state
         choices = picker_choices.branch_choices(state, now_ms()) if state is not None else []
-        session_id = self.service_actions.viewed_session()
+        session_id = self._context.current.require()
 
         def switch_branch(message_id: sc.MessageId) -> None:
-            self.run_in_background(self.service_actions.client.switch_branch(session_id, message_id))
+            self._context.start(self._context.client.switch_branch(session_id, message_id))
 
         if len(choices) > 1:
-            self.ask(Picker("Branches", choices), switch_branch)
+            self._context.ask(Picker("Branches", choices), switch_branch)
         else:
-            self.tell("this conversation has one branch; /edit begins another")
+            self._context.tell("this conversation has one branch; /edit begins another")
+
+    def switch_branch_at(self, message_id: sc.MessageId) -> None:
+        """Switch to what was sent on another branch in place of this message, in a cycle.
+
+        Raises:
+            NotFound: The message is too old.
+            InvalidInput: There is no other branch here.
+        """
+        state = self._context.current.state
+        message = None if state is None else state.find_message(message_id)
+        if state is None or message is None:
+            raise sc.NotFound("this message is too old to switch here; use /branches")
+        siblings = [each.message_id for each in state.messages if _are_siblings(each, message)]
+        if len(siblings) < 2:
+            raise sc.InvalidInput("there is no other branch here; e edits this message", field="message_id")
+        other = siblings[(siblings.index(message_id) + 1) % len(siblings)]
+        self._context.start(self._context.client.switch_branch(self._context.current.require(), other))
 
     def action_fork(self, name: str = "") -> None:
         """Fork the session here."""
-        self.run_in_background(
-            self._fork(self.service_actions.target, self.service_actions.viewed_session(), name.strip() or None)
-        )
+        current = self._context.current
+        self._context.start(self._fork(current.target, current.require(), name.strip() or None))
 
     async def _fork(self, target: MessageTarget, session_id: sc.SessionId, name: str | None) -> None:
-        created = await self.service_actions.client.fork_session(session_id, name=name)
-        if self.service_actions.target.is_same(target):
-            self.view(created.session_id)
+        created = await self._context.client.fork_session(session_id, name=name)
+        if self._context.current.target.is_same(target):
+            self._sessions.view(created.session_id)
         else:  # do not pull the user away from another session
-            self.tell("the new session is in the list")
+            self._context.tell("the new session is in the list")
 
     # --- undo ---------------------------------------------------------------------------------------------------------
 
     def action_undo(self) -> None:
         """Choose a message to go back to."""
-
         if choices := self._user_message_choices():
-            target = self.service_actions.target
-            self.ask(Picker("Go back to before", choices), lambda message: self._begin_undo(target, message))
+            target = self._context.current.target
+            self._context.ask(Picker("Go back to before", choices), lambda message: self._begin_undo(target, message))
 
     def _begin_undo(self, target: MessageTarget, message: sc.Message, *, force: bool = False) -> None:
-        self.run_in_background(self._run_with_progress("going back", self._undo(target, message, force=force)))
+        self._context.start(self._undo(target, message, force=force), what="going back")
 
     async def _undo(self, target: MessageTarget, message: sc.Message, *, force: bool) -> None:
-        session_id = await self.service_actions.ensure_session(target)
+        session_id = await self._sessions.ensure(target)
         try:
-            reply = await self.service_actions.client.restore_to_message(session_id, message.message_id, force=force)
+            reply = await self._context.client.restore_to_message(session_id, message.message_id, force=force)
         except sc.FilesChanged as changed:
             if force:
                 raise
-            self.confirm(
+            self._context.confirm(
                 _overwrite_question(changed), lambda: self._begin_undo(target, message, force=True), sudden=True
             )
             return
-        self.restore_unsent(PromptSubmission(text=reply.text, target=target, attached=read_parts(message.parts)[1]))
-        if self.service_actions.target.is_same(target):
-            self.composer.focus()
-        self.tell(_describe_restore(reply), title="undone", seconds=10)
+        attached = read_parts(message.parts)[1]
+        self._sessions.restore(PromptSubmission(text=reply.text, target=target, attached=attached))
+        if self._context.current.target.is_same(target):
+            self._context.composer.focus()
+        self._context.tell(_describe_restore(reply), title="undone", seconds=10)
 
     def action_redo(self) -> None:
         """Revert the last undo."""
-        self._begin_redo(self.service_actions.viewed_session())
+        self._begin_redo(self._context.current.require())
 
     def _begin_redo(self, session_id: sc.SessionId, *, force: bool = False) -> None:
-        self.run_in_background(self._run_with_progress("reverting the undo", self._redo(session_id, force=force)))
+        self._context.start(self._redo(session_id, force=force), what="reverting the undo")
 
     async def _redo(self, session_id: sc.SessionId, *, force: bool) -> None:
         try:
-            reply = await self.service_actions.client.take_back_undo(session_id, force=force)
+            reply = await self._context.client.take_back_undo(session_id, force=force)
         except sc.Conflict as conflict:
             if force or not (isinstance(conflict, sc.FilesChanged) or conflict.field == "force"):
                 raise
@@ -156,62 +155,60 @@ class HistoryActions(TerminalBase):
                 if isinstance(conflict, sc.FilesChanged)
                 else "The conversation has continued since this undo. Revert the undo anyway?"
             )
-            self.confirm(question, lambda: self._begin_redo(session_id, force=True), sudden=True)
+            self._context.confirm(question, lambda: self._begin_redo(session_id, force=True), sudden=True)
             return
-        self.tell(_describe_restore(reply), title="undo reverted", seconds=10)
+        self._context.tell(_describe_restore(reply), title="undo reverted", seconds=10)
 
     # --- copy and export ----------------------------------------------------------------------------------------------
 
     def action_copy_answer(self) -> None:
         """Copy the last answer."""
-        state = self.service_actions.state
+        state = self._context.current.state
         transcript = state.transcript if state is not None else ()
         answers = [each.text for each in transcript if each.role == "assistant" and each.text]
         if answers:
-            self.copy(answers[-1])
+            self._context.copy(answers[-1])
         else:
-            self.tell("there is no answer yet", "warning")
+            self._context.tell("there is no answer yet", "warning")
 
     def action_export(self, file: str = "") -> None:
         """Export the conversation to a file."""
-        session_id = self.service_actions.viewed_session()
+        session_id = self._context.current.require()
 
         def export_as(name: str) -> None:
             if name.strip():
-                self.run_in_background(self._run_with_progress("writing", self._export(session_id, name.strip())))
+                self._context.start(self._export(session_id, name.strip()), what="writing")
 
         if file:
             export_as(file)
         else:
-            self.ask(LineInputScreen("Write to which file? (.md, .html or .jsonl)", "conversation.md"), export_as)
+            screen = LineInputScreen("Write to which file? (.md, .html or .jsonl)", "conversation.md")
+            self._context.ask(screen, export_as)
 
     async def _export(self, session_id: sc.SessionId, name: str) -> None:
-        path = await anyio.to_thread.run_sync(_resolve_path, self.options.cwd, name)
+        path = await anyio.to_thread.run_sync(_resolve_path, self._context.options.cwd, name)
         if await anyio.to_thread.run_sync(path.exists):
             question = f"This file already exists. Overwrite it?\n\n{path}"
-            self.confirm(question, lambda: self._begin_write(session_id, path), sudden=True)
+            self._context.confirm(
+                question, lambda: self._context.start(self._write(session_id, path), what="writing"), sudden=True
+            )
         else:
             await self._write(session_id, path)
 
-    def _begin_write(self, session_id: sc.SessionId, path: Path) -> None:
-        self.run_in_background(self._run_with_progress("writing", self._write(session_id, path)))
-
     async def _write(self, session_id: sc.SessionId, path: Path) -> None:
-        written = await self.service_actions.export(session_id, path)
-        self.tell(f"written to {written}")
+        """Write a conversation to a file whose extension decides the format."""
+        from frontends.commands.export.command import write_export
 
-    def action_change_directory(self, directory: str = "") -> None:
-        """Change the working directory."""
-        target = self.service_actions.target
+        kinds: dict[str, Format] = {".html": "html", ".htm": "html", ".jsonl": "jsonl", ".md": "markdown"}
+        kind = kinds.get(path.suffix.lower())
+        if kind is None:
+            raise sc.InvalidInput(f"{path.name!r}: the name must end in .md, .html or .jsonl", field="path")
+        written = await anyio.to_thread.run_sync(write_export, self._context.options.home, session_id, path, kind)
+        self._context.tell(f"written to {path} ({format_size(written)})")
 
-        def change_to(name: str) -> None:
-            if name.strip():
-                self.run_in_background(self.service_actions.change_directory(name.strip(), target))
 
-        if directory:
-            change_to(directory)
-        else:
-            self.ask(LineInputScreen("Work in which folder?", target.new.cwd), change_to)
+def _are_siblings(one: sc.Message, other: sc.Message) -> bool:
+    return one.role == other.role == "user" and one.parent_id == other.parent_id
 
 
 def _resolve_path(base: str, typed: str) -> Path:

@@ -1,122 +1,95 @@
-"""User actions: each sends one or two commands to the service, and an error is one sentence.
-
-Nothing here draws. The effects of a command come back through the feeds, like those of other clients.
-"""
+"""Which session is viewed, begun, searched, named, archived and deleted. Each keeps its unsent text."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Final
 
-import anyio.to_thread
+import anyio
 import attrs
-from textual.notifications import SeverityLevel
 
 import session_core as sc
-from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
-from frontends.shared.session_lookup import find_session, last_used
-from frontends.terminal.actions.session_queries import ServiceQueries
-from frontends.terminal.composer.attached_files import files_of, images_of
-from frontends.terminal.composer.drafts import PromptSubmission, read_parts
+from frontends.terminal.composer.drafts import Draft, PromptSubmission
+from frontends.terminal.context import TerminalContext
 from frontends.terminal.destination import MessageTarget
-from frontends.terminal.feeds import NOT_YET
-from frontends.terminal.options import NewSession
-from frontends.terminal.panels.notices import Notice
-
-if TYPE_CHECKING:
-    from frontends.terminal.questions.panel import RequestPanel
+from frontends.terminal.look.clock import now_ms
+from frontends.terminal.look.sanitised_text import sanitise_line
+from frontends.terminal.main_view import SIDEBAR_NEEDS, MainView
+from frontends.terminal.screens import picker_choices
+from frontends.terminal.screens.picker import LineInputScreen, Picker
+from frontends.terminal.screens.search import SearchScreen
 
 _NAME_CHARS: Final = 60
-_LINE_NOT_RUN: Final = (
-    "this line was not run: there is no connection to the service at the moment; once there is, Enter runs it"
-)
+_SHOWN_NAME_CHARS: Final = 100
+_SHOW_S: Final = 20.0
+_LOOK_S: Final = 0.02
 
 
-class ServiceActions(ServiceQueries):
-    """Carries out user actions."""
+@attrs.define(eq=False)
+class SessionActions:
+    """The actions on sessions; `on_view` is called when another one is viewed."""
 
-    def placeholder(self) -> str:
-        """Return the text of the empty composer."""
-        state, session_list = self.state, self._app.terminal_state.session_list
-        if self._app.failure is not None:
-            return "there is no service; Enter tries again"
-        if session_list is not None and session_list.read_only is not None:
-            return f"the service is read-only: {session_list.read_only}"
-        if self._app.composer.editing is not None:
-            return "edit your message; Esc cancels the edit"
-        if state is not None and not state.activity.is_at_rest:
-            return "queue a message; Esc stops the turn"
-        if state is None:
-            return "ask for something"  # the welcome text explains how
-        return "ask for something; / for commands, @ for files, ! for the shell"
+    _context: TerminalContext
+    _main: MainView
+    _on_view: Callable[[], object]
+    _drafts: dict[sc.SessionId | None, Draft] = attrs.field(init=False, factory=dict)
+    _known_ids: set[sc.SessionId] = attrs.field(init=False, factory=set)
 
-    def parting_hint(self, again: str) -> str:
-        """Describe what leaving would do; `again` is the key or command to repeat."""
-        if self._app.options.embedded:
-            return f"{again} again closes the terminal and ends the work; the conversation is kept"
-        return f"{again} again closes the terminal; work continues"
-
-    @property
-    def work_would_end(self) -> bool:
-        """Whether something is running that ends with the terminal."""
-        session_list = self._app.terminal_state.session_list
-        busy = session_list is not None and any(not each.activity.is_at_rest for each in session_list.sessions.values())
-        return busy and self._app.options.embedded
-
-    # --- the first session --------------------------------------------------------------------------------------------
-
-    def session_list_changed(self) -> None:
-        """Once the list of sessions has loaded, view the requested one and decide the target that messages wait for."""
-        session_list = self._app.terminal_state.session_list
-        if session_list is None or self._begun:
-            return
-        self._begun = True
-        found, refused = self._find_first_session(tuple(session_list.sessions.values()))
-        first, is_viewed, start = self._first, self.target is self._first, self._first.new
-        first.decide(found, refused)
-        if self._new is first and (found is not None or refused is not None):
-            self._new = MessageTarget(start)  # a later new session needs its own target
-        if is_viewed and found is not None:
-            self._app.terminal_state.view(found.session_id)
-        if refused is not None:
-            self._app.tell(refused, "error")
-        self._app.refresh_commands()
-        if self._app.options.prompt:
-            submission = PromptSubmission(text=self._app.options.prompt, target=first)
-            self._app.run_in_background(self.send_submission(submission), unsent=submission)
-
-    def _find_first_session(
-        self, sessions: tuple[sc.SessionSummary, ...]
-    ) -> tuple[sc.SessionSummary | None, str | None]:
-        """Return the session to begin with, and why the named one was not found."""
-        options = self._app.options
-        try:
-            if options.session is not None:
-                return find_session(options.session, sessions, options.home), None
-            return None if options.new else last_used(sessions, options.cwd, options.home), None
-        except UsageError as error:
-            return None, None if options.session is None else str(error)
+    # --- viewing ------------------------------------------------------------------------------------------------------
 
     def view(self, session_id: sc.SessionId | None) -> None:
-        """View another session or the draft of a new one."""
-        if session_id is None:
-            self._new = MessageTarget(self._copy_new_session())
-        self._app.terminal_state.view(session_id)
+        """View a session or the draft of a new one; each keeps its unsent text."""
+        current, composer, viewed = self._context.current, self._context.composer, self._context.feeds.viewed
+        if session_id != current.session_id:
+            if composer.draft != Draft():
+                gone = viewed is not None and viewed.is_deleted  # then the draft may begin another session
+                self._drafts[None if gone else current.session_id] = composer.draft
+            composer.draft = self._drafts.pop(session_id, Draft())
+        current.view(session_id)
+        self._on_view()
+        self._context.redraw()
 
-    def _copy_new_session(self) -> NewSession:
-        """Return settings for another new session: the same folder and model, but never the same permissions."""
-        if self.session_id is None:
-            return self.draft
-        current = self.target.new
-        options = self._app.options
-        return NewSession(cwd=current.cwd, model=current.model, mode=options.permissions, sandbox=options.sandbox)
+    def begin(self) -> MessageTarget:
+        """View the requested session, and decide the target that messages wait for; return that target."""
+        first = self._context.current.begin(self._context.session_list)
+        if first.refused is not None:
+            self._context.tell(first.refused, "error")
+        self._on_view()
+        return first
 
-    # --- sending ------------------------------------------------------------------------------------------------------
+    def go_to(self, session_id: sc.SessionId | None) -> None:
+        """View a session and go on writing."""
+        self.view(session_id)
+        self._context.composer.focus()
 
-    async def ensure_session(self, target: MessageTarget, named_after: str = "") -> sc.SessionId:
+    def open(self, session_id: sc.SessionId) -> None:
+        """View a session and go on writing; an archived one is brought back."""
+        summary = self._context.session_list.sessions.get(session_id)
+        if summary is not None and summary.archived:
+            self._context.start(self._context.client.restore_session(session_id))
+        self.go_to(session_id)
+
+    def restore(self, submission: PromptSubmission) -> None:
+        """Put an unsent message back into its draft, which may no longer be on screen."""
+        session_id, composer = submission.target.session_id, self._context.composer
+        if not composer.is_attached:  # the terminal is closing; the prompt history has it
+            return
+        if session_id == self._context.current.session_id:
+            composer.restore(submission)
+        else:
+            self._drafts[session_id] = self._drafts.get(session_id, Draft()).with_restored(submission)
+
+    def forget_deleted(self) -> None:
+        """Drop the drafts of deleted sessions; sessions the list has not shown yet do not count as deleted."""
+        known = set(self._context.session_list.sessions)
+        for session_id in self._known_ids - known:
+            self._drafts.pop(session_id, None)
+        self._known_ids = known
+
+    async def ensure(self, target: MessageTarget, named_after: str = "") -> sc.SessionId:
         """Return the session of a target, creating it if necessary."""
-        client = await self._app.terminal_state.wait_connected()
+        client = await self._context.feeds.wait_connected()
         await target.wait_decided()
         async with target.creation_lock:
             if target.session_id is None:
@@ -131,193 +104,127 @@ class ServiceActions(ServiceQueries):
                 if new.sandbox is not None:
                     policy = (await client.load_session(created.session_id)).settings.sandbox
                     await client.change_sandbox_policy(created.session_id, attrs.evolve(policy, mode=new.sandbox))
-                is_viewed = self.target is target
+                is_viewed = self._context.current.target is target
                 target.session_id = created.session_id
                 if is_viewed:
-                    self._app.terminal_state.view(created.session_id)
+                    self._context.feeds.view(created.session_id)
             return target.session_id
 
-    async def send_submission(self, submission: PromptSubmission) -> None:
-        """Send a message, or replace the one being edited; messages leave in the order in which they were typed."""
-        if submission.prompt is not None:
-            submission, why = await self._mentions.attach(submission)
-            if why:
-                self._app.restore_unsent(submission)
-                self._app.tell(why, "warning", seconds=12)
-                return
-        session_id = await self.ensure_session(submission.target, submission.text)
-        images, files = images_of(submission.attached), files_of(submission.attached)
-        editing = submission.editing
-        if editing is not None and editing.message_id is not None:
-            await self.client.edit_message(session_id, editing.message_id, submission.text, images=images, files=files)
-        elif editing is not None and editing.item_id is not None:
-            await self.client.edit_queue_item(session_id, editing.item_id, submission.text, images=images)
-            if files:
-                self._app.tell("no files can be added to a queued message; none was added", "warning")
-        else:
-            await self.client.send_user_message(
-                session_id,
-                submission.text,
-                images=images,
-                files=files,
-                deliver_as="steer" if submission.steer else "follow_up",
-            )
+    # --- actions ------------------------------------------------------------------------------------------------------
 
-    async def send_now(self, item: sc.QueueItem, target: MessageTarget) -> None:
-        """Steer the running turn with a queued message, or send it at once if the session is idle."""
-        session_id = await self.ensure_session(target)
-        taken = await self.client.take_queue(session_id, item.item_id)
-        for each in taken.items:
-            text, attached = read_parts(each.parts)
-            submission = PromptSubmission(text=text, target=target, attached=attached, steer=True)
-            try:
-                await self.send_submission(submission)
-            except Exception:  # it has left the queue and would be lost
-                self._app.restore_unsent(submission)
-                raise
+    def action_new(self) -> None:
+        """Begin a new session with the next message."""
+        self.go_to(None)
 
-    async def run_line(self, line: str, target: MessageTarget) -> None:
-        """Run a shell line now, as far as the permissions allow, or not at all: later it would come as a surprise.
+    def view_from_sidebar(self, session_id: sc.SessionId) -> None:
+        """View a session of the list; where room is short, the list closes."""
+        if self._main.screen.size.width < SIDEBAR_NEEDS:
+            self._main.sidebar.remove_class("open")
+        self.go_to(session_id)
 
-        Raises:
-            Disconnected: There is no connection to the service.
-        """
-        client = self._app.terminal_state.client
-        link = None if client is None else client.link
-        if client is None or link is None:
-            raise sc.Disconnected(_LINE_NOT_RUN)
-        session_id = await self.ensure_session(target, line)
-        if client.link is not link:
-            raise sc.Disconnected(_LINE_NOT_RUN)
-        await client.execute_now(sc.commands.RunShellLine(session_id=session_id, line=line))
+    def action_switch(self, step: int) -> None:
+        """View the next or previous session of the list."""
+        order, viewed = self._main.sidebar.order, self._context.current.session_id
+        if order:
+            index = order.index(viewed) + step if viewed is not None and viewed in order else 0
+            self.view(order[index % len(order)])
 
-    async def run_command(self, name: str, arguments: str, target: MessageTarget) -> None:
-        """Run a command of an extension."""
-        session_id = await self.ensure_session(target)
-        extension, _, short = name.rpartition(".")
-        reply = await self.client.run_command(session_id, short, arguments, extension=extension or None)
-        if reply.content:
-            self._app.queue_notice(Notice(who=f"/{name}", text=reply.content, seconds=12, rows=12, chars=1_000))
+    def action_switch_to(self, number: int) -> None:
+        """View a session by its position in the list."""
+        order = self._main.sidebar.order
+        if number <= len(order):
+            self.view(order[number - 1])
 
-    async def login(self, provider: str, target: MessageTarget) -> None:
-        """Log in to a provider of an extension."""
-        session_id = await self.ensure_session(target)
-        await self.client.login_to_provider(session_id, provider)
-        self._app.tell(f"logged in to {provider}")
-
-    # --- stopping -----------------------------------------------------------------------------------------------------
-
-    async def stop(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
-        """Stop a session and report the outcome."""
-        outcome = await self.client.request_stop(session_id, scope=scope)
-        self._app.tell(*_describe_stop(outcome))
-
-    # --- answering ----------------------------------------------------------------------------------------------------
-
-    async def approve(self, answer_message: RequestPanel.ApprovalDecided, session_id: sc.SessionId) -> None:
-        """Approve or deny a tool call, and report if another client was faster."""
-        reply = await self.client.answer_approval(
-            session_id,
-            answer_message.approval.request_id,
-            answer_message.decision,
-            fingerprint=answer_message.approval.fingerprint,
-            message=answer_message.message,
+    def action_sessions(self) -> None:
+        """Choose a session."""
+        choices = picker_choices.session_choices(
+            self._context.session_list,
+            here=self._context.options.cwd,
+            viewed=self._context.current.session_id,
+            now_ms=now_ms(),
         )
-        if not reply.accepted:
-            self._app.tell("this was answered already")
+        self._context.ask(Picker("Sessions", choices), self.open)
 
-    async def answer(self, answer_message: RequestPanel.DialogValueGiven, session_id: sc.SessionId) -> None:
-        """Answer a dialog, and report if another client was faster."""
-        reply = await self.client.answer_dialog(session_id, answer_message.dialog.request_id, answer_message.value)
-        if not reply.accepted:
-            self._app.tell("this was answered already")
+    def action_search(self, words: str = "") -> None:
+        """Search all sessions."""
 
-    # --- settings -----------------------------------------------------------------------------------------------------
+        async def search(query: str) -> tuple[sc.SearchHit, ...]:
+            return (await self._context.client.search_messages(query, limit=50)).hits
 
-    async def use_model(self, model: str, target: MessageTarget) -> None:
-        """Switch the model of a session, existing or new."""
-        await target.wait_decided()
-        async with target.creation_lock:
-            if target.session_id is None:
-                self._change_new_session(target, model=model)
-                return
-        reply = await self.client.switch_model(target.session_id, model)
-        if reply.effective != "now":
-            self._app.tell(f"{model} answers from the next step on")
+        def open_hit(hit: sc.SearchHit) -> None:
+            self.open(hit.session_id)
+            self._context.start(self._show_message(hit.message_id))
 
-    async def set_thinking(self, thinking: sc.Thinking, target: MessageTarget) -> None:
-        """Set how much the model reasons."""
-        await target.wait_decided()
-        async with target.creation_lock:
-            if target.session_id is None:
-                self._change_new_session(target, thinking=thinking)
-                return
-        if target.new.model is None:  # just created; its model is not known yet
-            raise sc.Disconnected(NOT_YET)
-        await self.client.switch_model(target.session_id, target.new.model, thinking=thinking)
+        self._context.ask(SearchScreen(search, words), open_hit)
 
-    async def use_mode(self, mode: sc.PermissionMode, target: MessageTarget) -> None:
-        """Change the permission mode."""
-        await target.wait_decided()
-        async with target.creation_lock:
-            if target.session_id is None:
-                self._change_new_session(target, mode=mode)
-                return
-        await self.client.change_permission_mode(target.session_id, mode)
+    async def _show_message(self, message_id: sc.MessageId) -> None:
+        """Scroll to a message of the viewed session, loading older ones until it is there."""
+        feeds = self._context.feeds
+        viewed = feeds.viewed
+        with anyio.move_on_after(_SHOW_S):
+            while viewed is not None and viewed is feeds.viewed:
+                if viewed.state is not None and self._main.transcript.show_message(message_id):
+                    return
+                if viewed.state is not None and viewed.has_older:
+                    await feeds.load_older(viewed)
+                elif viewed.state is not None:
+                    break
+                await anyio.sleep(_LOOK_S)
+        self._context.tell("the message is on another branch, or before a summary", "warning")
 
-    async def change_directory(self, typed: str, target: MessageTarget) -> None:
-        """Change the working folder of a session, existing or new."""
-        await target.wait_decided()
-        path = str(await anyio.to_thread.run_sync(_folder, target.new.cwd, typed))
-        async with target.creation_lock:
-            if target.session_id is None:
-                self._change_new_session(target, cwd=path)
-                return
-        await self.client.change_working_directory(target.session_id, path)
+    def _name_of(self, session_id: sc.SessionId) -> str:
+        summary = self._context.session_list.sessions.get(session_id)
+        return summary.name if summary is not None else ""
 
-    def _change_new_session(self, target: MessageTarget, **changes: Any) -> None:
-        target.new = attrs.evolve(target.new, **changes)
-        self._app.redraw()
+    def action_rename(self, name: str = "") -> None:
+        """Rename the viewed session."""
+        session_id = self._context.current.require()
+        if name.strip():
+            self._context.start(self._context.client.rename_session(session_id, name.strip()))
+        else:
+            self.ask_name(session_id)
 
-    # --- history ------------------------------------------------------------------------------------------------------
+    def ask_name(self, session_id: sc.SessionId) -> None:
+        """Ask for a new name of a session."""
 
-    async def resume(self, session_id: sc.SessionId) -> None:
-        """Resume an interrupted turn."""
-        reply = await self.client.resume_session(session_id)
-        if not reply.started:
-            self._app.tell("the session is already running a turn")
+        def apply_name(name: str) -> None:
+            self._context.start(self._context.client.rename_session(session_id, name.strip()))
 
-    def other_branch(self, message_id: sc.MessageId) -> sc.MessageId:
-        """Return the next sibling of a message, in a cycle: what was sent there on another branch."""
-        state = self.state
-        message = None if state is None else state.find_message(message_id)
-        if state is None or message is None:
-            raise sc.NotFound("this message is too old to switch here; use /branches")
-        siblings = [each.message_id for each in state.messages if _are_siblings(each, message)]
-        if len(siblings) < 2:
-            raise sc.InvalidInput("there is no other branch here; e edits this message", field="message_id")
-        return siblings[(siblings.index(message_id) + 1) % len(siblings)]
+        screen = LineInputScreen("Name of the session", self._name_of(session_id), check=_not_empty)
+        self._context.ask(screen, apply_name)
 
+    def action_archive(self) -> None:
+        """Archive the viewed session."""
+        self.archive(self._context.current.require())
 
-def _folder(base: str, typed: str) -> Path:
-    """Return the folder that was typed."""
-    path = Path(base, Path(typed).expanduser()).resolve()
-    if not path.is_dir():
-        raise sc.InvalidInput(f"{str(path)!r} is not a folder", field="cwd")
-    return path
+    def archive(self, session_id: sc.SessionId) -> None:
+        """Archive a session."""
+        self._context.start(self._archive(session_id))
 
+    async def _archive(self, session_id: sc.SessionId) -> None:
+        name = sanitise_line(self._name_of(session_id), _SHOWN_NAME_CHARS) or "the session"
+        await self._context.client.archive_session(session_id)
+        self._leave(session_id)
+        self._context.tell(f"{name} is archived; /sessions brings it back")
 
-def _are_siblings(one: sc.Message, other: sc.Message) -> bool:
-    return one.role == other.role == "user" and one.parent_id == other.parent_id
+    def action_delete(self) -> None:
+        """Delete the viewed session."""
+        self.ask_delete(self._context.current.require())
+
+    def ask_delete(self, session_id: sc.SessionId) -> None:
+        """Delete a session for good after a confirmation."""
+        name = sanitise_line(self._name_of(session_id), _SHOWN_NAME_CHARS) or session_id
+        question = f'Delete "{name}" permanently? Its running work is stopped.'
+        self._context.confirm(question, lambda: self._context.start(self._delete(session_id)))
+
+    async def _delete(self, session_id: sc.SessionId) -> None:
+        await self._context.client.delete_session(session_id)
+        self._leave(session_id)
+
+    def _leave(self, session_id: sc.SessionId) -> None:
+        if session_id == self._context.current.session_id:
+            self.view(None)
 
 
-def _describe_stop(outcome: sc.StopOutcome) -> tuple[str, SeverityLevel]:
-    match outcome.result:
-        case "nothing_running":
-            return "nothing was running", "information"
-        case "still_stopping":
-            return "stopping; something is still running", "warning"
-        case "stopped":
-            more = [f"{len(outcome.kept)} queued kept"] if outcome.kept else []
-            more += [f"{len(outcome.survived)} left running"] if outcome.survived else []
-            return "; ".join(["stopped", *more]), "information"
+def _not_empty(typed: str) -> str | None:
+    return None if typed.strip() else "type a name; Esc cancels"

@@ -2,250 +2,184 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from pathlib import Path
+from typing import get_args
+
+import anyio.to_thread
+import attrs
+from textual.app import App
 
 import session_core as sc
-from frontends.terminal.actions import slash_commands
-from frontends.terminal.base import TerminalBase
-from frontends.terminal.composer.completion import Suggestion
+from frontends.terminal.actions.session_actions import SessionActions
+from frontends.terminal.actions.session_choices import SessionChoices
+from frontends.terminal.context import TerminalContext
+from frontends.terminal.destination import MessageTarget
 from frontends.terminal.feeds import NOT_YET
-from frontends.terminal.look.clock import now_ms
-from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.screens import picker_choices
 from frontends.terminal.screens.help_page import HelpScreen
 from frontends.terminal.screens.picker import LineInputScreen, Picker, PickerChoice
-from frontends.terminal.screens.search import SearchScreen
 from frontends.terminal.screens.usage import UsageScreen
 
-_NAME_CHARS: Final = 100
 
+@attrs.define(eq=False)
+class SettingsActions:
+    """Actions on settings and extensions, and pages about them."""
 
-class ChoiceActions(TerminalBase):
-    """Actions on settings, sessions and screens."""
+    _app: App[None]
+    _context: TerminalContext
+    _sessions: SessionActions
+    _choices: SessionChoices
 
-    # --- the composer's completions -----------------------------------------------------------------------------------
-
-    def prepare_composer(self) -> None:
-        """Give the composer its completers and the target of its messages."""
-        self.composer.get_target = lambda: self.service_actions.target
-        self.composer.set_completers({"/": self._complete_slash, "@": self._complete_file})
-
-    async def _complete_slash(self, query: str) -> list[Suggestion]:
-        found = slash_commands.suggest_commands(
-            query, self.service_actions.commands, tuple(self.available_themes), self.service_actions.models
-        )
-        name, blank, typed = query.partition(" ")
-        if (
-            found
-            or not blank
-            or self.service_actions.session_id is None
-            or slash_commands.find_command(name, self.service_actions.commands) is not None
-        ):
-            return found
-        extension, _, short = name.rpartition(".")
-        try:
-            reply = await self.service_actions.client.complete_command(
-                self.service_actions.session_id, short, typed, extension=extension or None
-            )
-        except sc.SessionCoreError:
-            return []
-        return [
-            Suggestion(value=f"{name} {each.value}", label=each.value, detail=each.description)
-            for each in reply.completions
-        ]
-
-    async def _complete_file(self, query: str) -> list[Suggestion]:
-        try:
-            reply = await self.service_actions.find_files(query)
-        except sc.SessionCoreError:
-            return []
-        return [Suggestion(value=path) for path in reply]
-
-    # --- sessions -----------------------------------------------------------------------------------------------------
-
-    def action_sessions(self) -> None:
-        """Choose a session."""
-        choices = picker_choices.session_choices(
-            self._session_list(), here=self.options.cwd, viewed=self.service_actions.session_id, now_ms=now_ms()
-        )
-        self.ask(Picker("Sessions", choices), self._open)
-
-    def _session_list(self) -> sc.SessionListState:
-        """Return the list of sessions.
-
-        Raises:
-            Disconnected: It has not loaded yet.
-        """
-        if self.terminal_state.session_list is None:
-            raise sc.Disconnected(NOT_YET)
-        return self.terminal_state.session_list
-
-    def _open(self, session_id: sc.SessionId) -> None:
-        """View a session, unarchiving it if necessary."""
-        summary = self._session_list().sessions.get(session_id)
-        if summary is not None and summary.archived:
-            self.run_in_background(self.service_actions.client.restore_session(session_id))
-        self.view(session_id)
-        self.composer.focus()
-
-    def _name_of(self, session_id: sc.SessionId) -> str:
-        summary = self._session_list().sessions.get(session_id)
-        return summary.name if summary is not None else ""
-
-    def action_rename(self, name: str = "") -> None:
-        """Rename the viewed session."""
-        session_id = self.service_actions.viewed_session()
-        if name.strip():
-            self.run_in_background(self.service_actions.client.rename_session(session_id, name.strip()))
-        else:
-            self.ask_name(session_id)
-
-    def ask_name(self, session_id: sc.SessionId) -> None:
-        """Ask for a new name of a session."""
-
-        def apply_name(name: str) -> None:
-            self.run_in_background(self.service_actions.client.rename_session(session_id, name.strip()))
-
-        self.ask(LineInputScreen("Name of the session", self._name_of(session_id), check=_not_empty), apply_name)
-
-    def action_archive(self) -> None:
-        """Archive the viewed session."""
-        self.archive(self.service_actions.viewed_session())
-
-    def archive(self, session_id: sc.SessionId) -> None:
-        """Archive a session."""
-        self.run_in_background(self._archive(session_id))
-
-    async def _archive(self, session_id: sc.SessionId) -> None:
-        name = sanitise_line(self._name_of(session_id), _NAME_CHARS) or "the session"
-        await self.service_actions.client.archive_session(session_id)
-        if session_id == self.service_actions.session_id:
-            self.view(None)
-        self.tell(f"{name} is archived; /sessions brings it back")
-
-    def action_delete(self) -> None:
-        """Delete the viewed session."""
-        self.ask_delete(self.service_actions.viewed_session())
-
-    def ask_delete(self, session_id: sc.SessionId) -> None:
-        """Delete a session for good after a confirmation."""
-        name = sanitise_line(self._name_of(session_id), _NAME_CHARS) or session_id
-        question = f'Delete "{name}" permanently? Its running work is stopped.'
-        self.confirm(question, lambda: self.run_in_background(self._delete(session_id)))
-
-    async def _delete(self, session_id: sc.SessionId) -> None:
-        await self.service_actions.client.delete_session(session_id)
-        if session_id == self.service_actions.session_id:
-            self.view(None)
-
-    # --- settings -----------------------------------------------------------------------------------------------------
+    # --- the viewed session -------------------------------------------------------------------------------------------
 
     def action_model(self, model: str = "") -> None:
         """Choose a model."""
-        known, target = self.service_actions.models, self.service_actions.target
+        known, current, target = self._choices.models, self._context.current, self._context.current.target
         if not model:
-            picker = Picker("Model", self.service_actions.model_choices)
-            self.ask(picker, lambda name: self.run_in_background(self.service_actions.use_model(name, target)))
-        elif (
-            self.service_actions.session_id is None and known and model not in known
-        ):  # for an existing session, the service decides
-            self.tell(f"there is no model {model!r}; /model shows them", "warning")
+            picker = Picker("Model", self._choices.model_choices)
+            self._context.ask(picker, lambda name: self._context.start(self._use_model(name, target)))
+        elif current.session_id is None and known and model not in known:  # of an existing session, the service decides
+            self._context.tell(f"there is no model {model!r}; /model shows them", "warning")
         else:
-            self.run_in_background(self.service_actions.use_model(model, target))
+            self._context.start(self._use_model(model, target))
+
+    async def _use_model(self, model: str, target: MessageTarget) -> None:
+        session_id = await target.change_new(model=model)
+        self._context.redraw()
+        if session_id is not None:
+            reply = await self._context.client.switch_model(session_id, model)
+            if reply.effective != "now":
+                self._context.tell(f"{model} answers from the next step on")
 
     def action_mode(self, mode: str = "") -> None:
         """Choose the permission mode."""
+        current = self._context.current
         wanted = next((each for each in get_args(sc.PermissionMode) if each == mode.replace("-", "_")), None)
-        if mode and wanted is None:
+        if wanted is not None:
+            self._context.start(self._use_mode(wanted, current.target))
+        elif mode:
             known = ", ".join(each.replace("_", "-") for each in get_args(sc.PermissionMode))
-            self.tell(f"{mode!r} is not one of {known}", "warning")
-        elif wanted is not None:
-            self.run_in_background(self.service_actions.use_mode(wanted, self.service_actions.target))
+            self._context.tell(f"{mode!r} is not one of {known}", "warning")
         else:
-            state = self.service_actions.state
-            current = state.settings.permission_mode if state is not None else self.service_actions.draft.mode
+            used = current.state.settings.permission_mode if current.state is not None else current.draft.mode
+            self._context.ask(Picker("What needs approval", picker_choices.mode_choices(used)), self.action_mode)
 
-            self.ask(Picker("What needs approval", picker_choices.mode_choices(current)), self.action_mode)
+    async def _use_mode(self, mode: sc.PermissionMode, target: MessageTarget) -> None:
+        session_id = await target.change_new(mode=mode)
+        self._context.redraw()
+        if session_id is not None:
+            await self._context.client.change_permission_mode(session_id, mode)
 
     def action_thinking(self, how: str = "") -> None:
         """Choose how much the model reasons."""
+        current = self._context.current
         wanted = next((each for each in get_args(sc.Thinking) if each == how), None)
-        if how and wanted is None:
-            self.tell(f"{how!r} is not one of {', '.join(get_args(sc.Thinking))}", "warning")
-        elif wanted is not None:
-            self.run_in_background(self.service_actions.set_thinking(wanted, self.service_actions.target))
+        if wanted is not None:
+            self._context.start(self._use_thinking(wanted, current.target))
+        elif how:
+            self._context.tell(f"{how!r} is not one of {', '.join(get_args(sc.Thinking))}", "warning")
         else:
-            state = self.service_actions.state
-            current = state.settings.thinking if state is not None else self.service_actions.draft.thinking
+            used = current.state.settings.thinking if current.state is not None else current.draft.thinking
+            self._context.ask(Picker("Thinking", picker_choices.thinking_choices(used)), self.action_thinking)
 
-            self.ask(Picker("Thinking", picker_choices.thinking_choices(current)), self.action_thinking)
+    async def _use_thinking(self, thinking: sc.Thinking, target: MessageTarget) -> None:
+        session_id = await target.change_new(thinking=thinking)
+        self._context.redraw()
+        if session_id is not None:
+            if target.new.model is None:  # just created; its model is not known yet
+                raise sc.Disconnected(NOT_YET)
+            await self._context.client.switch_model(session_id, target.new.model, thinking=thinking)
+
+    def action_change_directory(self, directory: str = "") -> None:
+        """Change the working directory."""
+        target = self._context.current.target
+
+        def change_to(name: str) -> None:
+            if name.strip():
+                self._context.start(self._use_folder(name.strip(), target))
+
+        if directory:
+            change_to(directory)
+        else:
+            self._context.ask(LineInputScreen("Work in which folder?", target.new.cwd), change_to)
+
+    async def _use_folder(self, typed: str, target: MessageTarget) -> None:
+        await target.wait_decided()
+        path = str(await anyio.to_thread.run_sync(_folder, target.new.cwd, typed))
+        session_id = await target.change_new(cwd=path)
+        self._context.redraw()
+        if session_id is not None:
+            await self._context.client.change_working_directory(session_id, path)
+
+    # --- the terminal -------------------------------------------------------------------------------------------------
 
     def action_theme(self, name: str = "") -> None:
         """Choose a theme."""
-        if name and name not in self.available_themes:
-            self.tell(f"there is no theme {name!r}; /theme shows them", "warning")
+        if name and name not in self._choices.themes:
+            self._context.tell(f"there is no theme {name!r}; /theme shows them", "warning")
         elif name:
-            self.use_theme(name)
+            self._app.theme = name
+            self._context.remember(theme=name)
         else:
-            choices = picker_choices.theme_choices(self.available_themes, self.theme)
-            self.ask(Picker("Theme", choices), self.use_theme)
-
-    # --- screens ------------------------------------------------------------------------------------------------------
+            choices = picker_choices.theme_choices(self._choices.themes, self._app.theme)
+            self._context.ask(Picker("Theme", choices), self.action_theme)
 
     def action_help(self) -> None:
         """Show all keys and commands."""
-        _ = self.push_screen(HelpScreen(self.service_actions.commands))
+        self._context.show(HelpScreen(self._choices.commands))
 
     def action_usage(self) -> None:
         """Show the usage of the viewed session."""
-        state = self.service_actions.state
+        state = self._context.current.state
         if state is None:
-            self.tell("there is no session yet", "warning")
+            self._context.tell("there is no session yet", "warning")
         else:
-            _ = self.push_screen(UsageScreen(state))
+            self._context.show(UsageScreen(state))
 
-    def action_search(self, words: str = "") -> None:
-        """Search all sessions."""
-
-        def open_hit(hit: sc.SearchHit) -> None:
-            self._open(hit.session_id)
-            self.run_in_background(self.service_actions.show_message(hit.message_id))
-
-        self.ask(SearchScreen(self.service_actions.search, words), open_hit)
+    # --- extensions ---------------------------------------------------------------------------------------------------
 
     def action_extensions(self) -> None:
         """Show the extensions, and act on one."""
-        choices = picker_choices.extension_choices(self._session_list().extensions.values())
+        choices = picker_choices.extension_choices(self._context.session_list.extensions.values())
         if choices:
-            self.ask(Picker("Extensions", choices), self._ask_about_extension)
+            self._context.ask(Picker("Extensions", choices), self._ask_about_extension)
         else:
-            self.tell("there are no extensions; see: session-core ext --help")
+            self._context.tell("there are no extensions; see: session-core ext --help")
 
     def _ask_about_extension(self, extension: sc.extensions.ExtensionInfo) -> None:
         def apply_choice(what: str) -> None:
-            client = self.service_actions.client
+            client = self._context.client
             todo = {
                 "reload": client.reload_extension,
                 "enable": client.enable_extension,
                 "disable": client.disable_extension,
             }
-            self.run_in_background(todo[what](extension.name, folder=extension.folder))
+            self._context.start(todo[what](extension.name, folder=extension.folder))
 
-        self.ask(Picker(extension.name, picker_choices.extension_actions(extension)), apply_choice)
+        self._context.ask(Picker(extension.name, picker_choices.extension_actions(extension)), apply_choice)
 
     def action_login(self, provider: str = "") -> None:
         """Log in to a provider of an extension."""
-        target = self.service_actions.target
+        target = self._context.current.target
         if provider:
-            self.run_in_background(self.service_actions.login(provider, target))
+            self._context.start(self._login(provider, target))
             return
-        providers = [name for each in self._session_list().extensions.values() for name in each.providers]
+        providers = [name for each in self._context.session_list.extensions.values() for name in each.providers]
         if providers:
             picker = Picker("Log in to", [PickerChoice(value=name, label=name) for name in providers])
-            self.ask(picker, lambda name: self.run_in_background(self.service_actions.login(name, target)))
+            self._context.ask(picker, lambda name: self._context.start(self._login(name, target)))
         else:
-            self.tell("no extension provides a login")
+            self._context.tell("no extension provides a login")
+
+    async def _login(self, provider: str, target: MessageTarget) -> None:
+        session_id = await self._sessions.ensure(target)
+        await self._context.client.login_to_provider(session_id, provider)
+        self._context.tell(f"logged in to {provider}")
 
 
-def _not_empty(typed: str) -> str | None:
-    return None if typed.strip() else "type a name; Esc cancels"
+def _folder(base: str, typed: str) -> Path:
+    """Return the folder that was typed."""
+    path = Path(base, Path(typed).expanduser()).resolve()
+    if not path.is_dir():
+        raise sc.InvalidInput(f"{str(path)!r} is not a folder", field="cwd")
+    return path

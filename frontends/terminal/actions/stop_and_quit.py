@@ -1,4 +1,4 @@
-"""Stopping and leaving: keys that mean more when pressed twice. A part of the app.
+"""Stopping and leaving: keys that mean more when pressed twice.
 
 Rules:
 1. Twice means twice in the same session: viewing another one starts the count again.
@@ -10,8 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+from textual.app import App
+from textual.notifications import SeverityLevel
+
 import session_core as sc
-from frontends.terminal.actions.settings_actions import ChoiceActions
+from frontends.terminal.context import TerminalContext
+from frontends.terminal.feeds import ViewedSession
 
 TWICE_S: Final = 2.0
 """How soon a key must be pressed again to count as the second press."""
@@ -19,70 +24,115 @@ TYPED_TWICE_S: Final = 10.0
 """The same for a typed command."""
 
 
-class LeavingActions(ChoiceActions):
-    """The actions of Esc, Ctrl+C, Ctrl+D and /quit."""
+@attrs.define(eq=False)
+class StopAndQuit:
+    """The actions of Esc, Ctrl+C, Ctrl+D, /stop, /resume and /quit."""
 
-    _last_stop: tuple[sc.SessionId | None, float] = (None, 0.0)
+    _app: App[None]
+    _context: TerminalContext
+    _last_stop: tuple[ViewedSession | None, float] = (None, 0.0)
     _last_leave_request: tuple[str, float] = ("", 0.0)
 
-    def view(self, session_id: sc.SessionId | None) -> None:
-        """View a session, and start counting double key presses again."""
-        self._last_stop = (None, 0.0)
-        super().view(session_id)
+    # --- stopping -----------------------------------------------------------------------------------------------------
+
+    async def stop(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
+        """Stop a session and report the outcome."""
+        outcome = await self._context.client.request_stop(session_id, scope=scope)
+        self._context.tell(*_describe_stop(outcome))
+
+    def action_stop(self) -> None:
+        """Stop the viewed session's turn."""
+        self._context.start(self.stop(self._context.current.require(), "turn"))
+
+    def action_stop_all(self) -> None:
+        """Stop the viewed session and its subagents."""
+        self._context.start(self.stop(self._context.current.require(), "subtree"))
+
+    def action_resume(self) -> None:
+        """Resume an interrupted turn."""
+        self._context.start(self._resume(self._context.current.require()))
+
+    async def _resume(self, session_id: sc.SessionId) -> None:
+        reply = await self._context.client.resume_session(session_id)
+        if not reply.started:
+            self._context.tell("the session is already running a turn")
 
     def action_escape(self) -> None:
         """Cancel the edit, or stop the turn; pressed twice, stop the subagents too."""
-        if not self.composer.has_focus_within and not self._is_typing_elsewhere():
-            self.composer.focus()
-            return
-        if self.composer.editing is not None:
-            self.composer.clear()
-            self.redraw()
-            return
-        state, session_id = self.service_actions.state, self.service_actions.session_id
-        if state is None or session_id is None:
-            return
-        stopped, stopped_at = self._last_stop
-        if stopped == session_id and self.typed_at - stopped_at < TWICE_S:
-            self.run_in_background(self.service_actions.stop(session_id, "subtree"))
-        elif not state.activity.is_at_rest:
-            self._last_stop = session_id, self.typed_at
-            self.run_in_background(self.service_actions.stop(session_id, "turn"))
+        composer, viewed, typed_at = self._context.composer, self._context.feeds.viewed, self._context.typed_at
+        if not composer.has_focus_within and not self._is_typing_elsewhere():
+            composer.focus()
+        elif composer.editing is not None:
+            self._clear_input()
+        elif viewed is not None and viewed.state is not None:
+            stopped, stopped_at = self._last_stop
+            if stopped is viewed and typed_at - stopped_at < TWICE_S:
+                self._context.start(self.stop(viewed.session_id, "subtree"))
+            elif not viewed.state.activity.is_at_rest:
+                self._last_stop = viewed, typed_at
+                self._context.start(self.stop(viewed.session_id, "turn"))
 
     def _is_typing_elsewhere(self) -> bool:
-        return self.screen is not self.screen_stack[0]
+        return self._app.screen is not self._app.screen_stack[0]
+
+    def _clear_input(self) -> None:
+        self._context.composer.clear()
+        self._context.redraw()
+
+    # --- leaving ------------------------------------------------------------------------------------------------------
 
     def action_interrupt(self) -> None:
         """Copy the selection, else clear the input, else leave if pressed twice. Stops no turn."""
-        selected = self.screen.get_selected_text()
+        composer, screen = self._context.composer, self._app.screen
+        selected = screen.get_selected_text()
         if selected:
-            self.copy(selected)
-            self.screen.clear_selection()
+            self._context.copy(selected)
+            screen.clear_selection()
         elif self._is_typing_elsewhere():
-            _ = self.screen.dismiss(None)
-        elif marked := self.composer.selected_text:
-            self.copy(marked)
-            self.composer.unselect()
-        elif not self.composer.is_empty or self.composer.editing is not None:
-            self.composer.clear()
-            self.redraw()
+            _ = screen.dismiss(None)
+        elif marked := composer.selected_text:
+            self._context.copy(marked)
+            composer.unselect()
+        elif not composer.is_empty or composer.editing is not None:
+            self._clear_input()
         else:
             self._leave("Ctrl+C", TWICE_S)
 
     def action_leave_if_empty(self) -> None:
         """Leave if the input is empty, as a shell does."""
-        if self.composer.is_empty:
-            self._leave("Ctrl+D", TWICE_S if self.service_actions.work_would_end else None)
+        if self._context.composer.is_empty:
+            self._leave("Ctrl+D", TWICE_S if self._would_end_work() else None)
 
     def action_quit_terminal(self) -> None:
         """Leave; background work continues."""
-        self._leave("/quit", TYPED_TWICE_S if self.service_actions.work_would_end else None)
+        self._leave("/quit", TYPED_TWICE_S if self._would_end_work() else None)
+
+    def _would_end_work(self) -> bool:
+        """Whether something is running that ends with the terminal."""
+        session_list = self._context.feeds.session_list
+        busy = session_list is not None and any(not each.activity.is_at_rest for each in session_list.sessions.values())
+        return busy and self._context.options.embedded
 
     def _leave(self, how: str, within_s: float | None) -> None:
         """Leave if this is the second request `within_s`, or if one is enough."""
+        typed_at = self._context.typed_at
         before, asked_at = self._last_leave_request
-        if within_s is None or (before == how and self.typed_at - asked_at < within_s):
-            self.exit()
+        if within_s is None or (before == how and typed_at - asked_at < within_s):
+            self._app.exit()
         else:
-            self._last_leave_request = how, self.typed_at
-            self.tell(self.service_actions.parting_hint(how), "warning", seconds=within_s)
+            self._last_leave_request = how, typed_at
+            ends = " and ends the work; the conversation is kept"
+            then = ends if self._context.options.embedded else "; work continues"
+            self._context.tell(f"{how} again closes the terminal{then}", "warning", seconds=within_s)
+
+
+def _describe_stop(outcome: sc.StopOutcome) -> tuple[str, SeverityLevel]:
+    match outcome.result:
+        case "nothing_running":
+            return "nothing was running", "information"
+        case "still_stopping":
+            return "stopping; something is still running", "warning"
+        case "stopped":
+            more = [f"{len(outcome.kept)} queued kept"] if outcome.kept else []
+            more += [f"{len(outcome.survived)} left running"] if outcome.survived else []
+            return "; ".join(["stopped", *more]), "information"

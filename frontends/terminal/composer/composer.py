@@ -144,13 +144,6 @@ class Composer(Widget):
         """Set the completers for `/` and `@`; see `completion`."""
         self._suggesting.completers = dict(completers)
 
-    def use_history(self, file: Path) -> None:
-        """Use this history file, which all terminals of a home share."""
-        self._history = PromptHistory(file)
-        self._walk = None
-        if self.is_mounted:
-            self._start(self._load_history)
-
     @property
     def text(self) -> str:
         """The text that would be sent now."""

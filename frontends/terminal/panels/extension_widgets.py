@@ -15,7 +15,7 @@ from textual.strip import Strip
 import session_core as sc
 from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
-from frontends.terminal.panels.panel import Panel, draw_title_rule
+from frontends.terminal.panels.panel import Panel, PanelLeft, draw_title_rule
 from frontends.terminal.panels.shortcut_keys import key_name
 from frontends.terminal.transcript.rendering.entries import render_block_rows
 
@@ -82,9 +82,6 @@ class WidgetPanel(Panel, can_focus=True):
             self.widget_id = widget_id
             self.key = key
 
-    class WidgetsEmptied(Message):
-        """Nothing is left to show while the panel has the focus: back to the composer."""
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._displays: tuple[sc.extensions.ExtensionDisplay, ...] = ()
@@ -104,7 +101,7 @@ class WidgetPanel(Panel, can_focus=True):
             self._marked = next(iter(self._keys_by_extension()), None)
         self.display = any(each.widget is not None or _line(each.status) or _line(each.title) for each in displays)
         if not self.display and self.has_focus:
-            self.post_message(self.WidgetsEmptied())
+            self.post_message(PanelLeft())
         self.redraw()
 
     # --- drawing ------------------------------------------------------------------------------------------------------

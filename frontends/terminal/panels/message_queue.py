@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from rich.text import Text
 from textual import events
@@ -13,7 +13,9 @@ import session_core as sc
 from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Look
-from frontends.terminal.panels.panel import Panel, draw_title_rule
+from frontends.terminal.panels.panel import Panel, PanelLeft, draw_title_rule
+
+QueueAction = Literal["edit", "remove", "send"]
 
 _ROWS_IDLE: Final = 3
 """Messages shown while the queue does not have the focus."""
@@ -65,26 +67,20 @@ class QueuePanel(Panel, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "mark(-1)", "previous", show=False),
         Binding("down,j", "mark(1)", "next", show=False),
-        Binding("e,enter", "edit", "edit", show=False),
-        Binding("d,delete", "remove", "remove", show=False),
-        Binding("s", "send", "send now", show=False),
+        Binding("e,enter", "want('edit')", "edit", show=False),
+        Binding("d,delete", "want('remove')", "remove", show=False),
+        Binding("s", "want('send')", "send now", show=False),
         Binding("alt+up,shift+up,K", "move(-1)", "earlier", show=False),
         Binding("alt+down,shift+down,J", "move(1)", "later", show=False),
     ]
 
-    class _QueueItemMessage(Message):
-        def __init__(self, item: sc.QueueItem) -> None:
+    class QueueActionWanted(Message):
+        """The user wants to edit a message, to remove it, or to have it read at once."""
+
+        def __init__(self, action: QueueAction, item: sc.QueueItem) -> None:
             super().__init__()
+            self.action: QueueAction = action
             self.item = item
-
-    class QueueEditRequested(_QueueItemMessage):
-        """The user wants to edit the message."""
-
-    class QueueRemoveRequested(_QueueItemMessage):
-        """The user wants to remove the message."""
-
-    class QueueSendRequested(_QueueItemMessage):
-        """The user wants it read at once."""
 
     class QueueMoveRequested(Message):
         """The user wants another order; every message is named."""
@@ -92,9 +88,6 @@ class QueuePanel(Panel, can_focus=True):
         def __init__(self, item_ids: tuple[sc.QueueItemId, ...]) -> None:
             super().__init__()
             self.item_ids = item_ids
-
-    class QueueEmptied(Message):
-        """The queue became empty while it had the focus: back to the composer."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -113,7 +106,7 @@ class QueuePanel(Panel, can_focus=True):
             self._marked = queue[min(marked_index, len(queue) - 1)].item_id
         self.display = bool(queue)
         if not queue and self.has_focus:
-            self.post_message(self.QueueEmptied())
+            self.post_message(PanelLeft())
         self.redraw()
 
     def restore_order(self) -> None:
@@ -172,20 +165,10 @@ class QueuePanel(Panel, can_focus=True):
             self._marked = self._items[max(0, min(self._marked_index() + step, len(self._items) - 1))].item_id
             self.redraw()
 
-    def action_edit(self) -> None:
-        """Edit the message."""
+    def action_want(self, action: QueueAction) -> None:
+        """Ask for something to be done with the message."""
         if self._items:
-            self.post_message(self.QueueEditRequested(self._items[self._marked_index()]))
-
-    def action_remove(self) -> None:
-        """Remove the message."""
-        if self._items:
-            self.post_message(self.QueueRemoveRequested(self._items[self._marked_index()]))
-
-    def action_send(self) -> None:
-        """Have the message read at once."""
-        if self._items:
-            self.post_message(self.QueueSendRequested(self._items[self._marked_index()]))
+            self.post_message(self.QueueActionWanted(action, self._items[self._marked_index()]))
 
     def action_move(self, step: int) -> None:
         """Swap it with its neighbour; shown at once, until the service reports the order."""

@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.app import App
 from textual.geometry import Size
+from textual.message import Message
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
@@ -73,6 +74,10 @@ def wrap_text(text: Text, width: int, *, most: int) -> list[Text]:
     if len(rows) > most:
         rows = [*rows[: most - 1], Text(" ").join(rows[most - 1 :])]
     return rows
+
+
+class PanelLeft(Message):
+    """A panel with the focus was left, or has nothing left to show: back to the composer."""
 
 
 class Panel(Widget):

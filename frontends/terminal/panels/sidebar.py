@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import is_
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from rich.text import Text
 from textual import events, on
@@ -19,6 +19,8 @@ from textual.widgets.option_list import Option
 import session_core as sc
 from frontends.terminal.panels.session_lines import Line, SessionLines, SidebarHeading, draw_line
 from frontends.terminal.panels.session_order import FolderRows, group_by_folder, matches_words
+
+SidebarAction = Literal["view", "rename", "archive", "delete", "stop", "stop_subtree"]
 
 WIDTH: Final = 34
 MOST_ROWS: Final = 300
@@ -91,42 +93,24 @@ class Sidebar(Vertical):
     Sidebar Input.open {{ display: block; }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop('turn')", "stop", show=False),
-        Binding("S", "stop('subtree')", "stop with subagents", show=False),
-        Binding("r", "rename", "rename", show=False),
-        Binding("a", "archive", "archive", show=False),
-        Binding("d,delete", "delete", "delete", show=False),
+        Binding("s", "want('stop')", "stop", show=False),
+        Binding("S", "want('stop_subtree')", "stop with subagents", show=False),
+        Binding("r", "want('rename')", "rename", show=False),
+        Binding("a", "want('archive')", "archive", show=False),
+        Binding("d,delete", "want('delete')", "delete", show=False),
         Binding("n", "new", "new", show=False),
         Binding("slash", "filter", "search", show=False),
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
     ]
 
-    class SidebarSessionMessage(Message):
-        """The user wants to do something with a session."""
+    class ActionWanted(Message):
+        """The user wants something done with a session."""
 
-        def __init__(self, session_id: sc.SessionId) -> None:
+        def __init__(self, action: SidebarAction, session_id: sc.SessionId) -> None:
             super().__init__()
+            self.action: SidebarAction = action
             self.session_id = session_id
-
-    class SessionChosen(SidebarSessionMessage):
-        """View the session."""
-
-    class RenameWanted(SidebarSessionMessage):
-        """Rename the session."""
-
-    class ArchiveWanted(SidebarSessionMessage):
-        """Archive the session."""
-
-    class DeleteWanted(SidebarSessionMessage):
-        """Delete the session."""
-
-    class StopWanted(SidebarSessionMessage):
-        """Stop the session."""
-
-        def __init__(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
-            super().__init__(session_id)
-            self.scope: sc.StopScope = scope
 
     class NewWanted(Message):
         """Begin a new session."""
@@ -266,27 +250,12 @@ class Sidebar(Vertical):
 
     def _choose(self, session_id: sc.SessionId) -> None:
         self._close_filter()
-        self.post_message(self.SessionChosen(session_id))
+        self.post_message(self.ActionWanted("view", session_id))
 
-    def action_stop(self, scope: sc.StopScope) -> None:
-        """Stop the chosen session."""
+    def action_want(self, action: SidebarAction) -> None:
+        """Ask for something to be done with the chosen session."""
         if (session_id := self._highlighted()) is not None:
-            self.post_message(self.StopWanted(session_id, scope))
-
-    def action_rename(self) -> None:
-        """Rename the chosen session."""
-        if (session_id := self._highlighted()) is not None:
-            self.post_message(self.RenameWanted(session_id))
-
-    def action_archive(self) -> None:
-        """Archive the chosen session."""
-        if (session_id := self._highlighted()) is not None:
-            self.post_message(self.ArchiveWanted(session_id))
-
-    def action_delete(self) -> None:
-        """Delete the chosen session."""
-        if (session_id := self._highlighted()) is not None:
-            self.post_message(self.DeleteWanted(session_id))
+            self.post_message(self.ActionWanted(action, session_id))
 
     def action_new(self) -> None:
         """Begin a new session."""

@@ -29,7 +29,7 @@ from frontends.commands.run.approval_answers import TypedApprovalAnswer
 from frontends.commands.run.dialogs import Reply
 from frontends.shared.sanitise import one_line
 from frontends.terminal.look.clock import now_ms
-from frontends.terminal.panels.panel import LinesPanel, Panel, is_tight
+from frontends.terminal.panels.panel import LinesPanel, Panel, PanelLeft, is_tight
 from frontends.terminal.questions import question_lines
 from frontends.terminal.questions.answers import AnswerMeaning, ScreenQuestion
 from frontends.terminal.questions.approval_view import approval_meaning, approval_question, parse_choice
@@ -203,9 +203,6 @@ class RequestPanel(Widget):
             self.dialog = dialog
             self.value = value
 
-    class RequestPostponed(Message):
-        """The user leaves the question open for now, or nothing is left to answer: back to the composer."""
-
     def __init__(
         self, *, id: str | None = None, patience_s: float = PATIENCE_S, now_ms: Callable[[], int] = now_ms
     ) -> None:
@@ -297,7 +294,7 @@ class RequestPanel(Widget):
         self.set_class(request is None, "of-others")
         self.display = request is not None or bool(self._waiting.other_dialogs)
         if request is None and was_here:
-            self.post_message(self.RequestPostponed())
+            self.post_message(PanelLeft())
         self._make_room()
         self._redraw()
         self._fit()
@@ -509,4 +506,4 @@ class RequestPanel(Widget):
 
     def action_put_off(self) -> None:
         """Postpone the answer."""
-        self.post_message(self.RequestPostponed())
+        self.post_message(PanelLeft())

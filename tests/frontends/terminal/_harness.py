@@ -89,7 +89,7 @@ class Terminal:
 
     def state(self) -> sc.SessionSnapshot:
         """The viewed session, as the service knows it."""
-        session_id = self.app.service_actions.session_id
+        session_id = self.app.current.session_id
         assert session_id is not None
         return self.server.snapshot(session_id)
 
@@ -129,9 +129,9 @@ async def attach_terminal(
     if not slow:
         place.let_in.set()
     app = TerminalApp(place, TerminalOptions(**{"home": server.home, "cwd": str(server.home), **options}))
-    app.look_every_s = 0.01
+    app.connection.look_every_s = 0.01
     async with app.run_test(size=size, notifications=True) as pilot:
         terminal = Terminal(app, pilot, server, provider, place)
         if not slow:
-            await terminal.until(lambda: app.terminal_state.session_list is not None, "the list of sessions")
+            await terminal.until(lambda: app.feeds.session_list is not None, "the list of sessions")
         yield terminal

@@ -235,12 +235,12 @@ async def _nothing_asked(stage: Stage) -> None:
 
 
 async def _failure(stage: Stage, texts: Texts) -> None:
-    stage.app.failure = "\n".join(texts)
+    stage.app.feeds.failure = "\n".join(texts)
     await stage.show(None)
 
 
 async def _no_failure(stage: Stage) -> None:
-    stage.app.failure = None
+    stage.app.feeds.failure = None
 
 
 # --- what is on top of it ---------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ async def _no_failure(stage: Stage) -> None:
 
 async def _toasts(stage: Stage, texts: Texts) -> None:
     for text in texts:
-        stage.app.tell(text, "error", title=text, seconds=60)
+        stage.app.context.tell(text, "error", title=text, seconds=60)
     await stage.settle()
 
 
@@ -316,7 +316,7 @@ async def _completion(stage: Stage, texts: Texts) -> None:
 
 async def _composer(stage: Stage, texts: Texts) -> None:
     """What was said before, put back to be said differently."""
-    stage.app.composer.restore(PromptSubmission(text="\n".join(texts), target=stage.app.service_actions.target))
+    stage.app.composer.restore(PromptSubmission(text="\n".join(texts), target=stage.app.current.target))
     await stage.settle()
 
 

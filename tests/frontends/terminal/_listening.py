@@ -38,8 +38,8 @@ class Listening:
 
 def listen(terminal: Terminal) -> Listening:
     """Stand between a terminal and its service."""
-    client = terminal.app.terminal_state.client
+    client = terminal.app.feeds.client
     assert client is not None
     listening = Listening(client)
-    terminal.app.terminal_state.client = listening  # type: ignore[assignment]
+    terminal.app.feeds.client = listening  # type: ignore[assignment]
     return listening

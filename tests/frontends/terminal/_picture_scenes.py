@@ -424,12 +424,12 @@ async def _usage(stage: Stage) -> None:
     for line in lines:
         whole = whole.plus(line.usage)
     await stage.show(_shop(_repair()[:5], usage_by=lines, usage=whole))
-    stage.app.action_usage()
+    stage.app.settings.action_usage()
     await stage.settle()
 
 
 async def _welcome(stage: Stage) -> None:
-    stage.app.service_actions.default_model = "anthropic/claude-sonnet-5-5"
+    stage.app.choices.default_model = "anthropic/claude-sonnet-5-5"
     await stage.show(None, *_neighbours())
 
 

@@ -104,7 +104,7 @@ class Stage:
         session_list = sc.SessionListState()
         own = [] if state is None else [summary_of(state)]
         session_list.sessions = {each.session_id: each for each in (*own, *others)}
-        desk = self.app.terminal_state
+        desk = self.app.feeds
         desk.session_list = session_list
         desk.connection = ConnectionState(phase="connected")
         desk.viewed = None if state is None else ViewedSession(state.session_id, state=state)

@@ -52,7 +52,7 @@ def test_esc_stops_the_viewed_turn_and_no_other(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, endless("on and"), endless("and on")) as terminal:
             await terminal.say("first")
             await terminal.until_shown("on and")
-            first = terminal.app.service_actions.session_id
+            first = terminal.app.current.session_id
             await terminal.pilot.press("alt+n")
             await terminal.until_shown("a new session in")
             await terminal.say("second")
@@ -123,6 +123,6 @@ def test_a_command_that_nobody_knows(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("fine")) as terminal:
             await terminal.type("/modle x", "escape", "enter")
             await terminal.until_shown("did you mean")
-            assert terminal.app.service_actions.session_id is None
+            assert terminal.app.current.session_id is None
 
     on_asyncio(scene)

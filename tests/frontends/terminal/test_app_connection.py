@@ -48,7 +48,7 @@ def test_a_service_that_is_shut_down(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("fine")) as terminal:
-            client = terminal.app.terminal_state.client
+            client = terminal.app.feeds.client
             assert client is not None
             await client.shutdown()
             await terminal.until_shown("no service")
@@ -71,7 +71,7 @@ def test_a_service_that_runs_again(tmp_path: Path) -> None:
                 await terminal.say("hello")
                 await terminal.until_shown("one")
                 await terminal.until_shown("idle")
-                client = terminal.app.terminal_state.client
+                client = terminal.app.feeds.client
                 assert client is not None
                 await client.shutdown()
                 await terminal.until_shown("no service")
@@ -94,7 +94,7 @@ def test_a_shell_line_without_a_service(tmp_path: Path) -> None:
         settings = attrs.evolve(config(tmp_path), tools=tools)
         with real_server(tmp_path, settings) as first:
             async with attach_terminal(first, ScriptedProvider()) as terminal:
-                client = terminal.app.terminal_state.client
+                client = terminal.app.feeds.client
                 assert client is not None
                 await client.shutdown()
                 await terminal.until_shown("no service")
@@ -104,8 +104,8 @@ def test_a_shell_line_without_a_service(tmp_path: Path) -> None:
                 assert [each.message for each in terminal.app._notifications] == [NOT_RUN]
                 with real_server(tmp_path, settings) as second:
                     terminal.place.let_in.set()
-                    await terminal.until(lambda: terminal.app.terminal_state.client, "the connection")
-                    assert (await terminal.app.service_actions.client.list_sessions()).sessions == ()
+                    await terminal.until(lambda: terminal.app.feeds.client, "the connection")
+                    assert (await terminal.app.context.client.list_sessions()).sessions == ()
                     await terminal.pilot.press("enter")
                     await terminal.until_shown("! make")
                     await terminal.app.action_quit()
@@ -136,7 +136,7 @@ def test_enter_alone_looks_for_the_service_again(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("fine")) as terminal:
-            client = terminal.app.terminal_state.client
+            client = terminal.app.feeds.client
             assert client is not None
             await client.shutdown()
             await terminal.until_shown("Enter tries again")
@@ -156,7 +156,7 @@ def test_two_terminals_see_the_same(tmp_path: Path) -> None:
             await one.until_shown("well met")
             async with attach_terminal(one.server, one.provider) as two:
                 await two.until_shown("well met")
-                assert two.app.service_actions.session_id == one.app.service_actions.session_id
+                assert two.app.current.session_id == one.app.current.session_id
                 await two.until_shown("2 clients connected")
 
     on_asyncio(scene)

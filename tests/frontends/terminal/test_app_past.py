@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 import session_core as sc
-from frontends.terminal.actions import history_actions
+from frontends.terminal import context
 from frontends.terminal.screens import search
 from session_core.testing.scripted import text
 from tests.frontends.terminal._asyncio import on_asyncio
@@ -110,7 +110,7 @@ def test_searching(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Going back, writing a file, compacting and searching say that they go on while they take long."""
-    monkeypatch.setattr(history_actions, "LONG_S", 0.01)
+    monkeypatch.setattr(context, "LONG_S", 0.01)
     monkeypatch.setattr(search, "LONG_S", 0.01)
 
     async def scene() -> None:
@@ -144,8 +144,8 @@ def test_nothing_can_be_changed(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
-            assert terminal.app.terminal_state.session_list is not None
-            terminal.app.terminal_state.session_list.read_only = "the disk is full"
+            assert terminal.app.feeds.session_list is not None
+            terminal.app.feeds.session_list.read_only = "the disk is full"
             terminal.app.redraw()
             await terminal.until_shown("the service is read-only: the disk is full")
             await terminal.type("/help", "escape", "enter")

@@ -20,17 +20,17 @@ def test_yes_runs_the_tool_and_no_does_not(tmp_path: Path) -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         answers = (tool_call("change", {"path": "a"}), text("one"), tool_call("change", {"path": "b"}), text("two"))
         async with open_terminal(tmp_path, *answers, tools=(tool,)) as terminal:
-            terminal.app.request_panel.patience_s = terminal.app.quiet_s = 0
+            terminal.app.main.requests.patience_s = terminal.app.main.quiet_s = 0
             await terminal.say("go")
             await terminal.until_shown("asks you")
-            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            await terminal.until(lambda: terminal.app.main.requests.has_focus_within, "the question")
             assert not tool.calls
             await terminal.type("y", "enter")
             await terminal.until_shown("one")
             assert len(tool.calls) == 1
             await terminal.until(lambda: terminal.app.composer.has_focus_within, "the composer")
             await terminal.say("go on")
-            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            await terminal.until(lambda: terminal.app.main.requests.has_focus_within, "the question")
             await terminal.type("not that file please", "enter")
             await terminal.until_shown("two")
             assert len(tool.calls) == 1
@@ -56,7 +56,7 @@ def test_whoever_writes_is_not_disturbed(tmp_path: Path) -> None:
             await terminal.until_shown("1 queued")
             assert not tool.calls
             await terminal.pilot.press("f8")
-            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            await terminal.until(lambda: terminal.app.main.requests.has_focus_within, "the question")
             await terminal.pilot.press("escape")
             await terminal.until(lambda: terminal.app.composer.has_focus_within, "the composer")
             assert terminal.state().approvals
@@ -71,22 +71,22 @@ def test_whoever_has_just_typed_is_not_disturbed(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_stage(tmp_path) as stage:
-            stage.app.quiet_s = 3_600
+            stage.app.main.quiet_s = 3_600
             await stage.pilot.press("x", "backspace")
             await stage.show(session(approvals=(COMMAND,)))
             assert stage.app.composer.has_focus_within
             assert "F8 to answer" in stage.text
-            stage.app.quiet_s = 0
-            stage.app._go_to_question()
+            stage.app.main.quiet_s = 0
+            stage.app.main._go_to_question()
             await stage.settle()
-            assert stage.app.request_panel.has_focus_within
+            assert stage.app.main.requests.has_focus_within
             await stage.show(session())
             stage.app.composer.focus()
             await stage.pilot.press("x")
             await stage.show(session(approvals=(APPROVAL,)))
             assert stage.app.composer.has_focus_within
             await stage.pilot.press("backspace")
-            stage.app._go_to_question()
+            stage.app.main._go_to_question()
             assert stage.app.composer.has_focus_within
 
     on_asyncio(scene)
@@ -99,13 +99,13 @@ def test_the_first_answer_wins(tmp_path: Path) -> None:
     async def scene() -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         async with open_terminal(tmp_path, tool_call("change"), text("one"), tools=(tool,)) as here:
-            here.app.request_panel.patience_s = here.app.quiet_s = 0
+            here.app.main.requests.patience_s = here.app.main.quiet_s = 0
             await here.say("go")
-            await here.until(lambda: here.app.request_panel.has_focus_within, "the question")
+            await here.until(lambda: here.app.main.requests.has_focus_within, "the question")
             async with attach_terminal(here.server, here.provider) as there:
-                await there.until(lambda: there.app.request_panel.has_question, "the question")
+                await there.until(lambda: there.app.main.requests.has_question, "the question")
                 await here.type("y", "enter")
-                await there.until(lambda: not there.app.request_panel.has_question, "the end of the question")
+                await there.until(lambda: not there.app.main.requests.has_question, "the end of the question")
                 await there.until_shown("one")
                 assert len(tool.calls) == 1
 
@@ -118,13 +118,13 @@ def test_a_question_of_an_extension(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("one")) as terminal:
-            terminal.app.request_panel.patience_s = terminal.app.quiet_s = 0
+            terminal.app.main.requests.patience_s = terminal.app.main.quiet_s = 0
             await terminal.say("hello")
             await terminal.until_shown("one")
             replies: list[sc.replies.DialogReply] = []
 
             async def ask() -> None:
-                service, session_id = terminal.server.service, terminal.app.service_actions.session_id
+                service, session_id = terminal.server.service, terminal.app.current.session_id
                 assert session_id is not None
                 replies.append(
                     await service.open_dialog(session_id, "select", "Which one?", choices=("red", "green", "blue"))
@@ -132,7 +132,7 @@ def test_a_question_of_an_extension(tmp_path: Path) -> None:
 
             terminal.server.spawn(ask)
             await terminal.until_shown("Which one?")
-            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            await terminal.until(lambda: terminal.app.main.requests.has_focus_within, "the question")
             await terminal.type("gre", "enter")
             await terminal.until(lambda: replies, "the answer")
             assert replies[0].value == "green"
@@ -151,7 +151,7 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
             async def run_command(name: str, arguments: str, target: MessageTarget) -> None:
                 ran.append(f"{name} {arguments}".strip())
 
-            session_list = terminal.app.terminal_state.session_list
+            session_list = terminal.app.feeds.session_list
             assert session_list is not None
             keys = (
                 sc.extensions.Shortcut(key="ctrl+t", command="tidy"),
@@ -160,7 +160,7 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
             session_list.extensions["keeper", None] = sc.extensions.ExtensionInfo(
                 name="keeper", version="1", scope="user", state="ready", shortcuts=keys
             )
-            terminal.app.service_actions.run_command = run_command  # type: ignore[method-assign]
+            terminal.app.messages.run_command = run_command  # type: ignore[method-assign]
             await terminal.pilot.press("ctrl+t", "f2")
             await terminal.until(lambda: ran, "the command")
             assert ran == ["keeper.tidy"]

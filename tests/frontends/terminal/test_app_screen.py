@@ -46,7 +46,7 @@ def test_a_new_session_is_followed(tmp_path: Path) -> None:
             await stage.show(session(said(6)))
             await stage.show(None)
             await stage.show(session(said(1), session_id=sc.SessionId("ses_new")))
-            assert stage.app.transcript.following
+            assert stage.app.main.transcript.following
             await stage.show(session(said(6), session_id=sc.SessionId("ses_new")))
             assert "more below" not in stage.text
 
@@ -79,12 +79,12 @@ def test_a_screen_that_is_being_taken_apart(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_stage(tmp_path) as stage:
             await stage.show(session(said(1)))
-            assert stage.app.is_fully_mounted
+            assert stage.app.main.is_complete
             await stage.app.screen.query_one(StatusLine).remove()
-            stage.app._tick()
+            stage.app.main.tick()
             stage.app.redraw()
             await stage.settle()
-            assert not stage.app.is_fully_mounted
+            assert not stage.app.main.is_complete
 
     on_asyncio(scene)
 
@@ -98,7 +98,7 @@ def test_what_is_told_covers_no_prompt(tmp_path: Path) -> None:
             await stage.show(session(said(6)))
             for _ in range(2):
                 for number in range(3):
-                    stage.app.tell(f"told {number}", seconds=600)
+                    stage.app.context.tell(f"told {number}", seconds=600)
                 await stage.settle()
                 shown = [each.region for each in stage.app.screen.query(Toast)]
                 assert len(shown) == 3
@@ -156,5 +156,5 @@ async def _look_around(stage: Stage) -> None:
     """Have a conversation, the list of sessions with the focus, and something told on the screen."""
     await stage.show(session(said(6)))
     await stage.pilot.press("f2")
-    stage.app.tell("something", "error")
+    stage.app.context.tell("something", "error")
     await stage.settle()

@@ -42,7 +42,7 @@ def test_a_background_session_is_stopped_from_the_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, endless("alpha"), endless("beta")) as terminal:
             await begin(terminal, "first", "alpha")
-            first = terminal.app.service_actions.session_id
+            first = terminal.app.current.session_id
             await begin(terminal, "second", "beta")
             await terminal.pilot.press("f2", "down", "s")
             await terminal.until_shown("stopped")
@@ -84,7 +84,7 @@ def test_a_deleted_session_that_is_viewed(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
             await begin(terminal, "first", "alpha")
-            session_id = terminal.app.service_actions.session_id
+            session_id = terminal.app.current.session_id
             terminal.server.run(terminal.server.service.delete_session, session_id)
             await terminal.until_shown("This session was deleted.")
 
@@ -117,18 +117,18 @@ def test_what_was_written_for_a_deleted_session_is_not_kept_for_it(tmp_path: Pat
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
             await begin(terminal, "first", "alpha")
-            first = terminal.app.service_actions.session_id
+            first = terminal.app.current.session_id
             await terminal.type("for the first")
             await begin(terminal, "second", "beta")
-            second = terminal.app.service_actions.session_id
+            second = terminal.app.current.session_id
             terminal.server.run(terminal.server.service.delete_session, first)
-            await terminal.until(lambda: first not in terminal.app._drafts, "the end of the draft")
+            await terminal.until(lambda: first not in terminal.app.sessions._drafts, "the end of the draft")
             await terminal.type("and now")
             terminal.server.run(terminal.server.service.delete_session, second)
             await terminal.until_shown("This session was deleted.")
             await terminal.pilot.press("alt+n")
             await terminal.until_shown("a new session in")
             assert terminal.app.composer.text == "and now"
-            assert terminal.app._drafts == {}
+            assert terminal.app.sessions._drafts == {}
 
     on_asyncio(scene)

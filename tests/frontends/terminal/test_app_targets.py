@@ -7,7 +7,7 @@ import pytest
 from textual import events
 
 import session_core as sc
-from frontends.terminal import base, destination, feeds
+from frontends.terminal import context, destination, feeds
 from frontends.terminal.screens.picker import Confirmation
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
 from tests._mostly_slow import mostly_slow
@@ -23,8 +23,8 @@ async def begin_two(terminal: Terminal) -> tuple[sc.SessionId, sc.SessionId]:
     found: list[sc.SessionId] = []
     for words, answer in (("first", "alpha"), ("second", "beta")):
         await begin(terminal, words, answer)
-        assert terminal.app.service_actions.session_id is not None
-        found.append(terminal.app.service_actions.session_id)
+        assert terminal.app.current.session_id is not None
+        found.append(terminal.app.current.session_id)
     return found[0], found[1]
 
 
@@ -102,11 +102,11 @@ def test_an_answer_goes_to_who_asked(tmp_path: Path) -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         answers = (text("alpha"), tool_call("change", {"path": "a"}), text("beta"))
         async with open_terminal(tmp_path, *answers, tools=(tool,)) as terminal:
-            terminal.app.request_panel.patience_s = 0
+            terminal.app.main.requests.patience_s = 0
             await begin(terminal, "first", "alpha")
             await begin(terminal, "second", "asks you")
-            second = terminal.app.service_actions.session_id
-            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            second = terminal.app.current.session_id
+            await terminal.until(lambda: terminal.app.main.requests.has_focus_within, "the question")
             listening = listen(terminal)
             await terminal.type("y")
             burst(terminal, "enter", "alt+2")
@@ -123,7 +123,7 @@ def test_two_messages_begin_one_session(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta"), text("gamma")) as terminal:
             await begin(terminal, "old", "alpha")
-            old = terminal.app.service_actions.session_id
+            old = terminal.app.current.session_id
             listening = listen(terminal)
             on = anyio.Event()
             create = listening.create_session
@@ -141,7 +141,7 @@ def test_two_messages_begin_one_session(tmp_path: Path) -> None:
             on.set()
             await terminal.until(lambda: len(listening.asked_of("send_user_message")) == 2, "the messages")
             made = listening.asked_of("send_user_message")
-            assert (made[0] == made[1], terminal.app.service_actions.session_id) == (True, old)
+            assert (made[0] == made[1], terminal.app.current.session_id) == (True, old)
             await terminal.until(lambda: said_in(terminal, made[0]) == ["one", "two"], "both")
             assert old is not None
             assert said_in(terminal, old) == ["old"]
@@ -189,7 +189,7 @@ def test_esc_twice_means_one_session(tmp_path: Path) -> None:
             async def stop(session_id: sc.SessionId, scope: sc.StopScope) -> None:
                 stops.append((session_id, scope))
 
-            terminal.app.service_actions.stop = stop  # type: ignore[method-assign]
+            terminal.app.stopping.stop = stop  # type: ignore[method-assign]
             await terminal.pilot.press("escape", "alt+down")
             await terminal.until_shown("alpha")
             await terminal.pilot.press("escape", "alt+up")
@@ -220,7 +220,7 @@ def test_esc_at_rest_is_not_the_first_of_two(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_forced_redo_stays_with_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who says yes to taking an undo back means the session in which that was asked for."""
-    monkeypatch.setattr(base, "PATIENCE_S", 0)
+    monkeypatch.setattr(context, "PATIENCE_S", 0)
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
@@ -332,13 +332,13 @@ def test_what_is_typed_ahead_waits_for_the_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as here:
             await begin(here, "old", "alpha")
-            old = here.app.service_actions.session_id
+            old = here.app.current.session_id
             assert old is not None
             async with attach_terminal(here.server, here.provider, slow=True) as there:
                 await there.say("typed ahead")
                 there.place.let_in.set()
                 await there.until_shown("beta")
-                assert (there.app.service_actions.session_id, said_in(here, old)) == (old, ["old", "typed ahead"])
+                assert (there.app.current.session_id, said_in(here, old)) == (old, ["old", "typed ahead"])
 
     on_asyncio(scene)
 
@@ -350,13 +350,13 @@ def test_new_means_new_also_before_the_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as here:
             await begin(here, "old", "alpha")
-            old = here.app.service_actions.session_id
+            old = here.app.current.session_id
             async with attach_terminal(here.server, here.provider, slow=True) as there:
                 await there.pilot.press("alt+n")
                 await there.say("another")
                 there.place.let_in.set()
                 await there.until_shown("beta")
-                assert there.app.service_actions.session_id != old
+                assert there.app.current.session_id != old
                 await there.until_said("another", "beta")
 
     on_asyncio(scene)
@@ -377,8 +377,8 @@ def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
         async with open_terminal(tmp_path, session="nobody", prompt="from the shell") as terminal:
             await terminal.until_shown("there is no session 'nobody'")
             await terminal.until(lambda: terminal.app.composer.text == "from the shell", "the prompt")
-            assert terminal.app.terminal_state.session_list is not None
-            assert not terminal.app.terminal_state.session_list.sessions
+            assert terminal.app.feeds.session_list is not None
+            assert not terminal.app.feeds.session_list.sessions
 
     with monkeypatch.context() as impatient:
         impatient.setattr(feeds, "PATIENCE_S", 0.2)

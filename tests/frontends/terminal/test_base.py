@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import session_core as sc
-from frontends.terminal.base import COPY_CHARS
+from frontends.terminal.context import COPY_CHARS
 from frontends.terminal.panels.notices import Notice
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._staged import Stage, conversation, open_stage, session, summary
@@ -22,7 +22,7 @@ def test_copied_text_steers_nothing_where_it_is_pasted(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_stage(tmp_path) as stage:
-            stage.app.copy("a\x1b[201~;rm -rf ~\r\x07\tb\nc\ud800")
+            stage.app.context.copy("a\x1b[201~;rm -rf ~\r\x07\tb\nc\ud800")
             assert copied(stage) == "a;rm -rf ~\tb\nc\ufffd"
             stage.app.copy_to_clipboard("\x1b[201~x")
             assert copied(stage) == "x"
@@ -35,7 +35,7 @@ def test_so_much_is_copied_and_no_more(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_stage(tmp_path) as stage:
-            stage.app.copy("x" * (COPY_CHARS + 1))
+            stage.app.context.copy("x" * (COPY_CHARS + 1))
             assert len(copied(stage)) == COPY_CHARS
             await stage.settle()
             assert "the first 100,000 of 100,001 characters" in stage.text
@@ -50,7 +50,8 @@ def test_what_an_extension_replies_is_bounded(tmp_path: Path) -> None:
         async with open_stage(tmp_path, size=(80, 40)) as stage:
             await stage.show(session(conversation(("user", [sc.TextPart(text="hi")]))))
             notice = Notice(who="/notes.list", text="row\n" * 500, seconds=12, rows=12, chars=1_000)
-            stage.app.queue_notice(notice)
+            stage.app.context.notices.add(notice)
+            stage.app.redraw()
             await stage.settle()
             rows = [line for line in stage.text.split("\n") if "row" in line]
             assert len(rows) == 12
@@ -77,7 +78,7 @@ def test_a_task_leads_to_its_helper(tmp_path: Path) -> None:
             await stage.show(session(said), summary("ses_helper", "a helper"))
             await stage.pilot.press("f6", "o")
             await stage.settle()
-            assert stage.app.service_actions.session_id == "ses_helper"
+            assert stage.app.current.session_id == "ses_helper"
             assert stage.app.composer.has_focus_within
 
     on_asyncio(scene)

@@ -1,5 +1,7 @@
 """The table of commands, and finding one in it."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,15 +9,20 @@ from hypothesis import strategies as st
 import session_core as sc
 from frontends.terminal.actions import slash_commands
 from frontends.terminal.actions.slash_commands import SLASH
-from frontends.terminal.app import TerminalApp
+from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal._staged import open_stage
 
 COMP = sc.extensions.ExtensionCommand(extension="tidy", name="comp", description="compile")
 
 
-def test_every_command_has_its_action() -> None:
-    """Each command names an action that the app has."""
-    missing = [each.name for each in SLASH if not hasattr(TerminalApp, f"action_{each.action}")]
-    assert missing == []
+def test_every_command_has_its_action(tmp_path: Path) -> None:
+    """Each command names an action that an object of the app has."""
+
+    async def scene() -> None:
+        async with open_stage(tmp_path) as stage:
+            assert [] == [each.name for each in SLASH if stage.app.find_action(each.action) is None]
+
+    on_asyncio(scene)
 
 
 def test_no_two_are_called_alike() -> None:

@@ -597,15 +597,13 @@ def test_the_focus_is_the_inputs() -> None:
     on_asyncio(play)
 
 
-def test_the_history_can_come_later(tmp_path: Path) -> None:
-    """The app may say after the first picture where the history is."""
+def test_the_history_is_a_private_file(tmp_path: Path) -> None:
+    """What was sent from here is added to the file with what was sent before, which nobody else can read."""
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"text": "earlier"}\n')
 
     async def play() -> None:
-        async with composing() as hands:
-            hands.composer.use_history(file)
-            await hands.settle()
+        async with composing(history=file) as hands:
             await hands.press("up")
             assert "earlier" == hands.written
             await hands.press("! enter")

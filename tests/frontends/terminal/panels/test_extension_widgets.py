@@ -6,6 +6,7 @@ from textual.strip import Strip
 
 import session_core as sc
 from frontends.terminal.panels.extension_widgets import WidgetKey, WidgetPanel, widget_keys
+from frontends.terminal.panels.panel import PanelLeft
 from session_core.sep.sdk import render
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._panels import PanelApp
@@ -33,7 +34,7 @@ def test_what_is_shown_and_which_keys_are_sent() -> None:
 
     async def scene() -> None:
         panel = WidgetPanel()
-        app = PanelApp(panel, keep=[WidgetPanel.WidgetKeyPressed, WidgetPanel.WidgetsEmptied])
+        app = PanelApp(panel, keep=[WidgetPanel.WidgetKeyPressed, PanelLeft])
         async with app.run_test(size=(80, 40)) as pilot:
             assert not panel.display
             panel.show(
@@ -63,7 +64,7 @@ def test_what_is_shown_and_which_keys_are_sent() -> None:
             panel.show(())
             await pilot.pause()
             assert not panel.display
-            assert isinstance(app.told[-1], WidgetPanel.WidgetsEmptied)
+            assert isinstance(app.told[-1], PanelLeft)
 
     on_asyncio(scene)
 

@@ -6,16 +6,11 @@ from textual.pilot import Pilot
 
 import session_core as sc
 from frontends.terminal.panels.message_queue import QueuePanel, queue_line, queue_text
+from frontends.terminal.panels.panel import PanelLeft
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._panels import ASCII, PLAIN, PanelApp
 
-KEPT = (
-    QueuePanel.QueueEditRequested,
-    QueuePanel.QueueRemoveRequested,
-    QueuePanel.QueueSendRequested,
-    QueuePanel.QueueMoveRequested,
-    QueuePanel.QueueEmptied,
-)
+KEPT = (QueuePanel.QueueActionWanted, QueuePanel.QueueMoveRequested, PanelLeft)
 PICTURE = sc.ImagePart(media_type="image/png", data="AA==")
 FILE = sc.FilePart(name="a.txt", text="a")
 
@@ -43,19 +38,17 @@ def with_panel(test: Callable[[PanelApp, QueuePanel, Pilot[None]], Awaitable[Non
 
 def told(app: PanelApp) -> list[tuple[str, object]]:
     """Return what the panel has told."""
-    said = [(type(each).__name__, getattr(each, "item_ids", None) or _id(each)) for each in app.told]
+    said: list[tuple[str, object]] = []
+    for each in app.told:
+        match each:
+            case QueuePanel.QueueActionWanted():
+                said.append((each.action, each.item.item_id))
+            case QueuePanel.QueueMoveRequested():
+                said.append(("move", each.item_ids))
+            case _:
+                said.append((type(each).__name__, None))
     app.told.clear()
     return said
-
-
-def _id(message: object) -> object:
-    return (
-        message.item.item_id
-        if isinstance(
-            message, QueuePanel.QueueEditRequested | QueuePanel.QueueRemoveRequested | QueuePanel.QueueSendRequested
-        )
-        else None
-    )
 
 
 def test_what_a_message_says_is_one_harmless_line() -> None:
@@ -98,10 +91,10 @@ def test_keys_tell_what_is_wanted() -> None:
         panel.focus()
         await pilot.press("e", "down", "enter", "d", "down", "down", "s")
         assert told(app) == [
-            ("QueueEditRequested", "q1"),
-            ("QueueEditRequested", "q2"),
-            ("QueueRemoveRequested", "q2"),
-            ("QueueSendRequested", "q3"),
+            ("edit", "q1"),
+            ("edit", "q2"),
+            ("remove", "q2"),
+            ("send", "q3"),
         ]
         assert "3 messages wait" in app.picture
 
@@ -115,9 +108,9 @@ def test_moving_twice_moves_two_places() -> None:
         panel.focus()
         await pilot.press("alt+down", "alt+down", "alt+down", "alt+up")
         assert told(app) == [
-            ("QueueMoveRequested", ("q2", "q1", "q3")),
-            ("QueueMoveRequested", ("q2", "q3", "q1")),
-            ("QueueMoveRequested", ("q2", "q1", "q3")),
+            ("move", ("q2", "q1", "q3")),
+            ("move", ("q2", "q3", "q1")),
+            ("move", ("q2", "q1", "q3")),
         ]
         assert "> 2 when the turn ends · message 1" in app.picture
         panel.restore_order()
@@ -137,10 +130,10 @@ def test_the_mark_stays_with_its_message_or_its_place() -> None:
         await pilot.press("e")
         panel.show((item(3),))
         await pilot.press("e")
-        assert told(app) == [("QueueEditRequested", "q2"), ("QueueEditRequested", "q3")]
+        assert told(app) == [("edit", "q2"), ("edit", "q3")]
         panel.show(())
         await pilot.pause()
-        assert told(app) == [("QueueEmptied", None)]
+        assert told(app) == [("PanelLeft", None)]
         assert not panel.display
 
     with_panel(scene)
@@ -158,6 +151,6 @@ def test_a_click_marks_what_is_under_the_mouse() -> None:
         await pilot.press("e")
         await pilot.click(QueuePanel, offset=(5, 9))
         await pilot.press("e")
-        assert told(app) == [("QueueEditRequested", "q3"), ("QueueEditRequested", "q9")]
+        assert told(app) == [("edit", "q3"), ("edit", "q9")]
 
     with_panel(scene, 15)

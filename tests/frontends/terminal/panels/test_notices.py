@@ -15,7 +15,7 @@ LURE = "Allow read?\n y yes, this once\nEnter: yes\n" + "all is well " * 60
 def say(stage: Stage, text: str, extension: str = "evil\x1b[2J") -> None:
     """Have an extension say something."""
     event = sc.events.NoticeShown(extension=extension, message=text)
-    stage.app.note_event(sc.SessionEvent(seq=1, sseq=1, session_id=SESSION, at=1, event=event))
+    stage.app.main.note_event(sc.SessionEvent(seq=1, sseq=1, session_id=SESSION, at=1, event=event))
 
 
 def asking() -> sc.SessionState:
@@ -81,10 +81,10 @@ def test_nothing_foreign_is_shown_over_a_question(tmp_path: Path) -> None:
             assert "Allow read?" in stage.text
             await stage.show(asking())
             say(stage, LURE, "second")
-            stage.app.tell("of our own " * 30)
-            stage.app._tick()
+            stage.app.context.tell("of our own " * 30)
+            stage.app.main.tick()
             await stage.settle()
-            top = stage.app.request_panel.region.y
+            top = stage.app.main.requests.region.y
             assert top > 0
             assert stage.text.split("\n")[top:] == question.split("\n")[top:]
             assert "second" not in stage.text
@@ -100,13 +100,13 @@ def test_nothing_foreign_is_shown_over_a_screen(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_stage(tmp_path, size=(80, 24)) as stage:
             await stage.show(session(conversation(("user", [sc.TextPart(text="hi")]))))
-            stage.app.confirm("Delete it?", lambda: None)
+            stage.app.context.confirm("Delete it?", lambda: None)
             await stage.settle()
             say(stage, LURE)
             await stage.settle()
             assert "Allow read?" not in stage.text
             await stage.pilot.press("n")
-            stage.app._tick()
+            stage.app.main.tick()
             await stage.settle()
             assert "Allow read?" in stage.text
 

@@ -14,11 +14,7 @@ from tests.frontends.terminal._panels import PanelApp
 from tests.frontends.terminal._staged import NOW_MS, summary
 
 KEPT = (
-    Sidebar.SessionChosen,
-    Sidebar.StopWanted,
-    Sidebar.RenameWanted,
-    Sidebar.ArchiveWanted,
-    Sidebar.DeleteWanted,
+    Sidebar.ActionWanted,
     Sidebar.NewWanted,
 )
 WORKS = sc.Activity(name="streaming")
@@ -55,11 +51,12 @@ def with_sidebar(test: Callable[[SidebarApp, Sidebar, Pilot[None]], Awaitable[No
 
 def told(app: PanelApp) -> list[tuple[str, ...]]:
     """Return what was told, and forget it."""
-    said = [(type(each).__name__, *map(str, vars(each).values())) for each in app.told]
-    app.told.clear()
-    return [
-        tuple(part for part in each if part.startswith(("ses_", "turn", "subtree")) or part == each[0]) for each in said
+    said: list[tuple[str, ...]] = [
+        (each.action, each.session_id) if isinstance(each, Sidebar.ActionWanted) else (type(each).__name__,)
+        for each in app.told
     ]
+    app.told.clear()
+    return said
 
 
 def test_what_each_session_does_is_told_live() -> None:
@@ -98,12 +95,12 @@ def test_keys_are_about_the_marked_session() -> None:
         side.focus_list()
         await pilot.press("s", "S", "down", "r", "a", "d", "up", "up", "enter", "n")
         assert told(app) == [
-            ("StopWanted", "ses_2", "turn"),
-            ("StopWanted", "ses_2", "subtree"),
-            ("RenameWanted", "ses_3"),
-            ("ArchiveWanted", "ses_3"),
-            ("DeleteWanted", "ses_3"),
-            ("SessionChosen", "ses_1"),
+            ("stop", "ses_2"),
+            ("stop_subtree", "ses_2"),
+            ("rename", "ses_3"),
+            ("archive", "ses_3"),
+            ("delete", "ses_3"),
+            ("view", "ses_1"),
             ("NewWanted",),
         ]
 
@@ -123,11 +120,11 @@ def test_a_key_never_hits_the_neighbour_of_a_session_that_is_gone() -> None:
         await pilot.press("s", "S", "a", "d", "r", "enter")
         assert told(app) == []
         await pilot.press("down", "s")
-        assert told(app) == [("StopWanted", "ses_4", "turn")]
+        assert told(app) == [("stop", "ses_4")]
         del sessions[0]
         app.show(*sessions)
         await pilot.press("s")
-        assert told(app) == [("StopWanted", "ses_4", "turn")]
+        assert told(app) == [("stop", "ses_4")]
 
     with_sidebar(scene)
 
@@ -142,7 +139,7 @@ def test_the_mark_stays_with_its_session() -> None:
         for others in ([made(1), made(2), made(3)], [made(3, activity=WORKS)], []):
             app.show(*others, made(4, activity=WORKS))
             await pilot.press("s")
-        assert told(app) == [("StopWanted", "ses_4", "turn")] * 3
+        assert told(app) == [("stop", "ses_4")] * 3
 
     with_sidebar(scene)
 
@@ -161,7 +158,7 @@ def test_searching() -> None:
         await pilot.press("enter")
         assert told(app) == []
         await pilot.press("backspace", "enter")
-        assert told(app) == [("SessionChosen", "ses_2")]
+        assert told(app) == [("view", "ses_2")]
         assert "name 1" in app.picture
 
     with_sidebar(scene)

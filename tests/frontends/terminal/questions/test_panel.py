@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 import session_core as sc
+from frontends.terminal.panels.panel import PanelLeft
 from frontends.terminal.panels.plan import PlanPanel
 from frontends.terminal.questions.panel import RequestPanel
 from tests.frontends.terminal._asyncio import on_asyncio
@@ -38,7 +39,7 @@ def with_panel(
 
     async def run() -> None:
         panel = RequestPanel(patience_s=patience_s, now_ms=now_ms)
-        kept = (RequestPanel.ApprovalDecided, RequestPanel.DialogValueGiven, RequestPanel.RequestPostponed)
+        kept = (RequestPanel.ApprovalDecided, RequestPanel.DialogValueGiven, PanelLeft)
         app = PanelApp(PlanPanel(id="plan"), panel, keep=kept)
         async with app.run_test(size=size) as pilot:
             await test(app, panel, pilot)
