@@ -79,8 +79,8 @@ class ConversationCache:
                 break
         self._messages += newer
         self.chars += count_total_chars(newer)
-        if self.chars > limits.WINDOW_CHARS * 3 // 2:  # a full window plus what is read before it
-            self._shorten()
+        if self.chars > limits.WINDOW_CHARS * 3 // 2 and len(self._messages) > 1:
+            self._shorten()  # there are more than a full window plus what is read before it
         return self._messages
 
     def _shorten(self) -> None:

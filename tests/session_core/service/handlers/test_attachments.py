@@ -52,6 +52,16 @@ async def test_attachments_have_bounds(attached: dict[str, object], field: str, 
         assert 0 == len((await service.load_session(session_id)).messages)
 
 
+async def test_the_largest_picture_is_answered() -> None:
+    """A picture of the allowed size, which is larger than the window, is an attachment like any other."""
+    largest = ImagePart(media_type="image/png", data="QUJD" * (limits.MAX_IMAGE_BYTES // 3))
+    async with open_checked_service(scripted(text("fine"), text("and again"))) as service:
+        session_id = await new_session(service)
+        for _ in range(2):
+            await service.send_user_message(session_id, "look", images=(largest,))
+            assert "completed" == (await service.wait_for_turn(session_id)).outcome.status
+
+
 async def test_editing_a_waiting_message_keeps_its_files() -> None:
     """A message rewritten in the queue loses its text and pictures to the new ones, but no attached file."""
     async with open_checked_service(scripted(Hang())) as service:
