@@ -1,11 +1,12 @@
-"""Make every message fit into a line, because clients cannot read a longer one.
+"""Make every snapshot fit into a line, because clients cannot read a longer one.
 
-The window of a session is bounded in characters, and a character may take six bytes in JSON; the queue of a session, a
-single message, and the list of very many sessions may be longer than a line too.
+Every event, every message, the queue and a page of messages fit by the bounds of what is recorded. But the window of a
+session is bounded in characters, and a character may take six bytes in JSON; what a session holds besides may be longer
+together, and so may the list of very many sessions.
 
 Rules:
-1. A session, or a page of its messages, loses its oldest messages first; they are counted as earlier ones. A client
-   gets them with `load_messages`; the end of the conversation, and later events, are unaffected.
+1. A session loses its oldest messages first; they are counted as earlier ones. A client gets them with `load_messages`;
+   the end of the conversation, and later events, are unaffected.
 2. The list of all sessions loses the idle sessions that were unused for longest; they are counted as earlier ones. If
    even the working sessions are too many, the same happens to them. A client gets them with `list_sessions`, whose
    pages end earlier if necessary.
@@ -37,8 +38,7 @@ def encode_to_fit(item: sc.FeedItem) -> bytes:
         return _encode_session_list(item)
     if isinstance(item, sc.SessionSnapshot):
         return _encode_session(item)
-    data = sc.wire.encode_event(item)
-    return data if len(data) <= ITEM_BYTES else sc.wire.encode(shorten_to_fit(item, ITEM_BYTES))
+    return sc.wire.encode_event(item)
 
 
 def _encode_session(item: sc.SessionSnapshot) -> bytes:
@@ -63,8 +63,6 @@ _MAY_BE_LONG: Final = (
     sc.SessionSnapshot,
     sc.ServiceSnapshot,
     sc.replies.ListSessionsReply,
-    sc.replies.MessagesReply,
-    sc.replies.QueueReply,
 )
 
 
@@ -79,8 +77,6 @@ def is_slow_to_encode(value: object) -> bool:
             return _chars(each.parts for each in value.messages) > MANY_CHARS
         case sc.replies.QueueReply():
             return _chars(each.parts for each in value.items) > MANY_CHARS
-        case sc.SessionEvent():
-            return len(sc.wire.encode_event(value)) > ITEM_BYTES
         case _:
             return False
 
@@ -108,9 +104,6 @@ def _without_oldest(value: object) -> object:
             if not dropped:
                 return value
             return attrs.evolve(value, messages=sc.Vector(messages[dropped:]), earlier=value.earlier + dropped)
-        case sc.replies.MessagesReply(messages=messages):
-            dropped = len(messages) - _fit_within(reversed(messages), ITEM_BYTES - 4_096)
-            return attrs.evolve(value, messages=messages[dropped:], first=value.first + dropped)
         case sc.replies.ListSessionsReply(sessions=sessions):
             page = sessions[: _fit_within(sessions, ITEM_BYTES - 4_096)]
             return (

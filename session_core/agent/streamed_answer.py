@@ -28,6 +28,7 @@ from session_core.vocabulary.messages import (
 from session_core.wire.strict_json import find_fault
 
 TOOL_CALL_COST = 1_000  # the size of a tool call in characters: a thousand calls in one answer are a fault
+PART_COST = 200  # what any further part adds to the size of the answer: very many parts must fit into a frame too
 
 
 @attrs.define
@@ -71,7 +72,8 @@ class AnswerInProgress:
                 self.size += TOOL_CALL_COST + len(name)
             case _:
                 pass
-        return self.size <= limits.MAX_ANSWER_CHARS
+        more_parts = max(0, len(self._parts) - 1)
+        return self.size + PART_COST * more_parts <= limits.MAX_ANSWER_CHARS
 
     def add_chunk(self, chunk: ProviderEvent) -> Iterator[ev.Event]:
         """Add one chunk; yields the events that report it to readers."""

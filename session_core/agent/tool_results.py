@@ -99,6 +99,14 @@ def build_result(
     )
 
 
+def limit_result(result: ToolResultPart) -> ToolResultPart:
+    """Limit a result that a tool has failed with or an extension has changed: it must fit into a frame."""
+    text, details = result.text, result.details
+    if details is not None and len(encode(details)) > limits.MAX_MESSAGE_CHARS:
+        text, details = f"{text}\n[its details were too large, and are left out]", None
+    return attrs.evolve(result, text=limit_text(text), details=details)
+
+
 _REMARK_CHARS = 100  # room for the remark below: text that was cut once is not cut again
 
 

@@ -23,7 +23,7 @@ from session_core import limits
 from session_core.agent.call_preview import build_preview
 from session_core.agent.folder_settings import NO_FOLDER_FILES, FolderSettingsSource, FolderUnusable
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, run_tool_call_hook, run_tool_result_hook
-from session_core.agent.tool_results import Reporter, build_result, check_output, limit_text
+from session_core.agent.tool_results import Reporter, build_result, check_output, limit_result
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, MessageId, new_id
 from session_core.permissions.call_facts import fingerprint_call, judge_call
@@ -328,7 +328,7 @@ class ToolRunner:
                 log.exception("tool %s failed unexpectedly", call.name)
                 result = build_result(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
             result = await run_tool_result_hook(self._config.hooks, self._handle.state.session_id, call, result)
-            self._handle.record(ev.ToolCallFinished(result=attrs.evolve(result, text=limit_text(result.text))))
+            self._handle.record(ev.ToolCallFinished(result=limit_result(result)))
 
     async def _build_run_context(self, ready: _PreparedCall) -> ToolContext:
         rules = await self._load_rules(ready.cwd)

@@ -14,7 +14,6 @@ from typing import NoReturn
 import attrs
 import trio
 
-from session_core import limits
 from session_core.agent.compaction_policy import CompactionPolicy
 from session_core.agent.model_call import Models, clean_error
 from session_core.agent.tool_runner import ToolConfig
@@ -35,7 +34,7 @@ from session_core.service.protocols import SessionProtocols
 from session_core.service.session_tree import SessionTree
 from session_core.service.side_tasks import SideTasks
 from session_core.service.turn_host import TurnHost, checkpoint_turn_id
-from session_core.service.validation import queue_item, text_parts, user_message
+from session_core.service.validation import has_queue_room, queue_item, text_parts, user_message
 from session_core.session.recorder import EventRecorder
 from session_core.session.restore import close_after_crash, needs_memory
 from session_core.session.session import Session, Work
@@ -430,13 +429,13 @@ class ServiceCore:
         wakeup = next((w for w in session.state.wakeups if w.wakeup_id == wakeup_id), None) if session else None
         if session is None or wakeup is None or session.closing:
             return
-        if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
+        parts = text_parts(f"[scheduled wake-up] {wakeup.text}")
+        if not has_queue_room(session, parts):
             self.wakeups.arm(session_id, wakeup_id, session.now() + RETRY_WAKEUP_MS)
             return
         if not self.protocols.can_start_turn(session):
             return  # the next run of the service may have what it needs
         session.record(ev.WakeupFired(wakeup_id=wakeup.wakeup_id))
-        parts = text_parts(f"[scheduled wake-up] {wakeup.text}")
         if session.work is None:
             self.start_turn(session, None, parts)
         else:

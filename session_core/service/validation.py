@@ -6,13 +6,22 @@ from typing import get_args
 import attrs
 
 from session_core import limits
-from session_core.errors import InvalidInput
+from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId, MessageId, QueueItemId, TurnId, new_id
 from session_core.service.extension_api import extension_of
+from session_core.session.session import Session
 from session_core.vocabulary.argument_checks import build_check, is_base64
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import FilePart, ImagePart, Message, PostedRole, TextPart, UserPart
+from session_core.vocabulary.messages import (
+    FilePart,
+    ImagePart,
+    Message,
+    PostedRole,
+    TextPart,
+    UserPart,
+    count_max_bytes,
+)
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy, TurnLimits
 from session_core.wire.codec import encode
 from session_core.wire.json_schema import find_schema_fault
@@ -130,9 +139,12 @@ def user_parts(text: str, images: Sequence[ImagePart], files: Sequence[FilePart]
     if sum(len(image.data) for image in images) > limits.MAX_MESSAGE_CHARS:
         msg = f"images: at most {limits.MAX_MESSAGE_CHARS:,} characters together"
         raise InvalidInput(msg, field="images")
-    if (images or files) and not text.strip():
-        return (*files, *images)
-    return (*text_parts(checked_text(text)), *files, *images)
+    texts = () if (images or files) and not text.strip() else text_parts(checked_text(text))
+    parts = (*texts, *files, *images)
+    if (size := count_max_bytes(parts)) > limits.MAX_MESSAGE_BYTES:
+        msg = f"images: the message may take {size:,} bytes, and {limits.MAX_MESSAGE_BYTES:,} are allowed"
+        raise InvalidInput(msg, field="images")  # without them, it fits by the bounds of its text and its files
+    return parts
 
 
 def text_parts(text: str) -> tuple[UserPart, ...]:
@@ -201,6 +213,23 @@ def queue_item(
         source=extension_of(client_id),
         quiet=quiet,
     )
+
+
+def has_queue_room(session: Session, parts: Sequence[UserPart], *, instead_of: QueueItemId | None = None) -> bool:
+    """Return whether a message can wait in a session: the whole queue must fit into a frame."""
+    queue = [item for item in session.state.queue if item.item_id != instead_of]
+    size = count_max_bytes(parts) + sum(count_max_bytes(item.parts) for item in queue)
+    return len(queue) < limits.MAX_QUEUE_ITEMS and size <= limits.MAX_MESSAGE_BYTES
+
+
+def check_queue_room(session: Session, parts: Sequence[UserPart], *, instead_of: QueueItemId | None = None) -> None:
+    """Refuse a message for which the queue has no room."""
+    if not has_queue_room(session, parts, instead_of=instead_of):
+        msg = (
+            f"the queue of this session is full: it holds {limits.MAX_QUEUE_ITEMS} messages of "
+            f"{limits.MAX_MESSAGE_BYTES:,} bytes together"
+        )
+        raise Conflict(msg, field="session_id")
 
 
 def wants_turn(queue: Sequence[QueueItem]) -> bool:

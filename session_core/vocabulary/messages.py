@@ -4,7 +4,8 @@ A message knows its parent, so the messages of a session form a tree; the sessio
 An assistant message that was cut short ends with an `InterruptedPart`, which both people and the model see.
 """
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
@@ -224,12 +225,12 @@ def _count_part_chars(part: Part) -> int:
             return 0
 
 
-def _count_json_chars(item: JsonValue) -> int:
+def _count_json_chars(item: JsonValue, *, per_value: int = 1) -> int:
     """Count without recursion, because JSON may be nested too deep for Python's stack."""
     size, waiting = 0, [item]
     while waiting:
         each = waiting.pop()
-        size += 1
+        size += per_value
         if isinstance(each, str):
             size += len(each)
         elif isinstance(each, JsonObject):
@@ -238,6 +239,35 @@ def _count_json_chars(item: JsonValue) -> int:
         elif isinstance(each, tuple):
             waiting.extend(each)
     return size
+
+
+_CHAR_BYTES: Final = 6
+_PART_BYTES: Final = 300
+"""The names and the punctuation of a part, and of each image in it."""
+_VALUE_CHARS: Final = 6
+"""A value in open JSON takes at most as many bytes as six characters: the longest number, and punctuation."""
+
+
+def count_max_bytes(parts: Iterable[Part]) -> int:
+    """Return how many bytes these parts take as JSON at most: a character takes up to six, in an image one."""
+    return sum(map(_count_max_bytes, parts))
+
+
+def _count_max_bytes(part: Part) -> int:
+    chars = 0
+    images: tuple[ImagePart, ...] = ()
+    match part:
+        case ImagePart():
+            images = (part,)
+        case ToolCallPart(call_id=call_id, name=name, arguments=arguments):
+            chars = len(call_id) + len(name) + _count_json_chars(arguments, per_value=_VALUE_CHARS)
+        case ToolResultPart(details=details, refusal=refusal):
+            images = part.images
+            chars = len(part.call_id) + len(part.name) + len(part.text) + len(refusal.reason if refusal else "")
+            chars += 0 if details is None else _count_json_chars(details, per_value=_VALUE_CHARS)
+        case _:
+            chars = _count_part_chars(part)
+    return _CHAR_BYTES * chars + _PART_BYTES + sum(len(image.data) + _PART_BYTES for image in images)
 
 
 PartKind = Literal["text", "code", "thinking", "tool_call"]

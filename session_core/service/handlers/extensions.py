@@ -12,6 +12,7 @@ from session_core.service.extension_api import ExtensionManager, Extensions, dis
 from session_core.service.handler_api import Caller, Handlers, PendingReply, refuse_if_overtaken
 from session_core.service.validation import (
     check_encodable,
+    check_queue_room,
     checked_json,
     checked_name,
     checked_path,
@@ -196,9 +197,7 @@ def post_message(core: ServiceCore, command: c.PostMessage, caller: Caller) -> r
     parts = text_parts(checked_text(command.text))
     session = core.session(command.session_id)
     if session.work is not None:
-        if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
-            msg = f"{limits.MAX_QUEUE_ITEMS} messages are waiting in this session already"
-            raise Conflict(msg, field="session_id")
+        check_queue_room(session, parts)
         item = queue_item(parts, "follow_up", session.now(), caller.client_id, role=command.role, quiet=True)
         session.record(ev.MessageQueued(item=item), caller.client_id)
         return r.PostMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)

@@ -1,5 +1,8 @@
 """History that is no longer in memory: pages of older messages, search, and switching back to old branches."""
 
+from collections.abc import Iterable
+from typing import Final
+
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import MessageId
@@ -10,7 +13,7 @@ from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
-from session_core.vocabulary.messages import Message, count_message_chars
+from session_core.vocabulary.messages import Message, count_max_bytes
 
 
 def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> PendingReply:
@@ -24,7 +27,9 @@ def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Pend
 
     async def load_page() -> r.MessagesReply:
         found = await core.store.load_messages(command.session_id, before=before, limit=command.limit)
-        return r.MessagesReply(first=found.first, messages=found.messages, cursor=core.stream.cursor)
+        left_out = len(found.messages) - _count_fitting(reversed(found.messages))
+        page = found.messages[left_out:]
+        return r.MessagesReply(first=found.first + left_out, messages=page, cursor=core.stream.cursor)
 
     return PendingReply(load_page)
 
@@ -60,14 +65,25 @@ async def load_old_path(session: Session, message_id: MessageId, field: str = "m
 
 def restore_branch(session: Session, path: tuple[Message, ...], caller: Caller) -> None:
     """Show an old branch again: its messages join the newest ones, and its last one is the head."""
-    chunk: list[Message] = []
-    room = limits.MAX_TEXT_CHARS  # an event must fit into a frame
-    for place, message in enumerate(path, start=1):
-        chunk.append(message)
-        room -= count_message_chars(message)
-        if room < 0 or place == len(path):
-            session.record(ev.MessagesImported(messages=tuple(chunk), head=message.message_id), caller.client_id)
-            chunk, room = [], limits.MAX_TEXT_CHARS
+    while path:
+        count = _count_fitting(path)
+        chunk, path = path[:count], path[count:]
+        session.record(ev.MessagesImported(messages=chunk, head=chunk[-1].message_id), caller.client_id)
+
+
+_ENVELOPE_BYTES: Final = 4_096
+"""A message without its parts: its ids, its model and its usage."""
+
+
+def _count_fitting(messages: Iterable[Message]) -> int:
+    """Return how many of the first of these fit into one frame; a single message always does."""
+    room, count = limits.MAX_MESSAGE_BYTES, 0
+    for message in messages:
+        room -= count_max_bytes(message.parts) + _ENVELOPE_BYTES
+        if room < 0 and count:
+            break
+        count += 1
+    return count
 
 
 HANDLERS: Handlers = {

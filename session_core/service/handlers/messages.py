@@ -1,13 +1,12 @@
 """Messages and turns: send, start, edit, switch branch, resume, dismiss, wait, clear, compact."""
 
-from session_core import limits
 from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
 from session_core.service.compact_and_restore import start_compaction
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers, PendingReply, is_overtaken, refuse_if_overtaken
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
-from session_core.service.validation import checked_schema, user_parts
+from session_core.service.validation import check_queue_room, checked_schema, user_parts
 from session_core.session.message_tree import newest_leaf
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
@@ -36,9 +35,7 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
 def _enqueue(
     core: ServiceCore, session: Session, parts: tuple[UserPart, ...], deliver_as: DeliverAs, caller: Caller
 ) -> r.SendUserMessageReply:
-    if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
-        msg = f"{limits.MAX_QUEUE_ITEMS} messages are waiting in this session already"
-        raise Conflict(msg, field="session_id")
+    check_queue_room(session, parts)
     item = core.enqueue(session, parts, deliver_as, caller.client_id, restart=not is_overtaken(session, caller))
     return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
 

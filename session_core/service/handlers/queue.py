@@ -4,7 +4,7 @@ from session_core.errors import InvalidInput, NotFound
 from session_core.ids import QueueItemId
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers
-from session_core.service.validation import user_parts
+from session_core.service.validation import check_queue_room, user_parts
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
@@ -23,7 +23,9 @@ def edit(core: ServiceCore, command: c.EditQueueItem, caller: Caller) -> r.Ackno
     session = core.session(command.session_id)
     item = _get_item(session, command.item_id)
     files = (part for part in item.parts if isinstance(part, FilePart))  # the command cannot name them, so they stay
-    session.record(ev.QueueItemEdited(item_id=item.item_id, parts=(*parts, *files)), caller.client_id)
+    parts = (*parts, *files)
+    check_queue_room(session, parts, instead_of=item.item_id)
+    session.record(ev.QueueItemEdited(item_id=item.item_id, parts=parts), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 

@@ -110,36 +110,6 @@ async def test_a_session_full_of_long_characters_arrives(tmp_path: Path, transpo
             assert (after.partial, after.sseq) == (session.state.snapshot(got.cursor).partial, session.state.sseq)
 
 
-async def test_a_message_that_no_line_can_hold_arrives_shortened(tmp_path: Path) -> None:
-    """It comes as an event and in a snapshot, says how much is missing, and the feed goes on after it."""
-    async with connected(tmp_path, "socket") as (service, client):
-        session_id = (await service.create_session()).session_id
-        session = service.core.sessions[session_id]
-        async with client.follow(session_id) as feed:
-            await next_snapshot(feed)
-            long = say(session, "\x01" * 3_000_000)
-            with trio.fail_after(300):
-                event = await anext(feed)
-            assert isinstance(event, sc.SessionEvent)
-            assert isinstance(event.event, sc.events.MessageAdded)
-            assert long.message_id == event.event.message.message_id
-            shown, mark, told = event.event.message.text.partition("…")
-            assert ("\x01" * len(shown), "…") == (shown, mark)
-            assert f" ({3_000_000 - len(shown):,} more characters were too long to be sent)" == told
-            assert len(shown) > 100_000
-            short = say(session, "short")
-            event = await anext(feed)
-            assert isinstance(event, sc.SessionEvent)
-            assert sc.events.MessageAdded(message=short) == event.event
-        async with client.follow(session_id) as feed:
-            got = await next_snapshot(feed)
-            assert ((short,), 1) == (tuple(got.messages), got.earlier)
-        page = await client.load_messages(session_id, before=1, limit=1)
-        (paged,) = page.messages
-        assert (0, "\x01" * len(shown[:100_000])) == (page.first, paged.text[:100_000])
-        assert paged.text.endswith(" more characters were too long to be sent)")
-
-
 async def test_what_waits_in_a_session_does_not_keep_it_from_arriving(tmp_path: Path) -> None:
     """A queue that no line can hold comes with all its items, each of them shortened."""
     async with connected(tmp_path, "socket") as (service, client):
@@ -364,7 +334,7 @@ def test_open_json_of_any_shape_fits(arguments: dict[str, Any], room: int) -> No
 
 def test_a_name_that_no_line_can_hold_is_shortened() -> None:
     """A tool call with a name of millions of characters in it comes with its beginning, and says what is missing."""
-    data = size_limits.encode_to_fit(_event_with({"\x01" * 4_000_000: 1, "short": 2}))
+    data = sc.wire.encode(shorten_to_fit(_event_with({"\x01" * 4_000_000: 1, "short": 2}), size_limits.ITEM_BYTES))
     assert len(data) <= size_limits.ITEM_BYTES
     event = sc.wire.decode(data, sc.SessionEvent).event
     assert isinstance(event, sc.events.MessageAdded)

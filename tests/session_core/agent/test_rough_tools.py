@@ -5,7 +5,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
-from session_core.providers.base import ModelRequest
+from session_core.agent import streamed_answer
+from session_core.providers.base import ModelRequest, TextChunk, ThinkingChunk
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Forever, ScriptedProvider, ScriptedTool, text, tool_call
@@ -181,6 +182,17 @@ async def test_an_answer_without_an_end() -> None:
         assert ("malformed", None) == (failed.kind, failed.retry_at)
         check_readable(service)
         assert "completed" == (await say(service, session_id)).status
+
+
+async def test_an_answer_of_very_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of so many parts that no frame could hold it fails as malformed, however short each part is."""
+    monkeypatch.setattr(streamed_answer, "PART_COST", limits.MAX_ANSWER_CHARS // 50)
+    provider = ScriptedProvider((TextChunk(text="x"), ThinkingChunk(text="y")) * 60, text("ok"))
+    async with open_checked_service(scripted(provider)) as service:
+        session_id = await new_session(service)
+        assert "failed" == (await say(service, session_id)).status
+        assert 60 > len(of_type(service, session_id, ev.PartStarted))
+        check_readable(service)
 
 
 async def test_the_longest_answer_that_passes() -> None:

@@ -62,6 +62,19 @@ async def test_the_largest_picture_is_answered() -> None:
             assert "completed" == (await service.wait_for_turn(session_id)).outcome.status
 
 
+async def test_a_message_fits_into_a_frame() -> None:
+    """A message whose text, files and images are too large together is refused, at six bytes for a character."""
+    image = ImagePart(media_type="image/png", data="QUJD" * 1_500_000)
+    file = FilePart(name="a", text="x" * limits.MAX_TEXT_CHARS)
+    async with open_checked_service(scripted(text("fine"))) as service:
+        session_id = await new_session(service)
+        with pytest.raises(InvalidInput, match="the message may take") as refused:
+            await service.send_user_message(session_id, "x" * 900_000, files=(file,), images=(image,))
+        assert "images" == refused.value.field
+        await service.send_user_message(session_id, "x" * 700_000, files=(file,), images=(image,))
+        assert "completed" == (await service.wait_for_turn(session_id)).outcome.status
+
+
 async def test_editing_a_waiting_message_keeps_its_files() -> None:
     """A message rewritten in the queue loses its text and pictures to the new ones, but no attached file."""
     async with open_checked_service(scripted(Hang())) as service:

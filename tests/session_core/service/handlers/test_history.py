@@ -172,6 +172,17 @@ async def test_pages_that_cannot_be(arguments: dict[str, int], field: str) -> No
         assert field == refused.value.field
 
 
+async def test_a_page_fits_into_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that would be too long begins later, and says where; it holds at least one message."""
+    async with long_session() as (service, session_id, _, messages):
+        monkeypatch.setattr(limits, "MAX_MESSAGE_BYTES", 3 * 4_800)
+        page = await service.load_messages(session_id, before=10, limit=8)
+        assert (7, tuple(messages[7:10])) == (page.first, page.messages)
+        monkeypatch.setattr(limits, "MAX_MESSAGE_BYTES", 1)
+        page = await service.load_messages(session_id, before=10, limit=8)
+        assert (9, tuple(messages[9:10])) == (page.first, page.messages)
+
+
 async def test_a_key_counts_while_its_command_is_under_way() -> None:
     """A command that takes time and is sent twice with one key is carried out once, and both get the same reply."""
     async with long_session() as (service, session_id, _, messages):

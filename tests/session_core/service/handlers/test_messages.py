@@ -226,6 +226,22 @@ async def test_the_queue_is_bounded() -> None:
         assert limits.MAX_QUEUE_ITEMS == len((await service.list_queue(session_id)).items)
 
 
+async def test_the_queue_is_bounded_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits must fit into a frame together, at six bytes for a character, when sent and when edited."""
+    monkeypatch.setattr(limits, "MAX_MESSAGE_BYTES", 20_000)
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        first = await service.send_user_message(session_id, "x" * 1_500, deliver_as="next_turn")
+        assert first.queue_item_id is not None
+        await service.send_user_message(session_id, "x" * 1_500, deliver_as="next_turn")
+        with pytest.raises(Conflict, match="holds 64 messages of 20,000 bytes together"):
+            await service.send_user_message(session_id, "x" * 300, deliver_as="next_turn")
+        with pytest.raises(Conflict):
+            await service.edit_queue_item(session_id, first.queue_item_id, "x" * 1_800)
+        await service.edit_queue_item(session_id, first.queue_item_id, "x" * 1_600)
+        assert 2 == len((await service.list_queue(session_id)).items)
+
+
 async def test_what_waits_when_a_turn_fails_goes_out_with_the_next() -> None:
     """After a failed turn waiting messages stay in the queue, for people to see, and the next turn takes them along."""
     provider = ScriptedProvider((Pause("p"), *failure("refused", "no")), text("ok"))
