@@ -8,6 +8,7 @@ from textual import events
 
 import session_core as sc
 from frontends.terminal import context, destination, feeds
+from frontends.terminal.actions.stop_and_quit import StopAndQuit
 from frontends.terminal.screens.picker import Confirmation
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
 from tests._mostly_slow import mostly_slow
@@ -178,7 +179,7 @@ def test_what_is_refused_comes_back_where_it_was_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_esc_twice_means_one_session(tmp_path: Path) -> None:
+def test_esc_twice_means_one_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Esc in one session and Esc in another are not twice in one: helpers are stopped by two in a row only."""
 
     async def scene() -> None:
@@ -186,10 +187,10 @@ def test_esc_twice_means_one_session(tmp_path: Path) -> None:
             first, second = await begin_two(terminal)
             stops: list[tuple[sc.SessionId, sc.StopScope]] = []
 
-            async def stop(session_id: sc.SessionId, scope: sc.StopScope) -> None:
+            async def stop(_: StopAndQuit, session_id: sc.SessionId, scope: sc.StopScope) -> None:
                 stops.append((session_id, scope))
 
-            terminal.app.stopping.stop = stop  # type: ignore[method-assign]
+            monkeypatch.setattr(StopAndQuit, "stop", stop)
             await terminal.pilot.press("escape", "alt+down")
             await terminal.until_shown("alpha")
             await terminal.pilot.press("escape", "alt+up")
