@@ -7,7 +7,9 @@ import pytest
 from frontends.shared.figures import (
     clock_time,
     dollars,
+    duration,
     format_ago,
+    format_count,
     format_path,
     format_size,
     format_tokens,
@@ -104,3 +106,17 @@ def test_dollars() -> None:
 def test_tokens(count: int, text: str) -> None:
     """Numbers of tokens fit into a few characters."""
     assert text == format_tokens(count)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "said"),
+    [(0.25, "0.2 ms"), (9.94, "9.9 ms"), (12, "12 ms"), (1500, "1.5 s"), (125_000, "2 min 5 s")],
+)
+def test_durations_for_people(milliseconds: float, said: str) -> None:
+    """Each length of time is told in the unit that suits it."""
+    assert said == duration(milliseconds)
+
+
+def test_numbers_with_their_nouns() -> None:
+    """One is singular, all else plural, and thousands are separated."""
+    assert ["1 step", "0 steps", "1,200 steps"] == [format_count(number, "step") for number in (1, 0, 1200)]

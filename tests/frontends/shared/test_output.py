@@ -1,4 +1,4 @@
-"""Colours only where they are wanted, words for numbers, and output that fails in a way people understand."""
+"""Colours only where they are wanted, and output that fails in a way people understand."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import TextIO
 
 import pytest
 
-from frontends.shared.figures import duration, format_count
 from frontends.shared.output import Output, OutputFailed, ReaderLeft
 from frontends.shared.style import Style, style_for
 
@@ -41,20 +40,6 @@ def test_a_coloured_style_switches_off_what_it_switches_on() -> None:
 
     assert "\x1b[31mx\x1b[39m" == style.red("x")
     assert "" == style.dim("")
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "said"),
-    [(0.25, "0.2 ms"), (9.94, "9.9 ms"), (12, "12 ms"), (1500, "1.5 s"), (125_000, "2 min 5 s")],
-)
-def test_durations_for_people(milliseconds: float, said: str) -> None:
-    """Each length of time is told in the unit that suits it."""
-    assert said == duration(milliseconds)
-
-
-def test_numbers_with_their_nouns() -> None:
-    """One is singular, all else plural, and thousands are separated."""
-    assert ["1 step", "0 steps", "1,200 steps"] == [format_count(number, "step") for number in (1, 0, 1200)]
 
 
 async def test_output_arrives_whole(tmp_path: Path) -> None:
