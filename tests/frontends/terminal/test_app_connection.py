@@ -28,7 +28,7 @@ def test_a_killed_service_that_is_back(tmp_path: Path) -> None:
             async with attach_terminal(first, ScriptedProvider()) as terminal:
                 await terminal.say("hello")
                 await terminal.until_shown("one")
-                await terminal.until_shown("idle")
+                await terminal.until_shown("ask for something; /")  # the message is acknowledged
                 first.kill()
                 await terminal.until_shown("connection lost")
                 await terminal.until(lambda: terminal.place.opened > 1, "another look for the service")
@@ -70,7 +70,8 @@ def test_a_service_that_runs_again(tmp_path: Path) -> None:
             async with attach_terminal(first, ScriptedProvider()) as terminal:
                 await terminal.say("hello")
                 await terminal.until_shown("one")
-                await terminal.until_shown("idle")
+                # The composer is empty once the message is acknowledged; before that, a shutdown gives the text back.
+                await terminal.until_shown("ask for something; /")
                 client = terminal.app.feeds.client
                 assert client is not None
                 await client.shutdown()
