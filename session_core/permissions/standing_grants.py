@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 class StandingGrants(Collection[str]):
     """Fingerprints of calls that need no further approval; without a file they last as long as the service.
 
-    An unreadable file grants nothing, and the next grant replaces it.
+    A damaged file grants nothing, and the next grant replaces it. One that cannot be read grants nothing and stays.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -50,8 +50,7 @@ class StandingGrants(Collection[str]):
     async def add(self, fingerprint: str, *, tool: str, summary: str) -> None:
         """Allow a call permanently. If it cannot be saved, it is allowed as long as the service runs."""
         self._entries[fingerprint] = {"tool": tool, "summary": summary}
-        while len(self._entries) > MAX_STANDING:
-            del self._entries[next(iter(self._entries))]
+        _drop_oldest(self._entries)
         async with self._writing:
             try:
                 await trio.to_thread.run_sync(self._write, dict(self._entries))
@@ -60,8 +59,13 @@ class StandingGrants(Collection[str]):
 
     def _write(self, entries: dict[str, dict[str, str]]) -> None:
         with self._table.change() as stored:
-            stored.clear()
-            stored.update(entries)
+            stored.update(entries)  # it may hold more than we could read when we began
+            _drop_oldest(stored)
+
+
+def _drop_oldest(entries: dict[str, dict[str, str]]) -> None:
+    while len(entries) > MAX_STANDING:
+        del entries[next(iter(entries))]
 
 
 def _parse(document: Any) -> dict[str, dict[str, str]]:

@@ -152,7 +152,7 @@ class TrustStore:
         """Trust a folder in its current state, which replaces any earlier trust.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
         with self._folders.change() as folders:
             folders.pop(os.path.realpath(root), None)
@@ -164,7 +164,7 @@ class TrustStore:
         """Revoke the trust in a folder, whatever it holds.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
         with self._folders.change() as folders:
             folders.pop(os.path.realpath(root), None)

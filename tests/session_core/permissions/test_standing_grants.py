@@ -10,6 +10,7 @@ import trio
 
 from session_core.permissions import standing_grants
 from session_core.permissions.standing_grants import StandingGrants
+from session_core.storage import private_table
 
 
 @pytest.fixture
@@ -75,6 +76,27 @@ def test_a_file_that_may_not_be_read(file: Path) -> None:
     """A folder in the file's place grants nothing and breaks nothing."""
     file.mkdir()
     assert [] == list(StandingGrants(file))
+
+
+async def test_a_file_that_cannot_be_read_now(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its grants are not lost: a grant from that time holds as long as the service, and joins them when it can."""
+    await StandingGrants(file).add("a", tool="t", summary="s")
+
+    def fail(*_: object) -> bytes:
+        raise OSError(5, "input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(private_table, "read_private", fail)
+        grants = StandingGrants(file)
+        await grants.add("b", tool="t", summary="s")
+        assert ["b"] == list(grants)
+        assert "could not be saved" in caplog.text
+    assert ["a"] == list(StandingGrants(file))
+    await grants.add("c", tool="t", summary="s")
+    assert ["a", "b", "c"] == list(StandingGrants(file))
+    assert [file, file.with_suffix(".lock")] == sorted(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])

@@ -1,13 +1,17 @@
 """Small tables in private files of the home."""
 
+import errno
 import json
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from session_core.errors import StoreUnusable
+from session_core.storage import private_table
 from session_core.storage.private_table import PrivateTable, first_line_of
 
 
@@ -68,6 +72,50 @@ def test_a_damaged_file_has_no_rows(file: Path, content: str, remark: str) -> No
         rows["new"] = 1
     assert ({"new": 1}, None) == (table.read(), table.remark)
     assert content == file.with_suffix(".damaged").read_text(encoding="utf-8")
+
+
+def _fail(*_: object) -> bytes:
+    raise OSError(errno.EIO, "input/output error")
+
+
+@pytest.mark.parametrize("failure", [_fail, None])
+def test_a_file_that_cannot_be_read_now(
+    file: Path, monkeypatch: pytest.MonkeyPatch, failure: Callable[..., bytes] | None
+) -> None:
+    """It has no rows and a remark says why, but it may be sound: no change replaces it or moves it aside."""
+    with make_table(file).change() as rows:
+        rows["a"] = 1
+    table = make_table(file)
+    with monkeypatch.context() as broken:
+        if failure is not None:
+            broken.setattr(private_table, "read_private", failure)
+        else:
+            broken.setattr(os, "open", _unless(file, os.open))
+        assert {} == table.read()
+        assert table.remark
+        with pytest.raises(StoreUnusable, match=r"table\.json"), table.change() as rows:
+            rows["b"] = 2
+    assert ({"a": 1}, None) == (table.read(), table.remark)
+    assert not file.with_suffix(".damaged").exists()
+
+
+def _unless(file: Path, real: Callable[..., int]) -> Callable[..., int]:
+    def refuse(path: Path, *arguments: Any, **options: Any) -> int:
+        if path == file:
+            raise PermissionError(errno.EACCES, "permission denied")
+        return real(path, *arguments, **options)
+
+    return refuse
+
+
+def test_what_is_no_file_of_ours_stays(file: Path) -> None:
+    """A folder or a link in its place is not moved aside either: the error names it."""
+    for make in (Path.mkdir, lambda path: path.symlink_to("elsewhere")):
+        make(file)
+        with pytest.raises(StoreUnusable, match=r"table\.json"), make_table(file).change():
+            raise AssertionError
+        file.rmdir() if file.is_dir() else file.unlink()
+    assert [file.with_suffix(".lock")] == list(file.parent.iterdir())
 
 
 def test_a_file_that_cannot_be_written(file: Path) -> None:

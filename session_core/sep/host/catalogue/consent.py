@@ -105,7 +105,7 @@ class Consents:
         """Store that a person agreed to an extension with this digest; a disabled one is enabled again.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
         file_digests = _filter_nameable(files or {})
         self._put(
@@ -116,7 +116,7 @@ class Consents:
         """Enable or disable an extension; the agreement to its files stays.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
 
         def apply_switch(old: ConsentRecord | None) -> ConsentRecord:
@@ -129,7 +129,7 @@ class Consents:
         """Delete the decision about an extension.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
         with self._consents.change() as consents:
             consents.pop(_key(name, folder), None)

@@ -124,7 +124,7 @@ class CredentialFile:
         """Store credentials; if there are too many, the oldest are dropped.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
         with self._logins.change() as logins:
             logins.pop(login, None)
@@ -136,7 +136,7 @@ class CredentialFile:
         """Delete credentials; returns whether there were any.
 
         Raises:
-            StoreUnusable: The file cannot be written.
+            StoreUnusable: The file cannot be read, or not be written.
         """
         with self._logins.change() as logins:
             return logins.pop(login, None) is not None

@@ -138,7 +138,8 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     file = CredentialFile(home / CREDENTIALS_FILE)
     assert file.find(LOGIN) is None
     assert file.remark is not None
-    file.save(LOGIN, read_credentials(WHOLE))
+    with pytest.raises(StoreUnusable, match="remove the link"):
+        file.save(LOGIN, read_credentials(WHOLE))
     assert "12345678" not in target.read_text()
 
 
