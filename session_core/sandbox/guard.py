@@ -24,7 +24,7 @@ from session_core.sandbox.protected_items import ProtectedItem, is_unchanged, lo
 from session_core.sandbox.protected_paths import is_protected_name
 from session_core.sandbox.protected_scan import ProtectedState, find_protected
 from session_core.sandbox.protected_targets import trace_links
-from session_core.sandbox.quarantine import DISARMED_HEAD, restore_link, set_aside
+from session_core.sandbox.quarantine import DISARMED_HEAD, SetAside, restore_link, set_aside
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ MAX_EXIT_S: Final = 30.0
 MAX_REMARKS: Final = 20
 """More lines would bury the output of the command."""
 _MAX_PENDING: Final = 100
+_MAX_NAMED: Final = 5
 _KEEP: Final = (
     "to keep such a change, run the command with change_protected (in a line that a person types: !+protected), "
     "about which the user is asked"
@@ -440,7 +441,7 @@ class _Check:
         if (item := look_at(path)) is not None and item.kind == "link":
             _removed_links.append(item)
         try:
-            aside = set_aside(self._top(path), path, self._run.outputs)
+            aside = set_aside(self._top(path), path, self._run.outputs, deadline=self._deadline)
         except OSError as error:
             self._add_remark(
                 f"{happened}; it could not be moved ({error.strerror or error}): inspect it before you run git or open "
@@ -448,8 +449,7 @@ class _Check:
             )
             return
         if aside is not None:
-            disarmed = f"; {_HOW_TO_REARM}" if aside.is_disarmed else ""
-            self._add_remark(f"{happened}; it was moved to {aside.path!r}{disarmed}; {_KEEP}")
+            self._add_remark(f"{happened}; it was moved to {aside.path!r}{_describe_disarmed(aside)}; {_KEEP}")
 
     def _top(self, path: str) -> str:
         return next((root for root in self._before.roots if is_beneath(path, (root,))), os.path.dirname(path))
@@ -462,6 +462,23 @@ class _Check:
             self._remarks.append(remark)
         else:
             self._omitted_remarks += 1
+
+
+def _describe_disarmed(aside: SetAside) -> str:
+    names = aside.disarmed
+    if not names:
+        disarmed = ""
+    elif names == (DISARMED_HEAD,):
+        disarmed = f"; {_HOW_TO_REARM}"
+    else:
+        more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+        disarmed = (
+            "; something in it was renamed, so that git takes no folder there for a repository: rename "
+            f"{', '.join(map(repr, names[:_MAX_NAMED]))}{more} again if you put it back"
+        )
+    if aside.unseen is not None:
+        disarmed += f"; not all in it could be searched for repositories ({aside.unseen}): run no git in it"
+    return disarmed
 
 
 def _identify(path: str) -> tuple[int, int] | None:

@@ -5,11 +5,13 @@ and goes down by names, so nothing outside the folder is touched, whatever is sw
 """
 
 import errno
+import math
 import os
 import secrets
 import stat
+import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final, NamedTuple
 
 from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
@@ -17,15 +19,21 @@ from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 _ASIDE_FOLDER: Final = "set-aside"
 """Beside the folder of all outputs: what a session has moved outlives it."""
 DISARMED_HEAD: Final = "HEAD.set-aside"
+MAX_FOLDERS: Final = 20_000
+"""So many folders of one thing are searched for repositories; they also bound the paths in memory."""
 _MAX_NAME: Final = 50
 """A letter may take four bytes, and a name has at most 255."""
 
 
 class SetAside(NamedTuple):
-    """Where something is now, and whether it was a repository whose `HEAD` has got another name, `DISARMED_HEAD`."""
+    """Where something is now, what was renamed in it so that git takes nothing there for a repository, and the rest.
+
+    `disarmed` has the new names, relative to `path`; `unseen` says why not all could be looked at, if so.
+    """
 
     path: str
-    is_disarmed: bool
+    disarmed: tuple[str, ...] = ()
+    unseen: str | None = None
 
 
 def aside_folder(outputs: str) -> str:
@@ -34,8 +42,10 @@ def aside_folder(outputs: str) -> str:
     return os.path.join(os.path.dirname(folder), _ASIDE_FOLDER, session)
 
 
-def set_aside(root: str, path: str, outputs: str | None) -> SetAside | None:
+def set_aside(root: str, path: str, outputs: str | None, *, deadline: float = math.inf) -> SetAside | None:
     """Rename what is at `path`, beneath `root`, and return where it is now; None if it is gone.
+
+    Repositories in it are looked for until the deadline, in the time of `time.monotonic`.
 
     It goes into the `aside_folder` of the session with these outputs, or where that is on another disk or missing, gets
     another name in its place.
@@ -45,7 +55,7 @@ def set_aside(root: str, path: str, outputs: str | None) -> SetAside | None:
     """
     try:
         with _open_parent(root, path) as (folder, name):
-            return _move(folder, name, path, aside_folder(outputs) if outputs is not None else None)
+            return _move(folder, name, path, aside_folder(outputs) if outputs is not None else None, deadline)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -82,7 +92,7 @@ def _open_parent(root: str, path: str) -> Generator[tuple[int, str]]:
         os.close(folder)
 
 
-def _move(folder: int, name: str, path: str, aside: str | None) -> SetAside:
+def _move(folder: int, name: str, path: str, aside: str | None, deadline: float) -> SetAside:
     mark = secrets.token_hex(4)
     if aside is not None:
         new = f"{name.lstrip('.')[:_MAX_NAME] or 'unnamed'}-{mark}"
@@ -93,7 +103,7 @@ def _move(folder: int, name: str, path: str, aside: str | None) -> SetAside:
         if opened is not None:
             try:
                 _rename(folder, name, new, opened)
-                return SetAside(os.path.join(aside, new), _disarm(opened, new))
+                return SetAside(os.path.join(aside, new), *_disarm(opened, new, deadline))
             except OSError as error:
                 if error.errno not in {errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM}:
                     raise
@@ -101,19 +111,90 @@ def _move(folder: int, name: str, path: str, aside: str | None) -> SetAside:
                 os.close(opened)
     new = f"{name[:_MAX_NAME]}.set-aside-{mark}"
     _rename(folder, name, new, folder)
-    return SetAside(os.path.join(os.path.dirname(path), new), _disarm(folder, new))
+    return SetAside(os.path.join(os.path.dirname(path), new), *_disarm(folder, new, deadline))
 
 
-def _disarm(folder: int, name: str) -> bool:
-    """Keep git from taking a set aside folder for a repository when somebody enters it to look; return if it would."""
-    with suppress(OSError):
-        inside = os.open(name, FOLDER_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+def _disarm(folder: int, name: str, deadline: float) -> tuple[tuple[str, ...], str | None]:
+    """Keep git from taking a set aside folder, or one in it, for a repository when somebody enters it to look."""
+    renamed: list[str] = []
+    try:
+        start = os.open(name, FOLDER_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        return (), _describe_unseen(error)
+    unseen: str | None = None
+    pending, seen = [""], 0
+    try:
+        while pending:
+            if time.monotonic() > deadline:
+                unseen = "reading it takes too long"
+                break
+            path = pending.pop()
+            seen += 1
+            try:
+                with closing(_disarm_one(start, path, renamed)) as folders:
+                    for below in folders:
+                        if seen + len(pending) >= MAX_FOLDERS:
+                            unseen = f"it has more than {MAX_FOLDERS:,} folders"
+                            break
+                        pending.append(below)
+            except OSError as error:
+                unseen = _describe_unseen(error) or unseen
+    finally:
+        os.close(start)
+    return tuple(renamed), unseen
+
+
+def _describe_unseen(error: OSError) -> str | None:
+    has_gone = error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # or it is no folder, or none any more
+    return None if has_gone else f"{error.strerror or error}"
+
+
+def _disarm_one(start: int, path: str, renamed: list[str]) -> Generator[str]:
+    """Disarm one folder beneath another, and yield those in it."""
+    folder = open_beneath(start, path, FOLDER_ONLY, follow=False)
+    try:
+        mode = stat.S_IMODE(os.fstat(folder).st_mode)
+        if mode & (stat.S_IRUSR | stat.S_IXUSR) != stat.S_IRUSR | stat.S_IXUSR:
+            with suppress(OSError):
+                os.chmod(f"/proc/self/fd/{folder}", mode | stat.S_IRWXU)
+        # A `.git` that is no folder leads to a repository; in the uppermost folder, any HEAD counts.
+        pointer = _kind_of(folder, ".git")
+        if pointer is not None and not stat.S_ISDIR(pointer):
+            renamed.append(os.path.join(path, _disable(folder, ".git")))
+        if _kind_of(folder, "HEAD") is not None and (not path or _has_parts_of_repository(folder)):
+            renamed.append(os.path.join(path, _disable(folder, "HEAD")))
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            os.rename("HEAD", DISARMED_HEAD, src_dir_fd=inside, dst_dir_fd=inside)
+            with os.scandir(listing) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        yield os.path.join(path, entry.name)
         finally:
-            os.close(inside)
-        return True
-    return False
+            os.close(listing)
+    finally:
+        os.close(folder)
+
+
+def _has_parts_of_repository(folder: int) -> bool:
+    is_worktree = _kind_of(folder, "commondir") is not None
+    return is_worktree or all(_kind_of(folder, each) is not None for each in ("objects", "refs"))
+
+
+def _kind_of(folder: int, name: str) -> int | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _disable(folder: int, name: str) -> str:
+    """Rename something in a folder, so that git does not find it, and return its new name."""
+    new = f"{name}.set-aside"
+    if _kind_of(folder, new) is not None:
+        new += f"-{secrets.token_hex(4)}"
+    with _granting_rights(folder):
+        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=folder)
+    return new
 
 
 def _open_aside(aside: str) -> int:

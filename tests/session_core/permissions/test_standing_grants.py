@@ -79,7 +79,7 @@ def test_a_file_that_may_not_be_read(file: Path) -> None:
 
 
 async def test_a_file_that_cannot_be_read_now(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its grants are not lost: a grant from that time holds as long as the service, and joins them when it can."""
     await StandingGrants(file).add("a", tool="t", summary="s")
@@ -96,7 +96,7 @@ async def test_a_file_that_cannot_be_read_now(
     assert ["a"] == list(StandingGrants(file))
     await grants.add("c", tool="t", summary="s")
     assert ["a", "b", "c"] == list(StandingGrants(file))
-    assert [file, file.with_suffix(".lock")] == sorted(tmp_path.iterdir())
+    assert (0o600, [file, file.with_suffix(".lock")]) == look(file)
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])

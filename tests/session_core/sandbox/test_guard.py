@@ -227,6 +227,102 @@ def test_another_disk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [path.name for path in place.iterdir()] == ["HEAD.set-aside"], "git takes it for no repository"
 
 
+def _make_repository(folder: Path) -> None:
+    for name in ("objects", "refs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+def _left_in_place(root: Path, plant: Callable[[Path], object]) -> tuple[Path, str]:
+    """Plant something in `.idea` while a command runs whose outputs are elsewhere; return what became of it."""
+    run = attrs.evolve(_begin(root), outputs=None)
+    guard._running[:] = [run]
+    (root / ".idea").mkdir()
+    plant(root / ".idea")
+    (remark,) = end_run(run)
+    (place,) = (path for path in root.iterdir() if path.name.startswith(".idea.set-aside-"))
+    return place, remark
+
+
+REPOSITORIES: dict[str, Callable[[Path], object]] = {
+    "evil/.git/HEAD": lambda idea: _make_repository(idea / "evil/.git"),
+    "bare/HEAD": lambda idea: _make_repository(idea / "bare"),
+    ".git/modules/sub/HEAD": lambda idea: _make_repository(idea / ".git/modules/sub"),
+    "a/b/c/HEAD": lambda idea: [
+        (idea / "a/b/c").mkdir(parents=True),
+        (idea / "a/b/c/HEAD").touch(),
+        (idea / "a/b/c/commondir").touch(),
+    ],
+    "evil/.git": lambda idea: [(idea / "evil").mkdir(), (idea / "evil/.git").write_text("gitdir: /srv/evil\n")],
+    "linked/.git": lambda idea: [(idea / "linked").mkdir(), (idea / "linked/.git").symlink_to("/srv/evil")],
+    "closed/.git/HEAD": lambda idea: [
+        _make_repository(idea / "closed/.git"),
+        (idea / "closed/.git").chmod(0o500),
+        (idea / "closed").chmod(0),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REPOSITORIES)
+def test_a_repository_in_what_is_set_aside(root: Path, name: str) -> None:
+    """At any depth git takes nothing there for a repository, and the remark says what to rename to have it back."""
+    place, remark = _left_in_place(root, REPOSITORIES[name])
+    assert not os.path.lexists(place / name)
+    assert os.path.lexists(place / f"{name}.set-aside")
+    assert f"rename {name + '.set-aside'!r} again" in remark
+    assert "could be searched" not in remark
+
+
+def test_a_name_that_is_taken_keeps_no_repository(root: Path) -> None:
+    """Whoever has made something of the new name before gains nothing by it, and loses nothing."""
+
+    def plant(idea: Path) -> None:
+        _make_repository(idea / "evil")
+        (idea / "evil/HEAD.set-aside/x").mkdir(parents=True)
+
+    place, _ = _left_in_place(root, plant)
+    assert sorted(path.name.rpartition("-")[0] or path.name for path in (place / "evil").iterdir()) == [
+        "HEAD.set",
+        "HEAD.set-aside",
+        "objects",
+        "refs",
+    ]
+    assert (place / "evil/HEAD.set-aside/x").is_dir()
+
+
+def test_a_repository_behind_a_link_stays(root: Path) -> None:
+    """No link is followed: what it leads to is not renamed."""
+    _make_repository(root.parent / "mine")
+    _left_in_place(root, lambda idea: (idea / "link").symlink_to(root.parent / "mine"))
+    assert (root.parent / "mine/HEAD").exists()
+
+
+def test_what_is_too_large_to_be_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bounds it is said that there may be repositories: too many folders, no time, too deep."""
+    with monkeypatch.context() as small:
+        small.setattr(quarantine, "MAX_FOLDERS", 3)
+        _, remark = _left_in_place(root, lambda idea: [(idea / f"{number}").mkdir() for number in range(3)])
+        assert "searched for repositories (it has more than 3 folders): run no git in it" in remark
+    (root / "other").mkdir()
+    aside = quarantine.set_aside(str(root), str(root / "other"), None, deadline=0)
+    assert aside is not None
+    assert aside.unseen == "reading it takes too long"
+
+
+def test_what_is_too_deep_to_be_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Depth costs no recursion: it is searched as far as paths reach, and the rest is named as not searched."""
+    deep = root / "deep"
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    for _ in range(40):
+        Path("x" * 200).mkdir()
+        os.chdir("x" * 200)
+    monkeypatch.chdir(root)
+    aside = quarantine.set_aside(str(root), str(deep), None)
+    assert aside is not None
+    assert aside.unseen == "File name too long"
+
+
 def test_a_race_with_links(root: Path) -> None:
     """While folders are swapped for links to another place, nothing of that place is touched."""
     victim = root.parent / "victim"
