@@ -111,7 +111,7 @@ async def test_every_command_after_the_death_of_a_process(home: Path, tmp_path: 
     shown = await program("show", "numbers")
     assert (0, "") == (renamed.code, renamed.err)
     assert re.search(f" interrupted +{LATELY}  numbers ", again.out)
-    assert "■ cut short: " in shown.out
+    assert "■ the service ended here" in shown.out
     assert "\n1 2 " in shown.out
 
 
