@@ -134,9 +134,10 @@ SESSION_STREAM_CAPACITY: Final = 2_048
 WINDOW_MESSAGES: Final = 1_024
 """The newest messages, held in a session's state: several long turns, and few enough to copy quickly. The window is
 part of the fold: readers with another number would see another state."""
-WINDOW_CHARS: Final = 4_000_000
-"""Characters in these messages: about as much as any model reads, and at most 16 MB of text, unless a single message
-is larger."""
+WINDOW_BYTES: Final = MAX_MESSAGE_BYTES
+"""These messages as JSON, counted like a single one: the window fits into a frame. That is 2.7 million characters."""
+CONVERSATION_CHARS: Final = 4_000_000
+"""Characters of a conversation that a turn holds: about as much as any model reads."""
 IDEMPOTENCY_CAPACITY: Final = 4_096
 """Replies remembered for retries; the oldest are forgotten first."""
 MAX_QUEUE_ITEMS: Final = 64

@@ -11,7 +11,7 @@ import attrs
 from session_core import limits
 from session_core.ids import CallId, MessageId, WakeupId
 from session_core.session.executor_points import apply_executor_state_saved, follow_executor
-from session_core.session.message_window import count_total_chars, trim
+from session_core.session.message_window import count_window_bytes, trim
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added_messages import collect_added_messages
 from session_core.vocabulary.events import SessionEvent
@@ -25,7 +25,6 @@ from session_core.vocabulary.messages import (
     ToolProgress,
     ToolResultPart,
     Usage,
-    count_message_chars,
 )
 from session_core.vocabulary.protocols import Frame
 from session_core.vocabulary.sessions import RunningTurn, StopRequest, UsageLine, UsageSource
@@ -40,9 +39,9 @@ def _add_messages(
 ) -> None:
     """Add the event's messages one by one and trim the oldest from the window; the last becomes the head."""
     for message in collect_added_messages(envelope.event, results or {}, envelope.at):
-        before = count_total_chars(state.messages) if state.window_chars is None else state.window_chars
-        state.messages, dropped, state.window_chars = trim(
-            state.messages.append(message), before + count_message_chars(message)
+        before = count_window_bytes(state.messages) if state.window_bytes is None else state.window_bytes
+        state.messages, dropped, state.window_bytes = trim(
+            state.messages.append(message), before + count_window_bytes((message,))
         )
         state.earlier += dropped
         state.head = message.message_id

@@ -22,7 +22,6 @@ from session_core.ids import ClientId, Cursor, MessageId, RequestId, TurnId
 from session_core.session.deferred import Deferred
 from session_core.session.finish_work import next_closing_event
 from session_core.session.message_tree import find_missing_parent
-from session_core.session.message_window import count_total_chars
 from session_core.session.recorder import EventRecorder
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
@@ -78,14 +77,14 @@ class ConversationCache:
                 self._messages, self.chars, newer = (), 0, newer[-count:]
                 break
         self._messages += newer
-        self.chars += count_total_chars(newer)
-        if self.chars > limits.WINDOW_CHARS * 3 // 2 and len(self._messages) > 1:
+        self.chars += sum(map(count_message_chars, newer))
+        if self.chars > limits.CONVERSATION_CHARS * 3 // 2 and len(self._messages) > 1:
             self._shorten()  # there are more than a full window plus what is read before it
         return self._messages
 
     def _shorten(self) -> None:
         first = 0
-        while self.chars > limits.WINDOW_CHARS and first < len(self._messages) - 1:
+        while self.chars > limits.CONVERSATION_CHARS and first < len(self._messages) - 1:
             self.chars -= count_message_chars(self._messages[first])
             first += 1
         self.restart(self._messages[first:])
@@ -208,7 +207,7 @@ class Session:
     async def load_path(self, message_id: MessageId) -> tuple[Message, ...]:
         """Read the path to a message that is no longer in the state, as much of it as a state would hold."""
         return await self._recorder.store.load_path(
-            self.state.session_id, message_id, max_chars=limits.WINDOW_CHARS // 2
+            self.state.session_id, message_id, max_chars=limits.CONVERSATION_CHARS // 2
         )
 
     async def conversation(self) -> tuple[Message, ...]:

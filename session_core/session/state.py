@@ -33,7 +33,7 @@ from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 class SessionState(SessionFields):
     """The working form of a `SessionSnapshot`: same fields, updated in place by `apply`."""
 
-    window_chars: int | None = None
+    window_bytes: int | None = None
     """The size of all `messages`, counted when the first one is added: most uses of a snapshot never need it."""
     growing: Rope | None = None
     """The text of the last part of `partial`, kept apart because it grows with every delta."""

@@ -254,20 +254,20 @@ def count_max_bytes(parts: Iterable[Part]) -> int:
 
 
 def _count_max_bytes(part: Part) -> int:
-    chars = 0
-    images: tuple[ImagePart, ...] = ()
     match part:
-        case ImagePart():
-            images = (part,)
+        case TextPart() | CodePart():
+            return _CHAR_BYTES * len(part.text) + _PART_BYTES
+        case ImagePart(data=data):
+            return len(data) + _PART_BYTES
         case ToolCallPart(call_id=call_id, name=name, arguments=arguments):
             chars = len(call_id) + len(name) + _count_json_chars(arguments, per_value=_VALUE_CHARS)
         case ToolResultPart(details=details, refusal=refusal):
-            images = part.images
             chars = len(part.call_id) + len(part.name) + len(part.text) + len(refusal.reason if refusal else "")
             chars += 0 if details is None else _count_json_chars(details, per_value=_VALUE_CHARS)
+            return _CHAR_BYTES * chars + _PART_BYTES + sum(map(_count_max_bytes, part.images))
         case _:
             chars = _count_part_chars(part)
-    return _CHAR_BYTES * chars + _PART_BYTES + sum(len(image.data) + _PART_BYTES for image in images)
+    return _CHAR_BYTES * chars + _PART_BYTES
 
 
 PartKind = Literal["text", "code", "thinking", "tool_call"]

@@ -1,7 +1,6 @@
 """History that is no longer in memory: pages of older messages, search, and switching back to old branches."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
@@ -9,11 +8,12 @@ from session_core.ids import MessageId
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.validation import check_limit, checked_text
+from session_core.session.message_window import count_window_bytes
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
-from session_core.vocabulary.messages import Message, count_max_bytes
+from session_core.vocabulary.messages import Message
 
 
 def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> PendingReply:
@@ -71,15 +71,11 @@ def restore_branch(session: Session, path: tuple[Message, ...], caller: Caller) 
         session.record(ev.MessagesImported(messages=chunk, head=chunk[-1].message_id), caller.client_id)
 
 
-_ENVELOPE_BYTES: Final = 4_096
-"""A message without its parts: its ids, its model and its usage."""
-
-
 def _count_fitting(messages: Iterable[Message]) -> int:
     """Return how many of the first of these fit into one frame; a single message always does."""
     room, count = limits.MAX_MESSAGE_BYTES, 0
     for message in messages:
-        room -= count_max_bytes(message.parts) + _ENVELOPE_BYTES
+        room -= count_window_bytes((message,))
         if room < 0 and count:
             break
         count += 1

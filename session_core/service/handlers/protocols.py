@@ -67,7 +67,7 @@ async def _find_in_stored_path(core: ServiceCore, session: Session, after: Messa
         return None
     before = way[0].parent_id if way else session.state.head
     while before is not None:
-        path = await core.store.load_path(session.state.session_id, before, max_chars=limits.WINDOW_CHARS // 2)
+        path = await core.store.load_path(session.state.session_id, before, max_chars=limits.CONVERSATION_CHARS // 2)
         if any(message.message_id == after for message in path):
             return after
         before = path[0].parent_id if path else None

@@ -1,7 +1,7 @@
 """The window: which messages of a long conversation a session's state holds."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from session_core import limits
 from session_core.ids import CallId, Cursor, Epoch, MessageId, SessionId, TurnId
 from session_core.session import appliers, message_window
 from session_core.session.finish_work import next_closing_event
+from session_core.session.message_window import count_window_bytes
 from session_core.session.state import SessionState, apply, fold
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added_messages import collect_added_messages
@@ -27,6 +28,7 @@ from session_core.vocabulary.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    count_max_bytes,
     count_message_chars,
 )
 from session_core.vocabulary.snapshots import SessionSnapshot
@@ -35,6 +37,8 @@ from tests.strategies import values_of
 
 SESSION = SessionId("s")
 START = Cursor(epoch=Epoch("run"), seq=0)
+SMALLEST = 4_396
+"""The size of a message without any text."""
 
 
 def text_message(number: int, size: int) -> Message:
@@ -68,15 +72,15 @@ def empty() -> SessionSnapshot:
 
 
 @contextmanager
-def window_of(messages: int, chars: int) -> Generator[pytest.MonkeyPatch]:
-    """Work with a window that is small enough to be filled often."""
+def window_of(messages: int, size: int) -> Generator[pytest.MonkeyPatch]:
+    """Work with a window that is small enough to be filled often; `size` counts the smallest messages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "WINDOW_MESSAGES", messages)
-        patch.setattr(limits, "WINDOW_CHARS", chars)
+        patch.setattr(limits, "WINDOW_BYTES", size * SMALLEST)
         yield patch
 
 
-any_size = st.integers(0, 3) | st.integers(0, 40)
+any_size = st.integers(0, 3) | st.integers(0, 40).map(lambda size: size * SMALLEST // 6)
 small_windows = st.tuples(st.integers(1, 12), st.integers(1, 20) | st.integers(1, 200))
 
 
@@ -103,11 +107,11 @@ def conversations(draw: st.DrawFn) -> list[Event]:
 @given(sizes=st.lists(any_size, max_size=60), bounds=small_windows)
 def test_the_window_after_every_message(sizes: list[int], bounds: tuple[int, int]) -> None:
     """After each message the window is the newest of all in their order, within its bounds, and trimmed by the rule."""
-    most, room = bounds
+    most, room = bounds[0], bounds[1] * SMALLEST
     expected: list[Message] = []
     everything: list[Message] = []
     state = SessionState(session_id=SESSION)
-    with window_of(most, room):
+    with window_of(*bounds):
         for event in added_one_by_one(sizes):
             state.apply(event)
             everything.append(text_message(len(everything), sizes[len(everything)]))
@@ -121,11 +125,11 @@ def test_the_window_after_every_message(sizes: list[int], bounds: tuple[int, int
             assert everything == everything[: state.earlier] + held
             assert len(held) <= most
             assert total(held) <= room or held == everything[-1:]
-            assert total(held) == state.window_chars
+            assert total(held) == state.window_bytes
 
 
 def total(messages: list[Message]) -> int:
-    return sum(max(1, len(message.text)) for message in messages)
+    return sum(SMALLEST + 6 * len(message.text) for message in messages)
 
 
 @given(events=conversations(), bounds=small_windows, data=st.data())
@@ -167,17 +171,18 @@ def test_the_window_does_not_depend_on_the_events(events: list[Event], bounds: t
         ([1] * 1_025, 513),
         ([1] * (1_025 + 512), 513),
         ([1] * (1_025 + 513), 513 + 513),
-        ([1_000_000] * 4, 0),
-        ([1_000_000] * 4 + [1], 4 - 1),
-        ([1_000_000] * 5, 3),
-        ([1, 5_000_000], 1),
-        ([5_000_000], 0),
-        ([5_000_000, 1], 1),
-        ([1, 2_000_000, 2_000_000], 2),
+        ([900_000] * 3, 0),
+        ([900_000] * 3 + [100_000], 4 - 2),
+        ([900_000] * 4, 3),
+        ([1, 3_000_000], 1),
+        ([3_000_000], 0),
+        ([3_000_000, 1], 1),
+        ([1, 1_380_000, 1_390_000], 0),
+        ([1, 1_390_000, 1_400_000], 2),
     ],
 )
 def test_the_real_bounds(sizes: list[int], earlier: int) -> None:
-    """A window of 1,024 messages and 4,000,000 characters is halved by the first message beyond, which always stays."""
+    """A window of 1,024 messages and of one frame is halved by the first message beyond, which always stays."""
     state = state_after(added_one_by_one(sizes))
 
     assert earlier == state.earlier
@@ -212,16 +217,16 @@ def test_measuring_is_amortised(monkeypatch: pytest.MonkeyPatch) -> None:
     events = added_one_by_one([1] * 10 * limits.WINDOW_MESSAGES)
     measured = 0
 
-    def counting(message: Message) -> int:
+    def counting(parts: Iterable[Part]) -> int:
         nonlocal measured
         measured += 1
-        return count_message_chars(message)
+        return count_max_bytes(parts)
 
-    monkeypatch.setattr(message_window, "count_message_chars", counting)
+    monkeypatch.setattr(message_window, "count_max_bytes", counting)
     state = state_after(events)
 
     assert len(events) == state.earlier + len(state.messages)
-    assert 0 < measured <= len(events)
+    assert 0 < measured - len(events) <= len(events)  # besides when they were added
 
 
 def test_a_snapshot_is_measured_at_its_first_new_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,11 +234,11 @@ def test_a_snapshot_is_measured_at_its_first_new_message(monkeypatch: pytest.Mon
     snapshot = fold(empty(), added_one_by_one([1] * 10))
     looked: list[int] = []
 
-    def counting(messages: Vector[Message]) -> int:
+    def counting(messages: Sequence[Message]) -> int:
         looked.append(len(messages))
-        return sum(map(count_message_chars, messages))
+        return count_window_bytes(messages)
 
-    monkeypatch.setattr(appliers, "count_total_chars", counting)
+    monkeypatch.setattr(appliers, "count_window_bytes", counting)
     state = SessionState.from_snapshot(snapshot)
     answer, turn = MessageId("answer"), TurnId("turn")
     others: list[Event] = [
@@ -250,7 +255,7 @@ def test_a_snapshot_is_measured_at_its_first_new_message(monkeypatch: pytest.Mon
 
     for event in numbered(ev.MessageAdded(message=text_message(number, 1)) for number in (10, 11, 12)):
         state.apply(event)
-    assert ([10], 13) == (looked, state.window_chars)
+    assert ([10, 1, 1, 1], 13 * (SMALLEST + 6)) == (looked, state.window_bytes)
 
 
 # --- looking at a window ----------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ async def test_the_context_never_begins_with_a_result() -> None:
     async with open_checked_service(scripted(provider, tools=(ScriptedTool("look"),))) as service:
         session_id = await new_session(service)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(limits, "WINDOW_CHARS", 120)
+            patch.setattr(limits, "CONVERSATION_CHARS", 120)
             for turn in range(12):
                 await say(service, session_id, f"question {turn}")
     assert len(provider.requests[-1].messages) < 40  # of 47
