@@ -207,7 +207,7 @@ def _store(chosen: argparse.Namespace) -> int:
         case "verify":
             return store_commands.verify(home)
         case "rebuild":
-            return store_commands.rebuild(home)
+            return store_commands.rebuild(home, Path.cwd())
         case "compact":
             return store_commands.compact(home)
         case "stats":

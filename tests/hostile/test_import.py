@@ -44,6 +44,7 @@ from tests.hostile._forged_export import (
 )
 from tests.session_core.service._helpers import new_session, scripted, until
 from tests.session_core.storage.maintenance._exports import kept_state
+from tests.session_core.storage.maintenance._stores import change
 
 OURS = Settings(model="m", cwd="/", limits=TurnLimits(steps=50))
 """The settings of a new session in the home that imports."""
@@ -256,6 +257,29 @@ async def test_nothing_brings_the_settings_back(store: SqliteStore) -> None:
         await service.restore_to_message(session_id, MessageId("msg_1"), files=False)
         for each in (session_id, fork):
             assert OURS == (await service.load_session(each)).settings
+
+
+@pytest.mark.parametrize("left", [1, 2, "half", -1])
+async def test_damage_does_not_bring_back_what_was_left_out(store: SqliteStore, left: int | str) -> None:
+    """Wherever the records of an imported session are cut, what a rebuild keeps may do no more than a new session."""
+    lines = everything(new_session_id())
+    report = await imported(store, lines)
+    async with store.open():
+        count = sum([len(events) async for events in store.journal(report.session_id)])
+    last = {"half": report.events, -1: count - 1}.get(left, left)
+    change(store.home, "UPDATE event SET checksum = 0 WHERE n = ?", int(last) + 1)
+
+    rebuilt = sc.maintenance.rebuild_store(store.home, settings=OURS)
+
+    assert [report.session_id in each for each in rebuilt.settled] == [True]
+    after = await state_of(store, report)
+    nothing = SessionState(session_id=report.session_id)
+    assert after.settings == OURS
+    assert after.activity.is_at_rest
+    for field, origin in FIELDS.items():
+        if origin == "dropped" or (origin == "ended" and field != "activity"):
+            assert getattr(after, field) == getattr(nothing, field), field
+    assert () == verify_store(store.home).findings
 
 
 async def new_fork(service: SessionService, session_id: SessionId) -> SessionId:

@@ -40,7 +40,7 @@ def import_session(home: Path, file: str, folder: Path, *, as_new: bool, keep_se
 
 async def _import(home: Path, source: BinaryIO, folder: Path | None, as_new: bool) -> int:  # noqa: FBT001
     streams = StandardStreams.standard()
-    settings = None if folder is None else await _settings_of_new_session(home, folder)
+    settings = None if folder is None else await settings_of_new_session(home, folder)
     try:
         with ProgressLine.on_stderr() as progress:
             async with aclosing(_lines(source, progress)) as lines:
@@ -63,7 +63,7 @@ async def _import(home: Path, source: BinaryIO, folder: Path | None, as_new: boo
     return 0
 
 
-async def _settings_of_new_session(home: Path, folder: Path) -> sc.Settings:
+async def settings_of_new_session(home: Path, folder: Path) -> sc.Settings:
     """Return the settings that a new session in this folder would have.
 
     Raises:

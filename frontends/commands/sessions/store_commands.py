@@ -11,6 +11,7 @@ import attrs
 import trio
 
 import session_core as sc
+from frontends.commands.sessions.import_session import settings_of_new_session
 from frontends.shared.figures import format_ago, format_count, format_path, format_size, local_time
 from frontends.shared.home import format_command, has_store, list_stored_sessions
 from frontends.shared.parser import UsageError
@@ -63,11 +64,17 @@ def finding_lines(style: Style, findings: Sequence[sc.maintenance.StoreFinding])
     return lines
 
 
-def rebuild(home: Path) -> int:
-    """Run `store rebuild` and return the exit code: 1 if something was lost."""
+def rebuild(home: Path, folder: Path) -> int:
+    """Run `store rebuild` and return the exit code: 1 if something was lost.
+
+    Sessions that lost records get the settings of a new session in the folder.
+    """
     _need_a_store(home)
     before = _short_ids(home)
-    report = _run_with_progress(lambda progress: sc.maintenance.rebuild_store(home, progress=progress))
+    settings = trio.run(settings_of_new_session, home, folder)
+    report = _run_with_progress(
+        lambda progress: sc.maintenance.rebuild_store(home, settings=settings, progress=progress)
+    )
     for line in rebuild_lines(stream_style(sys.stdout), report, {**before, **_short_ids(home)}):
         print(line)
     return 1 if report.lost else 0
@@ -90,6 +97,13 @@ def rebuild_lines(style: Style, report: sc.maintenance.RebuildReport, ids: Mappi
     good, bad = style.green(style.symbol("✓")), style.red(style.symbol("✗"))
     lines = [f"{good} repaired: {shorten_ids(text)}" for text in report.repaired]
     lines += [f"{bad} lost: {shorten_ids(text)}" for text in report.lost]
+    if report.settled:
+        lines.append(
+            f"{style.yellow(style.symbol('●'))} brought to rest, as records that restricted them may be lost: "
+            f"{format_count(len(report.settled), 'session')}, now with the settings of a new session here (of "
+            "permission mode and sandbox the stricter of both), and without wake-ups, queued messages, grants and open "
+            "requests"
+        )
     if not lines:
         lines.append(f"{good} nothing was wrong; everything was rebuilt anyway")
     lines.append(

@@ -69,7 +69,7 @@ from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire import strict_json
-from session_core.wire.codec import decode, encode_event
+from session_core.wire.codec import encode_event
 
 EXPORT_VERSION: Final = 2
 LEAVES_SINCE: Final = 2
@@ -376,24 +376,12 @@ class _ImportReader:
         before, state = self.state.snapshot(cursor), self.state
         self.unfinished.clear()  # the interrupted message will have this text
         try:
-            for event in settle_session(state, settings):
-                self._record(event)
+            for event in settle_session(state, self.session_list, settings, seq=self.events[-1].seq):
+                self._add(event)
         except CannotSettle as wrong:
             self._refuse(str(wrong))
-        if self.session_list.sessions[state.session_id].activity != state.activity:
-            self._record(ev.ActivityChanged(activity=state.activity))
         assert self._created is not None
         return list_left_out(self._created, before, state.snapshot(cursor))
-
-    def _record(self, event: ev.Event) -> None:
-        """Add an event of the import itself, which must be readable: a store drops what follows a damaged one."""
-        seq, sseq, session_id = self.events[-1].seq + 1, self.state.sseq + 1, self.state.session_id
-        envelope = SessionEvent(seq=seq, sseq=sseq, session_id=session_id, at=now_ms(), event=event)
-        try:
-            decode(encode_event(envelope), SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)
-        except ProtocolError as error:
-            self._refuse(f"its work cannot be brought to an end: {error.reason}")
-        self._add(envelope)
 
     def _count(self, size: int) -> None:
         self._size += size

@@ -3,7 +3,8 @@
 The file records the conversation; the importing home decides what the session may do, and when, as for a new session:
 whoever wrote the file would otherwise choose it. So the events of the file enter the journal, without their links to
 other sessions and the names of clients, and after them the import records events of its own that bring the session to
-rest and give it the settings of this home. All of them become durable together, so nothing in between can act.
+rest and give it the settings of this home. All of them become durable together, so nothing in between can act. A
+rebuild does the same for a session of which records are lost, because these events may be among them.
 
 `FIELDS`, `SETTINGS` and `EVENTS` are the whole rule; tests compare them with the vocabulary, and imports with them.
 """
@@ -13,14 +14,19 @@ from typing import Final, Literal
 
 import attrs
 
-from session_core.ids import WakeupId, new_id
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.ids import WakeupId, new_id, now_ms
 from session_core.session.finish_work import next_closing_event
+from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy, Settings
 from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.vocabulary.strictness import restrict_mode, restrict_sandbox
+from session_core.wire.codec import decode, encode_event
 
 FieldOrigin = Literal["file", "ended", "dropped", "home"]
 """Taken from the file; ended as after a crash; left out; or that of this home."""
@@ -149,7 +155,7 @@ MAX_OPEN: Final = 1_000
 
 
 class CannotSettle(Exception):
-    """An imported session cannot be brought to rest, so it is not what a service recorded; the message says why."""
+    """A session cannot be brought to rest, so it is not what a service recorded; the message says why."""
 
 
 class WakeupIdRenamer:
@@ -196,14 +202,26 @@ def restrict_settings(home: Settings, file: Settings) -> Settings:
     )
 
 
-def settle_session(state: SessionState, own: Settings) -> Iterator[ev.Event]:
-    """Yield the events that bring an imported session to rest under the settings of this home.
+def settle_session(
+    state: SessionState, session_list: SessionListState, own: Settings, *, seq: int
+) -> Iterator[SessionEvent]:
+    """Yield the records that bring a session to rest under the settings of this home, numbered after `seq`.
 
-    Each has to be applied to the state before the next one is asked for.
+    Each has to be applied to the state and the list before the next one is asked for.
 
     Raises:
-        CannotSettle: Something remains open.
+        CannotSettle: Something remains open, or a record could not be read again: a store drops what follows one.
     """
+    for number, event in enumerate(_list_settling_events(state, session_list, own), seq + 1):
+        record = SessionEvent(seq=number, sseq=state.sseq + 1, session_id=state.session_id, at=now_ms(), event=event)
+        try:
+            decode(encode_event(record), SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)
+        except ProtocolError as error:
+            raise CannotSettle(f"its work cannot be brought to an end: {error.reason}") from error
+        yield record
+
+
+def _list_settling_events(state: SessionState, session_list: SessionListState, own: Settings) -> Iterator[ev.Event]:
     granted = bool(state.grants)
     settings = restrict_settings(own, state.settings)
     ended_at = state.updated_at
@@ -219,6 +237,8 @@ def settle_session(state: SessionState, own: Settings) -> Iterator[ev.Event]:
     yield from _change_settings(state.settings, settings, granted=granted)
     if state.protocol.options:
         yield ev.ProtocolConfigured(protocol=attrs.evolve(state.protocol, options=JsonObject()))
+    if session_list.sessions[state.session_id].activity != state.activity:
+        yield ev.ActivityChanged(activity=state.activity)
 
 
 def _next_dropping_event(state: SessionState) -> ev.Event | None:

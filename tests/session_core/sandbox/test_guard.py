@@ -244,22 +244,41 @@ def _left_in_place(root: Path, plant: Callable[[Path], object]) -> tuple[Path, s
     return place, remark
 
 
+def _make_worktree(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "HEAD").touch()
+    (folder / "commondir").touch()
+
+
+def _make_pointer(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("gitdir: /srv/evil\n")
+
+
+def _make_link(file: Path) -> None:
+    file.parent.mkdir()
+    file.symlink_to("/srv/evil")
+
+
+def _make_closed_repository(folder: Path) -> None:
+    _make_repository(folder)
+    folder.chmod(0o500)
+    folder.parent.chmod(0)
+
+
+def _make_three_folders(folder: Path) -> None:
+    for name in "abc":
+        (folder / name).mkdir()
+
+
 REPOSITORIES: dict[str, Callable[[Path], object]] = {
     "evil/.git/HEAD": lambda idea: _make_repository(idea / "evil/.git"),
     "bare/HEAD": lambda idea: _make_repository(idea / "bare"),
     ".git/modules/sub/HEAD": lambda idea: _make_repository(idea / ".git/modules/sub"),
-    "a/b/c/HEAD": lambda idea: [
-        (idea / "a/b/c").mkdir(parents=True),
-        (idea / "a/b/c/HEAD").touch(),
-        (idea / "a/b/c/commondir").touch(),
-    ],
-    "evil/.git": lambda idea: [(idea / "evil").mkdir(), (idea / "evil/.git").write_text("gitdir: /srv/evil\n")],
-    "linked/.git": lambda idea: [(idea / "linked").mkdir(), (idea / "linked/.git").symlink_to("/srv/evil")],
-    "closed/.git/HEAD": lambda idea: [
-        _make_repository(idea / "closed/.git"),
-        (idea / "closed/.git").chmod(0o500),
-        (idea / "closed").chmod(0),
-    ],
+    "a/b/c/HEAD": lambda idea: _make_worktree(idea / "a/b/c"),
+    "evil/.git": lambda idea: _make_pointer(idea / "evil/.git"),
+    "linked/.git": lambda idea: _make_link(idea / "linked/.git"),
+    "closed/.git/HEAD": lambda idea: _make_closed_repository(idea / "closed/.git"),
 }
 
 
@@ -301,7 +320,7 @@ def test_what_is_too_large_to_be_searched(root: Path, monkeypatch: pytest.Monkey
     """Beyond the bounds it is said that there may be repositories: too many folders, no time, too deep."""
     with monkeypatch.context() as small:
         small.setattr(quarantine, "MAX_FOLDERS", 3)
-        _, remark = _left_in_place(root, lambda idea: [(idea / f"{number}").mkdir() for number in range(3)])
+        _, remark = _left_in_place(root, _make_three_folders)
         assert "searched for repositories (it has more than 3 folders): run no git in it" in remark
     (root / "other").mkdir()
     aside = quarantine.set_aside(str(root), str(root / "other"), None, deadline=0)

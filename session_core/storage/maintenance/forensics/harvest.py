@@ -61,6 +61,8 @@ class Harvest:
     """Why the file must be left alone, if it is a sound file that this program does not understand."""
     complete: bool = False
     """Whether SQLite could read all records, so a missing record never existed."""
+    records_read: bool = False
+    """The same, whatever else SQLite could not read."""
     sound: bool = False
     """Whether only single sessions are damaged, so the list of sessions can be trusted."""
     list_read: bool = False
@@ -87,6 +89,10 @@ class Harvest:
                 """
             )
         ]
+
+    def has_all_records(self, session_id: SessionId) -> bool:
+        """Return whether SQLite could read all records of a session: none was found in raw pages alone."""
+        return self.records_read and session_id in self.owners.values()
 
     @property
     def empty(self) -> bool:
@@ -248,6 +254,7 @@ def _read_events(harvest: Harvest, db: sqlite3.Connection) -> None:
             harvest.foreign = "it holds records of a newer session-core; update this one"
     if unproven:
         harvest.problems.append(f"{unproven} records are not what was written")
+    harvest.records_read = not unproven
     harvest.complete = not harvest.problems
 
 

@@ -163,12 +163,18 @@ def test_a_rebuild_names_what_it_kept() -> None:
         lost=('"one" (ses_01): record 2 is gone', "session ses_02: b"),
         set_aside=Path("/x/aside"),
         damaged=Path("/x/old"),
+        settled=('"one" (ses_01)',),
     )
 
     assert [
         "✓ repaired: a",
         '✗ lost: "one" (01): record 2 is gone',
         "✗ lost: session ses_02: b",
+        (
+            "● brought to rest, as records that restricted them may be lost: 1 session, now with the settings of a new "
+            "session here (of permission mode and sandbox the stricter of both), and without wake-ups, queued "
+            "messages, grants and open requests"
+        ),
         "The new file holds 0 sessions with 0 events.",
         "The old file is kept: /x/old",
         "Events whose predecessors are lost are kept: /x/aside",

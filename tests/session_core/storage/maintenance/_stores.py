@@ -1,6 +1,7 @@
 """Small stores made by the real service, and what is in them."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -140,6 +141,12 @@ def whole_journal(reader: ConnectionReader, session_id: SessionId) -> tuple[Sess
     while page := reader.journal_page(session_id, len(events)):
         events += page
     return tuple(events)
+
+
+def count_kept(after: Sequence[SessionEvent], before: Sequence[SessionEvent]) -> int:
+    """Return how many events of a session a rebuild has kept: what comes after them it has recorded itself."""
+    pairs = enumerate(zip(after, before, strict=False))
+    return next((place for place, (new, old) in pairs if new != old), min(len(after), len(before)))
 
 
 def change(home: Path, sql: str, *arguments: object) -> None:

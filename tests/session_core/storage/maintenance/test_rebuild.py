@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 import stat
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,17 +18,20 @@ from session_core.service.service import open_session_service
 from session_core.storage import session_list
 from session_core.storage.files import MARK_FILE, STORE_FILE, connect, open_for_reading
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.maintenance import file_swap
+from session_core.storage.maintenance import file_swap, rebuild
+from session_core.storage.maintenance.import_rules import CannotSettle
 from session_core.storage.maintenance.rebuild import rebuild_store
 from session_core.storage.maintenance.session_check import NOWHERE
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.records import FORMAT, checksum
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import ScriptedProvider, text
+from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.replies import Acknowledged
+from session_core.vocabulary.sessions import SandboxPolicy, Settings
 from session_core.wire.codec import encode
 from tests._mostly_slow import mostly_slow
-from tests.session_core.storage.maintenance._stores import Contents, change, contents_of, said
+from tests.session_core.storage.maintenance._stores import Contents, change, contents_of, count_kept, said
 
 LEFT_BY_SQLITE = {f"{STORE_FILE}-wal", f"{STORE_FILE}-shm"}
 
@@ -110,7 +114,7 @@ def test_a_session_stays_a_beginning(home: Path, contents: Contents) -> None:
     report = rebuild_store(home)
 
     after = contents_of(home)
-    assert after.journals[second] == everything[:5]
+    assert count_kept(after.journals[second], everything) == 5
     assert [after.loaded[each] for each in (first, third)] == [contents.loaded[each] for each in (first, third)]
     called = f'"{contents.listed[second].name}" ({second})'
     lost = len(everything) - 5
@@ -151,9 +155,78 @@ def test_a_long_text_that_is_lost(home: Path, contents: Contents) -> None:
     assert after.loaded[second] == contents.loaded[second]
     for session_id in (first, third):
         kept = after.journals[session_id]
-        assert 0 < len(kept) < len(contents.journals[session_id])
-        assert kept == contents.journals[session_id][: len(kept)]
+        assert 0 < count_kept(kept, contents.journals[session_id]) < len(contents.journals[session_id])
         assert any(session_id in lost and "cannot be read" in lost for lost in report.lost)
+
+
+def test_a_session_that_lost_records_is_brought_to_rest(home: Path, contents: Contents) -> None:
+    """It has the stricter of its settings and those of the home, and no wake-up, and the others stay as they are."""
+    first, second, third = sorted(contents.listed)
+    length = len(contents.journals[second])
+    assert contents.loaded[second].wakeups
+    change(home, "UPDATE event SET payload = payload || ' ' WHERE session = 2 AND n = ?", length)
+    own = Settings(model="ours", cwd="/ours", permission_mode="read_only", sandbox=SandboxPolicy(mode="read_only"))
+
+    report = rebuild_store(home, settings=own)
+
+    after = contents_of(home)
+    assert report.settled == (f'"{contents.listed[second].name}" ({second})',)
+    assert after.loaded[second].settings == own
+    assert not after.loaded[second].wakeups
+    assert [after.loaded[each] for each in (first, third)] == [contents.loaded[each] for each in (first, third)]
+    assert (report.sessions, report.events) == (3, sum(map(len, after.journals.values())))
+    assert verify_store(home).findings == ()
+    again = rebuild_store(home, settings=own)
+    assert (again.settled, contents_of(home)) == ((), after)
+
+
+def test_without_a_list_what_lost_records_is_not_known(home: Path, contents: Contents) -> None:
+    """If neither the list nor all records can be read, any session may have lost some, and is brought to rest."""
+    second = sorted(contents.listed)[1]
+    change(home, "UPDATE event SET payload = payload || ' ' WHERE session = 1 AND n = 3")
+    change(home, "UPDATE event SET checksum = 0 WHERE session = 2 AND n = ?", len(contents.journals[second]))
+    change(home, "DELETE FROM session")
+
+    report = rebuild_store(home)
+
+    after = contents_of(home)
+    assert [each for each in sorted(contents.listed) if any(each in line for line in report.settled)] == sorted(
+        contents.listed
+    )
+    assert {(each.queue, each.wakeups, each.activity.is_at_rest) for each in after.loaded.values()} == {((), (), True)}
+    assert verify_store(home).findings == ()
+
+
+def test_half_an_answer_of_a_session_that_lost_records(interrupted_home: Path) -> None:
+    """What was said until then stays, as an interrupted message."""
+    [session_id] = contents_of(interrupted_home).listed
+    change(interrupted_home, "INSERT INTO event SELECT max(id) + 1, 9, 9, 2, 0, x'00', NULL FROM event")
+    change(interrupted_home, "DELETE FROM session")
+
+    rebuild_store(interrupted_home)
+
+    after = contents_of(interrupted_home).loaded[session_id]
+    assert (after.partial, after.messages[-1].text) == (None, "half of an ")
+    assert verify_store(interrupted_home).findings == ()
+
+
+def test_a_session_that_cannot_be_brought_to_rest(
+    home: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It might act, so it is left out, which is told; the old file has it."""
+    second = sorted(contents.listed)[1]
+    change(home, "UPDATE event SET payload = payload || ' ' WHERE session = 2 AND n = 6")
+
+    def refuse(*_: object, **__: object) -> Iterator[SessionEvent]:
+        raise CannotSettle("its work cannot be brought to an end")
+
+    monkeypatch.setattr(rebuild, "settle_session", refuse)
+    report = rebuild_store(home)
+
+    assert set(contents_of(home).listed) == set(contents.listed) - {second}
+    assert any("all of it, as its work cannot be brought to an end" in each for each in report.lost)
+    assert report.damaged is not None
+    assert verify_store(home).findings == ()
 
 
 async def test_the_service_goes_on_with_what_is_left(home: Path, contents: Contents) -> None:
