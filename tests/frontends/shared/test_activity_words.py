@@ -1,5 +1,6 @@
 """What a session does, in words."""
 
+from collections.abc import Callable
 from typing import get_args
 
 import session_core as sc
@@ -28,7 +29,12 @@ def test_the_remaining_time_is_told() -> None:
 def test_colours_tell_whether_to_look() -> None:
     """Work, rest, what should be noticed and failures differ in colour."""
     style = Style(colours=True)
-    colours = {"streaming": style.green, "idle": style.dim, "stopping": style.yellow, "interrupted": style.red}
+    colours: dict[sc.ActivityName, Callable[[str], str]] = {
+        "streaming": style.green,
+        "idle": style.dim,
+        "stopping": style.yellow,
+        "interrupted": style.red,
+    }
 
     assert {name: paint_activity(style, sc.Activity(name=name), "x") for name in colours} == {
         name: colour("x") for name, colour in colours.items()

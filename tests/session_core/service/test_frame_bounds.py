@@ -1,5 +1,7 @@
 """Every event that a service records fits into a frame: the longest that its bounds let through, at six bytes each."""
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -28,6 +30,7 @@ WORST = "\x01"
 CALL = ToolCallPart(call_id=CallId("call_1"), name="t", arguments=JsonObject())
 IMAGES = (ImagePart(media_type="image/jpeg", data="QUJD" * (limits.MAX_MESSAGE_CHARS // 4)),)
 NAME = WORST * limits.MAX_NAME_CHARS
+MOST_USED: dict[str, Any] = {each.name: limits.MAX_INTEGER for each in attrs.fields(Usage) if each.type is int}
 
 PARTS = user_parts("x" + WORST * (limits.MAX_TEXT_CHARS - 1), (), (FilePart(name="f", text=WORST * 999_999),))
 PICTURES = (ImagePart(media_type="image/jpeg", data="QUJD" * 1_600_000),)
@@ -43,7 +46,7 @@ def message(*parts: object) -> Message:
         created_at=limits.MAX_INTEGER,
         turn_id=TurnId("turn_" + "x" * 26),
         model=NAME,
-        usage=Usage(**{field.name: limits.MAX_INTEGER for field in attrs.fields(Usage) if field.type is int}),
+        usage=Usage(**MOST_USED),
         source=NAME,
         queue_item_id=QueueItemId("item_" + "x" * 26),
     )

@@ -274,7 +274,7 @@ async def test_a_stop_at_the_very_end(root: Path) -> None:
 async def test_a_stop_while_others_are_checked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check of what runs beside a command goes on after a stop, and the next command says what it found."""
     began, may_end = threading.Event(), threading.Event()
-    real = command_confinement.check_neighbours
+    real = guard.check_neighbours
 
     def check(run: guard.GuardedRun) -> tuple[str, ...]:
         began.set()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import session_core as sc
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.view import Piece, View
+from frontends.shared.figures import usage_figures
 from frontends.shared.style import Style
 
 PLAIN = Style()
@@ -397,4 +398,4 @@ def test_an_answer_beside_stdout() -> None:
 )
 def test_what_a_turn_has_used(usage: sc.Usage, said: list[str]) -> None:
     """Tokens and cost are told where they are known."""
-    assert said == work_lines.usage_figures(usage)
+    assert said == usage_figures(usage)
