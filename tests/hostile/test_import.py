@@ -358,7 +358,7 @@ async def test_the_program_imports_nothing_that_acts(tmp_path: Path, monkeypatch
         went_on = await program("run", "--quiet", "--session", report.out.strip(), "count to 3")
         shown = await program("show", report.out.strip(), "--json")
     finally:
-        ended = await program("shutdown", "--force")
+        ended = await program("shutdown", "--force")  # noqa: ASYNC102 - the service must not outlive the test
 
     assert (0, 0, 0, 0) == (report.code, served.code, went_on.code, ended.code), [report, served, went_on, ended]
     assert "permission mode full: it is ask_writes here" in report.err

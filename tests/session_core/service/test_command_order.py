@@ -388,7 +388,7 @@ async def test_nothing_is_waited_for_where_nobody_has_a_say(tmp_path: Path) -> N
         await busy(world.service, session_id, world.model)
         first = FirstStep(world.service, session_id)
         trio.lowlevel.add_instrument(first)
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:  # noqa: ASYNC112 - the instrument knows its task by the name
             nursery.start_soon(world.service.send_user_message, session_id, "now", name="the sender")
         trio.lowlevel.remove_instrument(first)
         assert ["now"] == first.done

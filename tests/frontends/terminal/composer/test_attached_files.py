@@ -184,7 +184,8 @@ def test_a_clipboard_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyP
             tasks.start_soon(clipboard_image, environment)
             pid = int(await anyio.to_thread.run_sync((tmp_path / "pid").read_text))
             tasks.cancel_scope.cancel()
-        while exists(pid):  # a start that is cancelled kills it at once; the loop reaps it a moment later
+        # A start that is cancelled kills it at once; the loop reaps it a moment later.
+        for _ in iter(lambda: exists(pid), False):
             await anyio.lowlevel.checkpoint()
         monkeypatch.setattr(attached_files, "CLIPBOARD_S", 0)
         assert None is await clipboard_image(environment)
