@@ -95,7 +95,8 @@ _ANSWERING: Final = frozenset({"enter", "up", "down", "backspace", "delete", "ct
 class AnswerLine(Input):
     """The input line of an answer.
 
-    `accepts_key` decides whether a key typed at a given time is meant for the question; `current_request_id` names it.
+    `accepts_key` decides whether a key typed at a given time is meant for the question; `current_request_id` names it;
+    `answer` is called with Enter, in the same step, so that no key pressed after it becomes part of the answer.
 
     Attributes:
         meant_for: The question on screen when the last key was pressed that may answer one. The key takes effect a few
@@ -111,12 +112,14 @@ class AnswerLine(Input):
         self,
         accepts_key: Callable[[float], bool],
         current_request_id: Callable[[], sc.RequestId | None],
+        answer: Callable[[], None],
         *,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id, compact=True, max_length=MAX_ANSWER_CHARS, select_on_focus=False)
         self._accepts_key = accepts_key
         self._current_request_id = current_request_id
+        self._answer = answer
         self.meant_for: sc.RequestId | None = None
 
     def start(self, text: str) -> None:
@@ -131,6 +134,11 @@ class AnswerLine(Input):
                 event.prevent_default()
                 return
             self.meant_for = self._current_request_id()
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self._answer()
+            return
         await super()._on_key(event)
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -214,7 +222,7 @@ class RequestPanel(Widget):
         self._head = LinesPanel(self._draw_head, id="request-head")
         self._view = ForeignView(id="request-view")
         self._choices = LinesPanel(self._draw_choices, id="request-choices")
-        self._line = AnswerLine(self._settling.accepts_key, self._current_request_id, id="request-answer")
+        self._line = AnswerLine(self._settling.accepts_key, self._current_request_id, self._answer, id="request-answer")
         self._hints = LinesPanel(self._draw_hints, id="request-hints")
 
     def compose(self) -> ComposeResult:
@@ -421,12 +429,6 @@ class RequestPanel(Widget):
         event.stop()
         self._choices.redraw()
         self._hints.redraw()
-
-    @on(Input.Submitted)
-    def _submit_answer(self, event: Input.Submitted) -> None:
-        event.stop()
-        if self._is_key_for_current():
-            self._answer()
 
     def _current_request_id(self) -> sc.RequestId | None:
         return self._current_request.request.request_id if self._current_request is not None else None

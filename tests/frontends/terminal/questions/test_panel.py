@@ -134,6 +134,24 @@ def test_letters_and_sentences_answer_with_enter() -> None:
     with_panel(scene)
 
 
+def test_keys_after_enter_are_no_part_of_the_answer() -> None:
+    """What is typed right behind Enter, before anything else has run, changes neither the text nor the decision."""
+
+    async def scene(app: PanelApp, panel: RequestPanel, pilot: Pilot[None]) -> None:
+        await ask(pilot, panel, APPROVAL)
+        for key in ("n", "o", " ", "w", "a", "y", "enter", "s", "o", "enter"):
+            app.post_message(events.Key({" ": "space"}.get(key, key), "\r" if key == "enter" else key))
+        await pilot.pause()
+        assert told(app) == [("req_write", "deny", "no way"), ("put off",)]
+        await ask(pilot, panel, COMMAND)
+        for key in ("y", "enter", "n", "down", "enter"):
+            app.post_message(events.Key(key, {"enter": "\r", "down": None}.get(key, key)))
+        await pilot.pause()
+        assert told(app) == [("req_run", "allow_once", ""), ("put off",)]
+
+    with_panel(scene)
+
+
 def test_what_may_have_been_meant_as_a_yes_is_asked_again() -> None:
     """An unclear answer is not sent: the panel says how to be clear, and what was typed can be changed."""
 
