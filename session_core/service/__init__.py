@@ -4,7 +4,7 @@
 - `config`: `ServiceConfig`, where everything has a default
 - `mailbox`: the bounded queue of commands, preparing or ready, and the actor that drains it
 - `preparation`: the steps before a command is ready: asking extensions, reading its folder, loading its session
-- `validation`: checks the text and files that commands carry
+- `validation`: checks the text, images and files that commands carry, and that the queue has room
 - `handlers`: one synchronous function per command, in a table
 - `handler_api`: what a handler gets and gives: the caller, and a reply now or later
 - `core`: the state that handlers share: sessions, starting and ending turns

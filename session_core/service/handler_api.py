@@ -11,14 +11,14 @@ from session_core.session.session import Session
 from session_core.vocabulary.commands import Command
 
 Handlers = dict[type[Command[Any]], Callable[..., object]]
-"""The function that handles each command."""
+"""The function that handles each type of command."""
 
 
 @attrs.frozen(kw_only=True)
 class Caller:
     """The sender of the command being handled, and its place in the order of all commands.
 
-    A command beside the mailbox has the place of the newest command sent so far.
+    A command that does not go through the mailbox has the place of the newest command sent so far.
     """
 
     client_id: ClientId

@@ -65,8 +65,8 @@ class MailboxEntry:
             return True
         return not self.request.command.reads_only and not later.command.reads_only
 
-    def let_followers_look(self) -> None:
-        """Wake those behind it, to see whether they still have to wait."""
+    def wake_followers(self) -> None:
+        """Wake the callers right behind it, to check whether they still have to wait."""
         if self.followers is not None:
             self.followers.unpark_all()
 
@@ -154,10 +154,10 @@ class Mailbox:
             raise ServiceClosed(msg)
 
     @contextmanager
-    def let_hooks_act(self, entry: MailboxEntry) -> Generator[None]:
-        """Ask hooks about a command within the block: what they send for its session passes it, and so do reads."""
+    def while_asking_hooks(self, entry: MailboxEntry) -> Generator[None]:
+        """Mark a command while the block asks hooks about it: what they send, and any read, does not wait for it."""
         entry.reads_pass = True
-        entry.let_followers_look()
+        entry.wake_followers()
         token = _hooks_asked.set(_hooks_asked.get() | {entry.request.command.session_id})
         try:
             yield
@@ -184,7 +184,7 @@ class Mailbox:
             self._preparing_count -= 1
             if not places:
                 del self._preparing[session_id]
-            entry.let_followers_look()
+            entry.wake_followers()
 
     # --- ready --------------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Mailbox:
         self._closed = True
         for places in self._preparing.values():
             for entry in places:
-                entry.let_followers_look()
+                entry.wake_followers()
         while self._ready:
             closed = ServiceClosed("the service was closed before this command ran")
             self._ready.popleft().resolve(outcome.Error(closed))

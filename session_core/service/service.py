@@ -155,7 +155,7 @@ class SessionService(SessionMethods):
         async with AsyncExitStack() as held:
             if not self._replies.knows(request.client_id, key):
                 if core.config.hooks is not NO_HOOKS:
-                    with self._mailbox.let_hooks_act(entry):
+                    with self._mailbox.while_asking_hooks(entry):
                         seen = await ask_hooks(core.config.hooks, command)
                     request = SeenRequest(command=seen, sent=command, client_id=request.client_id, idempotency_key=key)
                 await held.enter_async_context(hold_folder(core, command))

@@ -135,7 +135,7 @@ def _where(home: Path) -> str:
 # --- in the process that is started -----------------------------------------------------------------------------------
 
 
-def leave_the_starter() -> None:
+def detach_from_starter() -> None:
     """Continue in an orphaned process that leads no session, so it can never acquire a terminal."""
     if os.fork():
         os._exit(0)

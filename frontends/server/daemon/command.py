@@ -11,7 +11,7 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.server.daemon.background import leave_the_starter, report, start_in_background
+from frontends.server.daemon.background import detach_from_starter, report, start_in_background
 from frontends.server.daemon.runtime_paths import Listening, format_open_to_others, log_file, service_process
 from frontends.shared.figures import format_path
 from frontends.shared.home import format_command
@@ -89,7 +89,7 @@ def serve(wanted: ServeRequest) -> int:
         if is_wanted(os.environ, asked=True):
             check_installed()
     if wanted.detached:
-        leave_the_starter()
+        detach_from_starter()
         return trio.run(_serve, wanted, None)
     if wanted.foreground:
         return trio.run(_serve, wanted, StandardStreams.standard())

@@ -132,7 +132,7 @@ async def test_who_waits_for_a_preparing_command() -> None:
 
     with mailbox.enter(rename("first", A)) as first:
         assert {"change of a", "change of b", "read of a"} == waiting()
-        with mailbox.let_hooks_act(first):
+        with mailbox.while_asking_hooks(first):
             assert set() == waiting(), "all of these would be sent by the hook"
         assert {"change of a", "change of b"} == waiting()
         with mailbox.enter(rename("second", B)):

@@ -112,43 +112,43 @@ class ProcessStartup:
         Raises:
             StartFailed: It did not start; the process is gone.
         """
-        ears = _StartupListener(self)
-        with self._track_manifest(ears):
+        listener = _StartupListener(self)
+        with self._track_manifest(listener):
             launch = await self.prepare(self.found)
             if launch.paths is not None:
                 self.log.show_paths = launch.paths.show
             try:
-                await self._run_launched(launch, ears, task_status)
+                await self._run_launched(launch, listener, task_status)
             finally:
                 if launch.copies:
                     with trio.CancelScope(shield=True):
                         await trio.to_thread.run_sync(launch.release)
 
     async def _run_launched(
-        self, launch: ExtensionLaunch, ears: "_StartupListener", task_status: trio.TaskStatus[StartedSession]
+        self, launch: ExtensionLaunch, listener: "_StartupListener", task_status: trio.TaskStatus[StartedSession]
     ) -> None:
         for remark in (*self.found.manifest.remarks, *launch.remarks):
             self.log.note("host", remark)
         failure: StartFailed | None = None
         async with self.open_process(
-            launch, self.log, name=self.found.name, handle_request=ears.answer, handle_notification=ears.note
+            launch, self.log, name=self.found.name, handle_request=listener.answer, handle_notification=listener.note
         ) as process:
-            ears.life = life = ProcessSession(process, self.generation, self.pace)
+            listener.life = life = ProcessSession(process, self.generation, self.pace)
             try:
                 registrations = await self._read(await life.greet(self.greeting))
             except StartFailed as error:
                 failure = error
             else:
-                ears.begun = StartedSession(
-                    life=life, found=self.found, log=self.log, registrations=registrations, early=ears.early
+                listener.begun = StartedSession(
+                    life=life, found=self.found, log=self.log, registrations=registrations, early=listener.early
                 )
-                task_status.started(ears.begun)
+                task_status.started(listener.begun)
                 await life.wait_until_over()
         if failure is not None:
             raise StartFailed(with_last_words(failure.reason, self.log), final=failure.final)
 
     @contextmanager
-    def _track_manifest(self, ears: "_StartupListener") -> Generator[None]:
+    def _track_manifest(self, listener: "_StartupListener") -> Generator[None]:
         """Keep its manifest known as long as it lives, however it ends."""
         self.manifests[self.generation] = self.found.manifest
         try:
@@ -158,15 +158,15 @@ class ProcessStartup:
         except StartFailed:
             raise
         except Exception as error:
-            if ears.begun is None:
+            if listener.begun is None:
                 raise
             log.exception("%s: its process could not be supervised", self.found.name)
-            ears.begun.life.fail(describe_own_fault(error))
+            listener.begun.life.fail(describe_own_fault(error))
         finally:
             del self.manifests[self.generation]
-            ears.early.report_dropped(self.log)
-            if ears.life is not None:
-                ears.life.gone.set()
+            listener.early.report_dropped(self.log)
+            if listener.life is not None:
+                listener.life.gone.set()
 
     async def _read(self, greeting: dict[str, Any]) -> Registrations:
         identity = greeting.get("extension")
