@@ -29,8 +29,8 @@ MAX_OPEN_JSON_DEPTH: Final = MAX_JSON_DEPTH - 16
 """Depth of JSON of unknown shape inside a value; the rest is room for the values and envelopes around it, so every
 client can read in an event what another client could send in a command."""
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024
-"""One message as JSON, and one page of messages; the rest of the frame is for its envelope. It is counted at most: six
-bytes for a character, because that is what a control character takes, and one for a character of an image."""
+"""One message as JSON, and one page of messages; the rest of the frame is for its envelope. The size
+is an upper bound: six bytes for a character, as a control character takes, and one for a character of an image."""
 MAX_INTEGER: Final = 2**53
 """Integers beyond this are not exact in JavaScript, which half of our clients use."""
 

@@ -1,7 +1,7 @@
 """Make every snapshot fit into a line, because clients cannot read a longer one.
 
 Every event, every message, the window of a session, its queue, and a page of messages fit by the bounds of what is
-recorded. But all that a session holds may be longer together, and so may the list of very many sessions.
+recorded. But everything that a session holds may be longer in total, and so may the list of very many sessions.
 
 Rules:
 1. A session loses its oldest messages first; they are counted as earlier ones. A client gets them with `load_messages`;

@@ -223,7 +223,7 @@ class TerminalApp(App[None]):
         self._acts[kind] = act
 
     def _act_on_messages(self) -> None:
-        """Fill the table of what is done about each message of a widget."""
+        """Fill the table of handlers, one for each message that a widget posts."""
         when, context, start, current = self._when, self.context, self.context.start, self.current
         here, reopen = current.require_drawn, self.main.requests.reopen
         when(

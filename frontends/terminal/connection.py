@@ -18,7 +18,7 @@ from frontends.terminal.context import TerminalContext
 _REVIVE_AFTER: Final = 2
 """Failed connection attempts after which the service is started again if it is gone."""
 LOOK_EVERY_S: Final = 1.0
-"""Seconds between two looks for a service that somebody else may have started: people notice no less."""
+"""Seconds between two looks for a service that somebody else may have started; people would notice a longer wait."""
 
 
 @attrs.define(eq=False)
@@ -65,7 +65,7 @@ class ServiceConnection:
     async def _wait_for_service(self) -> Path:
         """Wait until somebody has started a service, and return its socket."""
         find = partial(anyio.to_thread.run_sync, self._place.find, abandon_on_cancel=True)
-        while (address := await find()) is None:  # noqa: ASYNC110 - whoever starts one tells nobody here
+        while (address := await find()) is None:  # noqa: ASYNC110 - nothing tells us when one starts
             await anyio.sleep(self.look_every_s)
         return address
 

@@ -69,7 +69,7 @@ class FolderSettings(Protocol):
         ...
 
     def has_disabled(self, tool: str) -> bool:
-        """Return whether sessions of this folder go without a tool."""
+        """Return whether a tool is disabled for sessions in this folder."""
         ...
 
     def defaults_of_sessions(self, usual: SessionDefaults) -> SessionDefaults:

@@ -31,7 +31,7 @@ class AgentEnvironment:
 
 
 def current_environment(home: Path, folder: str | None = None, *, is_persistent: bool = True) -> AgentEnvironment:
-    """Return the environment of this process at a place; the default folder is the user's home directory."""
+    """Return the environment of this process for a home and a folder, by default the user's home directory."""
     where = folder or os.environ.get("HOME") or str(Path.home())
     return AgentEnvironment(home=home, folder=where, environ=dict(os.environ), is_persistent=is_persistent)
 

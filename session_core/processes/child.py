@@ -3,8 +3,8 @@
 1. The child leads a session and process group of its own; signals go to the group, never to the child alone.
 2. It inherits nothing but its pipes. Our ends of them are read to the very end, so no process of the group hangs on a
    full pipe while the group is being ended.
-3. When the block of `open_child` is left, or `end` returns, the group has ended, or `Cancelled` goes on. This takes at
-   most `KILL_GRACE_MS` for SIGTERM and as much again for SIGKILL.
+3. The group has ended when the block of `open_child` is left, when `end` returns, or when `Cancelled` propagates. This
+   takes at most `KILL_GRACE_MS` for SIGTERM and as much again for SIGKILL.
 4. A process that leaves the group with `setsid` is out of reach unless it carries a mark, but cannot make us wait: we
    close its pipe. Inside bubblewrap nothing is out of reach, see `Namespace`.
 5. The thread that started the child lives as long as the child. Linux treats the death of that thread as the death of
@@ -29,7 +29,7 @@ from session_core.processes.sandbox_processes import Namespace, open_pipe
 from session_core.sandbox.landlock import start_thread
 
 _GRACE: Final = KILL_GRACE_MS / 1000
-"""How long a group may take to end after SIGTERM, and what it has written to be read after its end."""
+"""How long a group may take to end after SIGTERM, and how long its remaining output may take to be read."""
 _KILL_WAIT: Final = KILL_GRACE_MS / 1000
 """How long the kernel may take to end a group after SIGKILL."""
 _LOOK_AGAIN: Final = 0.02
@@ -81,7 +81,7 @@ class ChildOptions:
         with_input: Whether it gets a pipe as stdin; otherwise its input is empty.
         joined_output: Whether stdout and stderr are one stream.
         on_stderr: Gets what `read_stderr` reads, and what is written while the child is being ended.
-        mark: A variable by which all processes are found that the child has started, wherever they have gone.
+        mark: An environment variable that identifies every process the child has started, even outside its group.
         exit_patience: How many seconds it may take to end by itself once its stdin is closed.
     """
 
@@ -162,7 +162,7 @@ class Child:
     async def end(self) -> None:
         """End the whole group, the sandbox and what carries its mark, and close the pipes.
 
-        Cancellation: continues until that is done; beside the child's patience it takes at most five grace periods.
+        Cancellation: continues until that is done, which takes at most `exit_patience` and five grace periods.
         """
         with trio.CancelScope(shield=True), ExitStack() as opened:
             for stream in filter(None, (self._stdin, self.stdout, self._stderr)):

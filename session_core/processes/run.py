@@ -13,7 +13,7 @@ from session_core.limits import KILL_GRACE_MS, MAX_TOOL_OUTPUT_CHARS
 from session_core.processes.child import Child, ChildOptions, Launch, OnBytes, open_child
 
 _GRACE: Final = KILL_GRACE_MS / 1000
-"""How long what a program has left running may go on writing."""
+"""How long processes that a program left running may go on writing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -87,7 +87,7 @@ async def run_in_group(
 
 
 class OutputTail:
-    """The end of a program's output, at most so many characters; `truncated` says whether there was more."""
+    """The end of a program's output, at most `limit` characters; `truncated` says whether there was more."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -96,7 +96,7 @@ class OutputTail:
         self.truncated = False
 
     def add(self, text: str) -> None:
-        """Add what comes next."""
+        """Add the next piece of output."""
         self._pieces.append(text)
         self._retained_chars += len(text)
         self.truncated = self.truncated or self._retained_chars > self._limit

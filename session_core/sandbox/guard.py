@@ -94,7 +94,7 @@ def register_run(run: GuardedRun) -> tuple[str, ...]:
 
 
 def take_pending_remarks(run: GuardedRun) -> tuple[str, ...]:
-    """Take what is still to be said about earlier runs in these folders; does not block."""
+    """Take the remarks that are still due about earlier runs in these folders; does not block."""
     with _lock:
         pending = [each for each in _pending_remarks if _overlap(each[0], run.roots)]
         for each in pending:

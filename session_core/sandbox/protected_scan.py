@@ -160,10 +160,10 @@ class _FolderLook:
     __slots__ = ("changed_ns", "disk", "folders", "members", "number", "protected")
 
     def __init__(self, path: str, relative: str, opened: int) -> None:
-        """Look into the open folder of this path.
+        """Read the folder of this path, which is already open.
 
         Raises:
-            PermissionError: What lies in it cannot be entered.
+            PermissionError: The entries of the folder cannot be inspected.
         """
         found = os.stat(os.curdir, dir_fd=opened)
         self.disk, self.number, self.changed_ns = found.st_dev, found.st_ino, found.st_ctime_ns
@@ -188,7 +188,7 @@ class _FolderLook:
 
 
 def _read_folder(path: str, relative: str, root: int) -> _FolderLook:
-    """Look into a folder: whatever is swapped for it meanwhile, the look belongs to the folder that was looked into."""
+    """Read a folder; if another is put in its place meanwhile, the result is still about the one that was read."""
     opened = os.open(relative, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     try:
         return _FolderLook(path, relative, opened)

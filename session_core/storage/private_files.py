@@ -41,7 +41,7 @@ def private_open(path: Path, flags: int, *, obeyed: bool = False) -> int:
     Args:
         path: The file.
         flags: Those of `os.open`.
-        obeyed: Whether what it says is obeyed: then a file that others could have written is refused.
+        obeyed: Whether the program acts on its content; then a file that others could have written is refused.
 
     Raises:
         StoreUnusable: It cannot be opened, belongs to somebody else, or could have been written by others.

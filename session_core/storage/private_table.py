@@ -64,7 +64,7 @@ class PrivateTable(Generic[_Key, _Value]):
 
     @contextmanager
     def change(self) -> Generator[dict[_Key, _Value]]:
-        """Lend the rows to a block that changes them, and write them at its end; if it raises, nothing is written.
+        """Yield the rows for the block to change, and write them at its end; if it raises, nothing is written.
 
         Raises:
             StoreUnusable: The file cannot be read, or not be written.

@@ -249,7 +249,7 @@ _VALUE_CHARS: Final = 6
 
 
 def count_max_bytes(parts: Iterable[Part]) -> int:
-    """Return how many bytes these parts take as JSON at most: a character takes up to six, in an image one."""
+    """Return the most bytes that these parts can take as JSON: six for a character, one for a character of an image."""
     return sum(map(_count_max_bytes, parts))
 
 

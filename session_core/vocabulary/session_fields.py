@@ -89,9 +89,9 @@ ADDED_LATER: Final = frozenset(
 
 
 def require_early_fields(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
-    """Let a snapshot have a value for all fields but those added later: only a working state begins without events.
+    """Require a snapshot to have all fields but those added later; only a working state may begin with defaults.
 
-    They come in the order of the list, so that a snapshot can be made quickly.
+    The fields become positional, in the order of the list, so that a snapshot can be made quickly.
     """
     fields = sorted(fields, key=lambda field: field.name != "cursor")
     early = [field.evolve(default=attrs.NOTHING) for field in fields if field.name not in ADDED_LATER]

@@ -73,7 +73,7 @@ async def settings_of_new_session(home: Path, folder: Path) -> sc.Settings:
     config = await trio.to_thread.run_sync(partial(sc.setup.load_config, home, folder, trust=trust))
     try:
         model = (await sc.setup.default_model(config)).name
-    except sc.InvalidInput:  # the configured model has no key here; it is the one all the same
+    except sc.InvalidInput:  # it has no key here, but is still the configured model
         model = str(config.model)
     return sc.Settings(
         model=model,

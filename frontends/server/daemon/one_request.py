@@ -1,8 +1,8 @@
 """One short connection to the running service of a home, for commands that send one request.
 
 Programs that stay connected use `frontends.client`, which survives a lost connection. For one request it is no
-substitute: with anyio it would make these commands a tenth slower to start, and a client that tries again does not tell
-apart that nobody listens, that the service is about to end, and that it hangs.
+substitute: with anyio it would make these commands a tenth slower to start, and a client that tries again cannot
+tell whether nobody listens, the service is about to end, or it hangs.
 """
 
 import errno

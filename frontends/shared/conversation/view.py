@@ -26,7 +26,7 @@ _PLAN_TOOL = "plan"
 _NAME_CHARS = 200
 
 _SHOWN_AS_STATUS = frozenset({"starting", "waiting_for_model", "running_tools", "compacting", "stopping"})
-"""All others are seen from what is printed."""
+"""All other activities are visible from what is printed."""
 
 
 class View:
@@ -82,7 +82,7 @@ class View:
                 self.line(work_lines.running_line(self._styles["err"], tool))
 
     def show_stored_message(self, message: sc.Message) -> None:
-        """Show all of a message, also what somebody who followed the session would have known or typed."""
+        """Show a whole message, including what somebody who followed the session has typed or already seen."""
         style = self._styles["err"]
         for part in message.parts:
             match part:

@@ -1,4 +1,4 @@
-"""Asking a protocol before each model call, and what it may do then: ask models directly, run programs.
+"""Ask a protocol before each model call; it may then ask models directly and run programs.
 
 Neither built-in protocol does, so a turn imports and builds this only for a protocol that defines `before_model_call`.
 """
@@ -25,7 +25,7 @@ from session_core.session.turn_handle import TurnHandle
 async def open_before_call_hook(
     handle: TurnHandle, protocol: SessionProtocol, models: Models, config: ToolConfig
 ) -> AsyncGenerator[AskBeforeCall]:
-    """Lend what asks the protocol before each model call of a turn; at the end of the block its programs end too."""
+    """Yield the function that asks the protocol before each model call; its programs end with the block."""
     async with TurnProcesses(handle, config) as processes:
         yield BeforeCallHook(
             handle=handle,

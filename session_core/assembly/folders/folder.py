@@ -88,7 +88,7 @@ class OpenFolder:
         return self.servers.tools()
 
     def has_disabled(self, tool: str) -> bool:
-        """Return whether its sessions go without a tool."""
+        """Return whether a tool is disabled for its sessions."""
         return is_disabled(self.config, tool)
 
     def defaults_of_sessions(self, usual: SessionDefaults) -> SessionDefaults:
