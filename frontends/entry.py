@@ -131,7 +131,7 @@ def _run(chosen: argparse.Namespace) -> int:
 def _sessions(chosen: argparse.Namespace) -> int:
     if chosen.search is not None and not chosen.search.strip():
         raise UsageError("--search: the text is empty")
-    from frontends.commands.sessions.read_commands import ListOptions, list_sessions
+    from frontends.commands.sessions.list_command import ListOptions, list_sessions
 
     return list_sessions(
         ListOptions(home=_home(chosen), archived=chosen.all, search=chosen.search, limit=chosen.limit, json=chosen.json)
@@ -139,7 +139,7 @@ def _sessions(chosen: argparse.Namespace) -> int:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    from frontends.commands.sessions.read_commands import ShowOptions, show
+    from frontends.commands.sessions.show_command import ShowOptions, show
 
     return show(
         ShowOptions(

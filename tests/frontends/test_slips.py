@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.sessions import read_commands
+from frontends.commands.sessions import list_command
 from frontends.shared.output import ReaderLeft
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
@@ -161,7 +161,7 @@ def test_a_search_tells_what_is_left(home: Path, monkeypatch: pytest.MonkeyPatch
     assert 0 == session_core("sessions", "--search", "done", "--limit", "1")
     out, err = capfd.readouterr()
     assert (2, "and 2 more (--limit 3)\n") == (out.count("\n"), err)
-    monkeypatch.setattr(read_commands, "COUNTED_BEYOND", 1)
+    monkeypatch.setattr(list_command, "COUNTED_BEYOND", 1)
     session_core("sessions", "--search", "done", "--limit", "1")
 
     assert "and at least 1 more (--limit 2)\n" == capfd.readouterr().err
