@@ -31,7 +31,7 @@ from session_core.sep.host.models.credentials import (
     CredentialFile as CredentialFile,
 )
 from session_core.sep.host.process.extension_log import ExtensionLog as ExtensionLog
-from session_core.sep.host.process.launch import prepare_launch as prepare_launch
+from session_core.sep.host.process.launch_command import prepare_launch as prepare_launch
 from session_core.sep.protocol.manifest import (
     Manifest as Manifest,
 )

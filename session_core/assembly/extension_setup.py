@@ -20,7 +20,7 @@ from session_core.sep.host.catalogue.search_paths import discover_in
 from session_core.sep.host.config import ParticipationRule
 from session_core.sep.host.host import ExtensionHost, HostConfig
 from session_core.sep.host.models.credentials import CREDENTIALS_FILE, CredentialFile
-from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, prepare_launch
+from session_core.sep.host.process.launch_command import ExtensionLaunch, LaunchRefused, prepare_launch
 from session_core.sep.protocol.names import Mode
 from session_core.service.extension_bridge.delegate import run_host
 

@@ -12,7 +12,7 @@
 - `own_turn`: tracks the turn that holds our message, and how it ended; no I/O
 - `find_message`: finds our message again after missed events
 - `output_mode`: how a turn is shown, and who may be asked
-- `conversation`: follows the session to the end of the turn or command, and shows it
+- `turn_follower`: follows the session to the end of the turn or command, and shows it
 - `interrupt`: what Ctrl-C ends
 - `approval_text`: the text of an approval: what would happen, why, and the possible answers; pure functions
 - `dialogs`: the text of an extension's dialog, and the meaning of an answer; pure functions

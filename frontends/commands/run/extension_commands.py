@@ -5,7 +5,7 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.attached_service import Client
-from frontends.commands.run.conversation import Conversation
+from frontends.commands.run.turn_follower import TurnFollower
 from frontends.shared.conversation import work_lines
 from frontends.shared.sanitise import one_line
 
@@ -22,7 +22,7 @@ class _CommandRun:
 
 
 async def run_extension_command(
-    command: sc.extensions.TypedCommand, service: Client, talk: Conversation, nursery: trio.Nursery
+    command: sc.extensions.TypedCommand, service: Client, talk: TurnFollower, nursery: trio.Nursery
 ) -> None:
     """Run an extension command, and show all its effects until the session is idle.
 
@@ -54,7 +54,7 @@ async def run_extension_command(
 
 
 async def _run_command_task(
-    command: sc.extensions.TypedCommand, service: Client, talk: Conversation, done: _CommandRun
+    command: sc.extensions.TypedCommand, service: Client, talk: TurnFollower, done: _CommandRun
 ) -> None:
     session_id = talk.state.session_id
     try:
@@ -69,13 +69,13 @@ async def _run_command_task(
     talk.interrupt_receive("the command is done")
 
 
-async def _show_content(done: _CommandRun, talk: Conversation) -> None:
+async def _show_content(done: _CommandRun, talk: TurnFollower) -> None:
     if done.content:
         await talk.show(done.content, "err" if talk.interaction.json else "out")  # with --json, stdout is for events
         done.content, done.said = "", True
 
 
-async def run_line(line: str, service: Client, talk: Conversation) -> None:
+async def run_line(line: str, service: Client, talk: TurnFollower) -> None:
     """Run a shell line, and print its output."""
     if talk.is_stop_requested:
         await talk.say("stopped before the command ran")

@@ -10,8 +10,8 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.commands.run.conversation import EXIT_OK, Conversation, InteractionOptions
 from frontends.commands.run.extensions import CLIENT, ui_kinds, wait_until_started
+from frontends.commands.run.turn_follower import EXIT_OK, InteractionOptions, TurnFollower
 from frontends.server.home_service import open_home_service
 from frontends.shared.extension_lookup import find_extensions, pick
 from frontends.shared.home import format_command
@@ -82,7 +82,7 @@ async def _talk(
     session_id = (await client.create_session(name=f"login to {one_line(provider, 40)}")).session_id
     refused: sc.SessionCoreError | None = None
     async with client.follow(session_id) as feed, trio.open_nursery() as nursery:
-        talk = Conversation(client, feed, InteractionOptions(), streams, nursery)
+        talk = TurnFollower(client, feed, InteractionOptions(), streams, nursery)
         talk.own_turn.extension = name  # it works for us from the start
         await talk.receive()  # the first snapshot
         nursery.start_soon(talk.handle_signals, signals, session_id)
@@ -103,6 +103,6 @@ async def _talk(
     return EXIT_OK
 
 
-async def _show(talk: Conversation) -> None:
+async def _show(talk: TurnFollower) -> None:
     while True:
         await talk.receive()

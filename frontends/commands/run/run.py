@@ -21,13 +21,13 @@ from frontends.commands.run.attached_service import (
     format_turn_goes_on,
     open_running_service,
 )
-from frontends.commands.run.conversation import Conversation
 from frontends.commands.run.embedded_service import open_own_service
 from frontends.commands.run.extension_commands import run_extension_command, run_line
 from frontends.commands.run.options import ContinuedSession as ContinuedSession
 from frontends.commands.run.options import RunOptions as RunOptions
 from frontends.commands.run.prompt_kind import UnusedExtension, read_prompt
 from frontends.commands.run.send_and_wait import run_turn
+from frontends.commands.run.turn_follower import TurnFollower
 from frontends.shared.attachments import PromptAttachments
 from frontends.shared.conversation import work_lines
 from frontends.shared.figures import format_path
@@ -122,7 +122,7 @@ async def converse(
     session_id = await _begin(service, options, known)
     is_left = is_broken_off = True
     async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
-        talk = Conversation(service, feed, options.interaction, streams, nursery)
+        talk = TurnFollower(service, feed, options.interaction, streams, nursery)
 
         async def introduce() -> None:
             if meet is not None:
@@ -171,7 +171,7 @@ async def converse(
     return talk.exit_code
 
 
-async def _say_what_stays(talk: Conversation, options: RunOptions, streams: StandardStreams) -> None:
+async def _say_what_stays(talk: TurnFollower, options: RunOptions, streams: StandardStreams) -> None:
     """Report what a service still has to do when we leave it."""
     await talk.end_open_line()  # the signal may have come in the middle of a line
     if talk.is_deserted:
@@ -180,7 +180,7 @@ async def _say_what_stays(talk: Conversation, options: RunOptions, streams: Stan
         await streams.remark(format_turn_goes_on(options.home, talk.state.session_id))
 
 
-async def _say_interrupted(service: Client, talk: Conversation, options: RunOptions) -> None:
+async def _say_interrupted(service: Client, talk: TurnFollower, options: RunOptions) -> None:
     """Report that our turn ends with this program, and how to resume it."""
     home = options.home if options.is_persistent and talk.own_turn.was_sent else None
     saved_note = "; the conversation is kept" if home is not None else ""
@@ -228,7 +228,7 @@ async def _commands(
 
 
 async def _announce_session(
-    known: ContinuedSession, talk: Conversation, options: RunOptions, streams: StandardStreams
+    known: ContinuedSession, talk: TurnFollower, options: RunOptions, streams: StandardStreams
 ) -> None:
     """Report which session continues."""
     await talk.say(
@@ -241,12 +241,12 @@ async def _announce_session(
         await talk.remark(f"{known.short} now works in {where}.")
 
 
-async def _announce_no_sandbox(talk: Conversation, options: RunOptions) -> None:
+async def _announce_no_sandbox(talk: TurnFollower, options: RunOptions) -> None:
     if talk.state.settings.sandbox.mode == "full_access" and options.interaction.is_narrated:
         await talk.remark("This session has no sandbox: its commands can do anything that you can do.")
 
 
-async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOptions) -> None:
+async def _restrict_to_rules(service: Client, talk: TurnFollower, options: RunOptions) -> None:
     """Withdraw what the permission mode alone would allow: a change then runs only if a rule allows it."""
     mode = talk.state.settings.permission_mode
     if mode in _LENIENT:
@@ -256,7 +256,7 @@ async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOp
             await talk.remark(f"--approve rules: the session has ask-writes now, not {said}; only rules allow changes.")
 
 
-async def _delete_empty_session(service: Client, talk: Conversation) -> bool:
+async def _delete_empty_session(service: Client, talk: TurnFollower) -> bool:
     """Delete a session that was created for something that left nothing in it; return whether it was deleted."""
     state = talk.state
     if not talk.at_rest or state.messages or state.queue or state.entries or state.wakeups:

@@ -2,14 +2,14 @@
 
 import session_core as sc
 from frontends.commands.run.attached_service import Client
-from frontends.commands.run.conversation import Conversation
 from frontends.commands.run.options import ContinuedSession, RunOptions
+from frontends.commands.run.turn_follower import TurnFollower
 
 _NOT_SENT = "nothing was sent to the model"
 
 
 async def run_turn(
-    text: str | None, service: Client, talk: Conversation, options: RunOptions, known: ContinuedSession | None
+    text: str | None, service: Client, talk: TurnFollower, options: RunOptions, known: ContinuedSession | None
 ) -> None:
     """Send a message, or resume, and show the turn to its end.
 
@@ -39,7 +39,7 @@ async def run_turn(
         await talk.say(_explain_unanswered(talk))
 
 
-def _explain_unanswered(talk: Conversation) -> str:
+def _explain_unanswered(talk: TurnFollower) -> str:
     """Describe why our message was not answered."""
     if talk.is_stop_requested:
         before = "; the work before it continues" if not talk.at_rest else ""
@@ -49,7 +49,7 @@ def _explain_unanswered(talk: Conversation) -> str:
     return f"The work before it was stopped, so your message was withdrawn; {_NOT_SENT}."
 
 
-async def _say(service: Client, talk: Conversation, text: str | None, options: RunOptions, *, is_new: bool) -> None:
+async def _say(service: Client, talk: TurnFollower, text: str | None, options: RunOptions, *, is_new: bool) -> None:
     """Send a message, or resume without one."""
     session_id = talk.state.session_id
     if talk.is_stop_requested:

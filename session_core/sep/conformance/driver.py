@@ -20,7 +20,7 @@ from session_core.sep.conformance.report import ConformanceStep
 from session_core.sep.conformance.target import ConformanceTarget
 from session_core.sep.conformance.verdicts import StepVerdict, failed, skipped, with_last_words
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.host.registrations import Registrations
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 

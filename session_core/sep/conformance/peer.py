@@ -32,7 +32,7 @@ from session_core.sep.conformance.frames import (
 )
 from session_core.sep.conformance.host_messages import SESSION
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.host.process.process import open_extension_child
 from session_core.sep.protocol.names import CANCELLED
 

@@ -17,7 +17,7 @@ from session_core.sep.conformance.driver import ConformanceDriver
 from session_core.sep.conformance.report import ConformanceReport, ConformanceStep
 from session_core.sep.conformance.target import ConformanceTarget, read_target
 from session_core.sep.conformance.verdicts import StepVerdict, failed, passed, skipped, warned
-from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused
+from session_core.sep.host.process.launch_command import ExtensionLaunch, LaunchRefused
 from session_core.sep.protocol.manifest import ManifestInvalid
 
 ANSWER_SECONDS: Final = 5.0

@@ -15,7 +15,12 @@ import trio
 from session_core.errors import InvalidInput, SessionCoreError
 from session_core.sep.host.catalogue.consent import digest_of
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
-from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, child_environment, prepare_launch
+from session_core.sep.host.process.launch_command import (
+    ExtensionLaunch,
+    LaunchRefused,
+    child_environment,
+    prepare_launch,
+)
 from session_core.sep.protocol.manifest import MANIFEST_FILE, Manifest, RunSpec, read_manifest
 
 _NO_NAME: Final = "extension"

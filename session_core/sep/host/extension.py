@@ -26,7 +26,7 @@ from session_core.sep.host.calls.commands import as_arguments, parse_completions
 from session_core.sep.host.calls.contexts import Contexts, HostContext
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Scope
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
-from session_core.sep.host.process.launch import ExtensionLaunch, prepare_launch
+from session_core.sep.host.process.launch_command import ExtensionLaunch, prepare_launch
 from session_core.sep.host.process.process import open_extension_process
 from session_core.sep.host.process.process_session import ExtensionTimeouts, OpenProcess, ProcessSession, StartFailed
 from session_core.sep.host.process.startup import ProcessStartup, StartedSession, describe_own_fault, with_last_words

@@ -37,7 +37,7 @@ from session_core.sep.host.info import build_not_found, explain_absence, info_of
 from session_core.sep.host.models.credentials import CredentialFile
 from session_core.sep.host.models.providers import ExtensionProviders
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.host.registrations import Registrations
 from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import HOOKS, HookName

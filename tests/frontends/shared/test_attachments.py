@@ -8,8 +8,8 @@ import pytest
 import trio.testing
 
 import session_core as sc
-from frontends.commands.run.conversation import InteractionOptions, output_text
 from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.run.turn_follower import InteractionOptions, output_text
 from frontends.shared import attachments
 from frontends.shared.attachments import PromptAttachments, read_attachments, read_schema
 from frontends.shared.parser import UsageError

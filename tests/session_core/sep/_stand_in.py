@@ -13,7 +13,7 @@ from session_core.rpc.messages import Notification, Request
 from session_core.rpc.request_tasks import RequestHandler
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 
 FOUND = DiscoveredExtension(

@@ -1,6 +1,6 @@
 """The process of an extension.
 
-- `launch`: its command line, environment and sandbox
+- `launch_command`: its command line, environment and sandbox
 - `copied_paths`: paths of its manifest, turned to the copy that it runs from
 - `process`: the child, its pipes and its end
 - `startup`: prepares, starts and greets a process, and reads its registrations

@@ -17,7 +17,7 @@ from session_core.processes.child import Child, ChildOptions, ProcessNotStarted,
 from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore_notification, open_connection
 from session_core.rpc.request_tasks import RequestHandler, refuse_method
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
-from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, is_lasting
+from session_core.sep.host.process.launch_command import ExtensionLaunch, LaunchRefused, is_lasting
 
 # --- lines on stdout that are not messages ----------------------------------------------------------------------------
 # Programs greet people and print debug output, and messages come out broken. All of it goes to the log, with the reason

@@ -18,7 +18,7 @@ from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.failures import RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.request_tasks import RequestHandler
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 
 

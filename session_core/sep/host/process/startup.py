@@ -13,7 +13,7 @@ from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused
+from session_core.sep.host.process.launch_command import ExtensionLaunch, LaunchRefused
 from session_core.sep.host.process.process_session import ExtensionTimeouts, OpenProcess, ProcessSession, StartFailed
 from session_core.sep.host.registrations import KINDS, Registrations, RegistrationsInvalid, read_registrations
 from session_core.sep.host.registry_updates import size_in_bytes

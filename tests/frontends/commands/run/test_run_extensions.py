@@ -12,9 +12,9 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.commands.run.conversation import InteractionOptions
 from frontends.commands.run.extensions import collect_extension_remarks, ui_kinds
 from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.run.turn_follower import InteractionOptions
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from tests.frontends._paper import NoSignals, Paper, written

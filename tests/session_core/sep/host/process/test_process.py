@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.host.process.process import open_extension_process
 from tests.session_core.sep._children import PATIENCE, is_alive, own_descriptors
 

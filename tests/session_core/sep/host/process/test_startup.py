@@ -15,7 +15,7 @@ from session_core.rpc.messages import Request
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused
+from session_core.sep.host.process.launch_command import ExtensionLaunch, LaunchRefused
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIn, StandIns, no_preparation
 

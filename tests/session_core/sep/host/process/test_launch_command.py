@@ -15,7 +15,7 @@ import trio
 from session_core.sep.host.catalogue.agreed_copies import AgreedCopies
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import (
+from session_core.sep.host.process.launch_command import (
     ExtensionLaunch,
     LaunchRefused,
     child_environment,

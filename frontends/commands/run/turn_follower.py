@@ -33,7 +33,7 @@ def _may_be_ours(item: sc.FeedItem) -> bool:
     return not isinstance(item, sc.SessionEvent) or isinstance(item.event, _BEGINNINGS)
 
 
-class Conversation:
+class TurnFollower:
     """One turn: reading, showing, approvals, stopping.
 
     Attributes:
