@@ -197,7 +197,8 @@ class Child:
         if self._namespace is not None:
             # Ending bubblewrap kills everything inside, so ask the inside to end first.
             with trio.move_on_after(_GRACE):
-                await self._namespace.ask_to_end()
+                while not await self._namespace.ask_to_end() and self.exit_code is None:  # noqa: ASYNC110 - as `signal`
+                    await trio.sleep(_LOOK_AGAIN)
                 await self.wait()
         for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _KILL_WAIT)):
             if not self._signal_group(number):

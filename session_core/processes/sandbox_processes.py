@@ -80,17 +80,21 @@ class Namespace:
             self.close()
         self._reported.set()
 
-    async def ask_to_end(self) -> None:
+    async def ask_to_end(self) -> bool:
         """Send SIGTERM to everything inside except the first process, which belongs to bubblewrap.
 
         Without bubblewrap's report nothing inside can be ended or waited for, so this waits for it; it does not come
         only if bubblewrap hangs, so the caller sets a time limit.
+
+        Returns:
+            Whether anybody was asked: the report comes a moment before the program is there.
         """
         await self._reported.wait()
-        if self._first is not None:
-            for pid in await trio.to_thread.run_sync(descendants, self._first):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGTERM)
+        inside = [] if self._first is None else await trio.to_thread.run_sync(descendants, self._first)
+        for pid in inside:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        return bool(inside)
 
     async def end(self) -> None:
         """Kill the remaining processes and wait until the whole namespace is gone."""

@@ -12,7 +12,7 @@ import attrs
 import pytest
 import trio
 
-from session_core.processes import child
+from session_core.processes import child, process_table, sandbox_processes
 from session_core.processes.child import ChildOptions, Launch, ProcessNotStarted, describe_exit, open_child
 from session_core.sandbox.bubblewrap import Bubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.plan import SandboxPlan
@@ -112,6 +112,31 @@ async def test_cancelling_at_every_step_empties_the_sandbox() -> None:
 
     with trio.fail_after(PATIENCE):
         assert await cancel_sweep(world, talk, nothing_is_left) > 3
+
+
+@needs_sandbox
+async def test_a_program_that_is_only_just_starting_is_asked_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not there yet when its sandbox is ended is asked as soon as it is, instead of being killed in the end."""
+    bubblewrap = await find_bubblewrap()
+    assert isinstance(bubblewrap, Bubblewrap)
+    argv = sandbox_argv(
+        ["/bin/sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"],
+        SandboxPlan(cwd="/", filter_file=filter_in_memory()),
+        bubblewrap,
+    )
+    real, looks = process_table.descendants, 0
+
+    def descendants(first: int) -> list[int]:
+        nonlocal looks
+        looks += 1
+        return [] if looks == 1 else real(first)
+
+    monkeypatch.setattr(sandbox_processes, "descendants", descendants)
+    monkeypatch.setattr(child, "_GRACE", PATIENCE)
+    async with open_child(Launch(argv=argv, cwd="/", bubblewrap=bubblewrap.path)) as running:
+        assert await running.stdout.receive_some() == b"ready\n"
+
+    assert (await running.wait(), looks) == (7, 2)
 
 
 async def test_a_child_may_end_by_itself() -> None:
