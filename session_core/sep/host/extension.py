@@ -89,6 +89,14 @@ class HostedExtension:
         prepare: Returns how to start it; called at each start.
         pace: Its timeouts.
         open_process: Starts a process.
+
+    Attributes:
+        log: The log for its author.
+        problem: Why it does not run, or not as it should.
+        generation: The number of the process that currently speaks for it.
+        registrations: What it has registered so far, as far as its manifest permits it.
+        subscriptions: The events it gets.
+        hooks: The hooks it handles; None if it did not say.
     """
 
     def __init__(

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from session_core.rpc.connection import RpcConnection
+from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.memory import memory_connection_pair
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.models.logins import ProviderLogins
 from session_core.sep.host.models.providers import ExtensionProviders
 from session_core.sep.host.models.stream import AnswerTimeouts
+from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.registrations import Registrations, read_registrations
 from session_core.sep.protocol.manifest import Manifest, RunSpec
+from tests.session_core.sep._children import Host
 
 Answer = Callable[["Peer", dict[str, Any]], Awaitable[Any]]
 ACME = {"name": "acme", "oauth": True, "models": [{"id": "large"}, {"id": "small", "display_name": "A small one"}]}
@@ -51,16 +55,14 @@ class Peer:
             await self.connection.notify("provider/delta", message)
 
 
-class PlayedExtension:
-    """What providers see of an extension."""
+class PlayedExtension(HostedExtension):
+    """An extension with a process at the other end of a connection, or without one."""
 
     def __init__(self, name: str, connection: RpcConnection | None, registrations: Registrations) -> None:
-        self.name = name
+        super().__init__(found(name), Host(), ExtensionLog())
         self.generation = 1
         self.state = "ready"
-        self.problem: str | None = None
         self.registrations = registrations
-        self.found = found(name)
         self._connection = connection
 
     async def request(
@@ -68,7 +70,7 @@ class PlayedExtension:
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - as that of an extension
+        timeout: float | ExtendableTimeout | None,  # noqa: ASYNC109 - as that of an extension
     ) -> Any:
         assert self._connection is not None
         return await self._connection.request(method, params, timeout=timeout)

@@ -12,8 +12,8 @@
    does not count as failed.
 """
 
-from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import attrs
 
@@ -22,8 +22,7 @@ from session_core.errors import InvalidInput
 from session_core.ids import SessionId
 from session_core.rpc.failures import METHOD_NOT_FOUND, RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.protocol.names import FAIL_CLOSED, HookName
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.error_text import describe_json, quote_text
@@ -70,59 +69,6 @@ class HookBlocked:
 
     reason: str
     extension: str
-
-
-class HookParticipant(Protocol):
-    """What hooks need of an extension."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def manifest(self) -> Manifest:
-        """Its manifest, which may set a timeout for its hooks."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """The number of its process."""
-        ...
-
-    @property
-    def hooks(self) -> frozenset[HookName] | None:
-        """The hooks it handles; None if it did not say."""
-        ...
-
-    @property
-    def running(self) -> bool:
-        """Whether a process answers."""
-        ...
-
-    @property
-    def can_veto_when_dead(self) -> bool:
-        """Whether its silence may hide a veto."""
-        ...
-
-    @property
-    def log(self) -> ExtensionLog:
-        """The log for its author."""
-        ...
-
-    def remember_veto(self) -> None:
-        """Record that it answered with more than "continue"."""
-        ...
-
-    def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Send it a request."""
-        ...
 
 
 # --- pure -------------------------------------------------------------------------------------------------------------
@@ -217,19 +163,19 @@ def fold(
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
-def has_say(extension: HookParticipant, hook: HookName) -> bool:
+def has_say(extension: HostedExtension, hook: HookName) -> bool:
     """Return whether an extension has a say in a hook: it handles it, and runs or its silence may hide a veto."""
     if extension.hooks is not None and hook not in extension.hooks:
         return False
     return extension.running or (hook in FAIL_CLOSED and extension.can_veto_when_dead)
 
 
-def has_participant(extensions: Iterable[HookParticipant], hook: HookName) -> bool:
+def has_participant(extensions: Iterable[HostedExtension], hook: HookName) -> bool:
     """Return whether any extension has a say in a hook."""
     return any(has_say(extension, hook) for extension in extensions)
 
 
-def hook_seconds(extension: HookParticipant, hook: HookName) -> float:
+def hook_seconds(extension: HostedExtension, hook: HookName) -> float:
     """Return the timeout for an extension: the one in its manifest, or longer where a person may be asked."""
     own = extension.manifest.hook_timeout_ms
     usual = limits.EXTENSION_GUARD_MS if hook in FAIL_CLOSED else limits.EXTENSION_HOOK_MS
@@ -237,7 +183,7 @@ def hook_seconds(extension: HookParticipant, hook: HookName) -> float:
 
 
 async def run_hook(
-    extensions: Iterable[HookParticipant],
+    extensions: Iterable[HostedExtension],
     hook: HookName,
     session_id: SessionId,
     value: Mapping[str, Any],
@@ -250,15 +196,11 @@ async def run_hook(
     """
     now: dict[str, Any] = dict(JsonObject(value).as_dict())
     for extension in tuple(extensions):
-        outcome: HookOutcome
-        if extension.hooks is not None and hook not in extension.hooks:
+        if not has_say(extension, hook):
             continue
+        outcome: HookOutcome = FailureOutcome(why="is not running")
         if extension.running:
             outcome = await _ask(extension, hook, session_id, now, contexts)
-        elif has_say(extension, hook):
-            outcome = FailureOutcome(why="is not running")
-        else:
-            continue
         if outcome is GO_ON:
             continue
         if isinstance(outcome, BlockOutcome | ModifyOutcome):
@@ -276,7 +218,7 @@ async def run_hook(
 
 
 async def _ask(
-    extension: HookParticipant, hook: HookName, session_id: SessionId, value: Mapping[str, Any], contexts: Contexts
+    extension: HostedExtension, hook: HookName, session_id: SessionId, value: Mapping[str, Any], contexts: Contexts
 ) -> HookOutcome:
     with contexts.dispatch(extension.name, extension.generation, session_id) as context:
         params = {"hook": hook, "context": context.wire, "input": {**value, "session_id": session_id}}

@@ -7,8 +7,8 @@ of many sessions share one renewal.
 
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -18,9 +18,8 @@ from session_core.ids import SessionId
 from session_core.providers.failures import excerpt
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.models.credentials import CredentialFile, LoginKey, StoredCredentials, read_credentials
-from session_core.sep.host.registrations import Registrations
 
 EARLY_SECONDS: Final = 60
 """How long before its expiry a login is renewed, because answers take a while."""
@@ -28,50 +27,6 @@ _GRACE_SECONDS: Final = 5
 """How long a renewal may continue after a stop: it has often used up the old token, and the new one would be lost."""
 
 T = TypeVar("T")
-
-
-class ProviderExtension(Protocol):
-    """What providers need of a `HostedExtension`."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def found(self) -> DiscoveredExtension:
-        """The discovered extension, with its folder."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """The number of its current process."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """Its state."""
-        ...
-
-    @property
-    def problem(self) -> str | None:
-        """What is wrong with it."""
-        ...
-
-    @property
-    def registrations(self) -> Registrations:
-        """What it has registered."""
-        ...
-
-    def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Send it a request; see `HostedExtension.request`."""
-        ...
 
 
 class LoginFailed(SessionCoreError):
@@ -89,7 +44,7 @@ class ProviderLogins:
         self._now = now
         self._locks: dict[LoginKey, trio.Lock] = {}
 
-    async def log_in(self, extension: ProviderExtension, provider: str, session_id: SessionId | None = None) -> None:
+    async def log_in(self, extension: HostedExtension, provider: str, session_id: SessionId | None = None) -> None:
         """Let an extension log the user in; its dialogs appear in that session.
 
         Raises:
@@ -109,7 +64,7 @@ class ProviderLogins:
             with trio.CancelScope(shield=True):
                 await self._in_thread(lambda: self._file.save(_login(extension, provider), credentials))
 
-    async def log_out(self, extension: ProviderExtension, provider: str) -> bool:
+    async def log_out(self, extension: HostedExtension, provider: str) -> bool:
         """Delete a login; returns whether there was one.
 
         Raises:
@@ -118,12 +73,12 @@ class ProviderLogins:
         async with self._lock(extension, provider):
             return await self._in_thread(lambda: self._file.forget(_login(extension, provider)))
 
-    async def find(self, extension: ProviderExtension, provider: str) -> StoredCredentials | None:
+    async def find(self, extension: HostedExtension, provider: str) -> StoredCredentials | None:
         """Return the stored login, if there is one."""
         return await self._in_thread(lambda: self._file.find(_login(extension, provider)))
 
     async def find_fresh(
-        self, extension: ProviderExtension, provider: str, session_id: SessionId | None
+        self, extension: HostedExtension, provider: str, session_id: SessionId | None
     ) -> StoredCredentials | None:
         """Return the stored login, renewed if it is about to expire; None if there is no login.
 
@@ -141,7 +96,7 @@ class ProviderLogins:
             return stored
 
     async def renew(
-        self, extension: ProviderExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
+        self, extension: HostedExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
     ) -> StoredCredentials:
         """Return newer credentials than these; the first caller has them renewed, the others wait.
 
@@ -176,7 +131,7 @@ class ProviderLogins:
         return found[0]
 
     async def _request_renewal(
-        self, extension: ProviderExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
+        self, extension: HostedExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
     ) -> StoredCredentials | LoginFailed:
         assert old.refresh_token is not None
         params = {"provider": provider, "refresh_token": old.refresh_token.reveal()}
@@ -192,7 +147,7 @@ class ProviderLogins:
 
     async def _ask(
         self,
-        extension: ProviderExtension,
+        extension: HostedExtension,
         method: str,
         params: dict[str, Any],
         session_id: SessionId | None,
@@ -205,7 +160,7 @@ class ProviderLogins:
     def _runs_out(self, credentials: StoredCredentials, seconds: float) -> bool:
         return credentials.expires_at is not None and credentials.expires_at <= self._now() + seconds
 
-    def _lock(self, extension: ProviderExtension, provider: str) -> trio.Lock:
+    def _lock(self, extension: HostedExtension, provider: str) -> trio.Lock:
         return self._locks.setdefault(_login(extension, provider), trio.Lock())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -215,5 +170,5 @@ class ProviderLogins:
         return await trio.to_thread.run_sync(work)
 
 
-def _login(extension: ProviderExtension, provider: str) -> LoginKey:
+def _login(extension: HostedExtension, provider: str) -> LoginKey:
     return LoginKey(extension=extension.name, folder=os.path.realpath(extension.found.folder), provider=provider)

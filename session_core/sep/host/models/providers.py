@@ -17,8 +17,9 @@ from session_core.providers.base import Provider
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, ModelInfo, built_in_models, find_model
 from session_core.providers.model_choice import DEMO
 from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.models.credentials import CredentialFile
-from session_core.sep.host.models.logins import LoginFailed, ProviderExtension, ProviderLogins
+from session_core.sep.host.models.logins import LoginFailed, ProviderLogins
 from session_core.sep.host.models.stream import AnswerStreams, AnswerTimeouts, ExtensionProvider
 from session_core.sep.host.registrations import ModelRegistration, ProviderRegistration
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 class ProviderOffer:
     """A provider that an extension has registered."""
 
-    extension: ProviderExtension
+    extension: HostedExtension
     registration: ProviderRegistration
 
 
@@ -72,7 +73,7 @@ class ExtensionProviders:
         self._offers: dict[str, ProviderOffer] = {}
         self._listed: dict[str, ModelInfo] = {}
 
-    def update(self, extensions: Iterable[ProviderExtension]) -> None:
+    def update(self, extensions: Iterable[HostedExtension]) -> None:
         """Apply the current registrations of all extensions, in load order."""
         offers: dict[str, ProviderOffer] = {}
         listed: dict[str, ModelInfo] = {}

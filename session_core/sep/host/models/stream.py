@@ -23,9 +23,10 @@ from session_core.providers.failures import build_failure, classify_error, failu
 from session_core.providers.secrets import Secret
 from session_core.rpc.failures import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcClosed, RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.models.answer import AnswerDecoder
 from session_core.sep.host.models.credentials import StoredCredentials
-from session_core.sep.host.models.logins import LoginFailed, ProviderExtension, ProviderLogins
+from session_core.sep.host.models.logins import LoginFailed, ProviderLogins
 from session_core.sep.host.models.request import complete_params, tool_names
 from session_core.sep.host.registrations import ProviderRegistration
 from session_core.sep.protocol.names import BLOCKED, CAPABILITY_DISABLED, CONTEXT_VIOLATION, NO_UI, NOT_TRUSTED
@@ -216,7 +217,7 @@ class AnswerStreams:
 class ExtensionProvider:
     """Answers from one model of an extension."""
 
-    extension: ProviderExtension
+    extension: HostedExtension
     registration: ProviderRegistration
     model_id: str
     contexts: Contexts

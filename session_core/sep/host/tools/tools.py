@@ -5,21 +5,19 @@ the effects of such a tool, so it counts as able to do anything. Models see defe
 them: a hundred rarely used tools then cost as much as one.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final
 
 import attrs
 
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId
-from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.failures import RpcFailed, RpcTimedOut
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.hooks import to_single_line
-from session_core.sep.host.extension import State
-from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.registrations import Registrations, ToolRegistration
+from session_core.sep.host.extension import HostedExtension
+from session_core.sep.host.registrations import ToolRegistration
 from session_core.sep.host.tools.tool_calls import ToolCalls
 from session_core.sep.host.tools.tool_search import ToolSearch
 from session_core.sep.protocol.fields import InvalidDocumentField, frozen_object
@@ -34,60 +32,11 @@ _MOST_SESSIONS: Final = 4_096
 """Sessions whose found tools are remembered; the longest unchanged are dropped first, and can search again."""
 
 
-class ToolOwner(Protocol):
-    """What tools need of an extension."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """The number of its process."""
-        ...
-
-    @property
-    def state(self) -> State:
-        """Its state."""
-        ...
-
-    @property
-    def problem(self) -> str | None:
-        """Why it does not run."""
-        ...
-
-    @property
-    def running(self) -> bool:
-        """Whether a process answers."""
-        ...
-
-    @property
-    def registrations(self) -> Registrations:
-        """What it has registered."""
-        ...
-
-    @property
-    def log(self) -> ExtensionLog:
-        """The log for its author."""
-        ...
-
-    def request(
-        self,
-        method: str,
-        params: Any = None,
-        *,
-        timeout: float | ExtendableTimeout | None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Send it a request."""
-        ...
-
-
 @attrs.frozen(kw_only=True, eq=False)
 class ExtensionTool:
     """A tool that an extension runs."""
 
-    extension: ToolOwner
+    extension: HostedExtension
     registration: ToolRegistration
     contexts: Contexts
     calls: ToolCalls
@@ -174,7 +123,7 @@ class ExtensionToolSource:
         contexts: The tokens with which tools may act in sessions.
     """
 
-    def __init__(self, extensions: Callable[[SessionId], Iterable[ToolOwner]], contexts: Contexts) -> None:
+    def __init__(self, extensions: Callable[[SessionId], Iterable[HostedExtension]], contexts: Contexts) -> None:
         self.calls = ToolCalls()
         self._extensions = extensions
         self._contexts = contexts
