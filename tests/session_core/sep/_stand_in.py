@@ -14,6 +14,7 @@ from session_core.rpc.request_tasks import RequestHandler
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.extension_log import ProcessLog
 from session_core.sep.host.process.launch_command import ExtensionLaunch
+from session_core.sep.host.process.process import ExtensionProcess
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 
 FOUND = DiscoveredExtension(
@@ -31,7 +32,7 @@ async def no_preparation(found: DiscoveredExtension) -> ExtensionLaunch:
     return ExtensionLaunch(argv=("x",), env={}, cwd="/")
 
 
-class StandIn:
+class StandIn(ExtensionProcess):
     """One process: what it was asked and told, and when; `theirs` is its own end of the connection."""
 
     def __init__(self, theirs: RpcConnection, ours: RpcConnection) -> None:

@@ -4,21 +4,18 @@ It lasts until the process is gone, misses two pings in a row, or is retired: as
 and to exit.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import trio
 
 from session_core import limits
 from session_core.errors import InvalidInput
-from session_core.rpc.connection import NotificationHandler, RpcConnection
 from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.failures import RpcClosed, RpcFailed, RpcTimedOut
-from session_core.rpc.request_tasks import RequestHandler
-from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch_command import ExtensionLaunch
+from session_core.sep.host.process.process import ExtensionProcess
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 
 
@@ -52,47 +49,14 @@ class StartFailed(Exception):
         self.final = final
 
 
-class Process(Protocol):
-    """What a session needs of its process."""
-
-    @property
-    def connection(self) -> RpcConnection:
-        """The connection to it."""
-        ...
-
-    async def wait_over(self) -> str:
-        """Wait until nothing more can come from it, and return the reason."""
-        ...
-
-    async def wait_exit(self) -> int:
-        """Wait for its exit status."""
-        ...
-
-    async def close_stdin(self) -> None:
-        """Close its stdin to signal that nothing more will come."""
-        ...
-
-
-class OpenProcess(Protocol):
-    """Starts a process; `open_extension_process`, or a stand-in."""
-
-    def __call__(
-        self,
-        launch: ExtensionLaunch,
-        log: ProcessLog,
-        *,
-        name: str,
-        handle_request: RequestHandler,
-        handle_notification: NotificationHandler,
-    ) -> AbstractAsyncContextManager[Process]:
-        """Keep it running for the length of the block."""
-        ...
+OpenProcess = Callable[..., AbstractAsyncContextManager[ExtensionProcess]]
+"""Starts a process, and keeps it running for the length of the block: `open_extension_process`, or a stand-in."""
 
 
 class ProcessSession:
     """A started process; `greet` it, then `wait_until_over`."""
 
-    def __init__(self, process: Process, generation: int, pace: ExtensionTimeouts) -> None:
+    def __init__(self, process: ExtensionProcess, generation: int, pace: ExtensionTimeouts) -> None:
         self.generation = generation
         self.connection = process.connection
         self.over = trio.Event()
@@ -188,10 +152,6 @@ class ProcessSession:
         """Record a sign of life."""
         self._heard = trio.current_time()
 
-    def fail(self, reason: str) -> None:
-        """End it because of an internal error: it is no longer supervised."""
-        self._end(reason)
-
     def retire(self, *, until_quiet: bool = False) -> None:
         """Have it shut down; with `until_quiet`, open requests get time to end first."""
         self._until_quiet = until_quiet
@@ -246,13 +206,14 @@ class ProcessSession:
                     await self._process.wait_exit()
             await self._process.close_stdin()
             await self._process.wait_exit()
-        self._end("it was shut down")
+        self.end("it was shut down")
 
     def _report_crash(self, reason: str) -> None:
         if not self._retired.is_set():  # a retired process may close its pipes, and still has its time
-            self._end(reason)
+            self.end(reason)
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
+        """Record that it is over: it is no longer supervised. The first reason counts."""
         if not self.over.is_set():
             self.reason = reason
             self.over.set()

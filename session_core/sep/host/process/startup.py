@@ -161,7 +161,7 @@ class ProcessStartup:
             if listener.begun is None:
                 raise
             log.exception("%s: its process could not be supervised", self.found.name)
-            listener.begun.life.fail(describe_own_fault(error))
+            listener.begun.life.end(describe_own_fault(error))
         finally:
             del self.manifests[self.generation]
             listener.early.report_dropped(self.log)
