@@ -14,10 +14,12 @@ import msgspec
 import trio
 
 from session_core import limits
-from session_core.sep.host.calls.notifications import ExtensionSender, HostView, log_remark, update_registry
+from session_core.sep.host.calls.notifications import ExtensionSender, HostView, log_remark
 from session_core.sep.host.registrations import RegistrationsInvalid, merge_update
-from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
+from session_core.sep.protocol.fields import InvalidDocumentField
 
+REGISTER: Final = "registry/update"
+"""The method, which may come as a notification or as a request."""
 _LEAST_SIZE: Final = 1_024
 """The size that the smallest update counts as: even an empty one takes some space and time while it waits."""
 
@@ -94,7 +96,8 @@ class RegistryUpdater:
         size = size_in_bytes(params)
         waiting = self._waiting.get(extension.name)
         if self._nursery is None or (not waiting and size <= limits.EXTENSION_REGISTERS_AT_ONCE):
-            update_registry(self._host, extension, generation, DocumentFields(params))
+            _check_speaker(extension, generation)
+            self._host.registry_updated(extension.name, merge_update(extension.registrations, params))
             return None
         size = max(size, _LEAST_SIZE)
         before = self._sizes.get(extension.name, 0)
@@ -127,11 +130,11 @@ class RegistryUpdater:
 
     async def _check(self, update: _Update) -> None:
         extension = update.extension
-        _check_speaker(update)
+        _check_speaker(extension, update.generation)
         found = await trio.to_thread.run_sync(
             merge_update, extension.registrations, update.params, abandon_on_cancel=True
         )
-        _check_speaker(update)  # another process may have taken over meanwhile
+        _check_speaker(extension, update.generation)  # another process may have taken over meanwhile
         self._host.registry_updated(extension.name, found)
 
 
@@ -143,12 +146,12 @@ def size_in_bytes(params: Mapping[str, Any]) -> int:
         return limits.EXTENSION_REGISTERS_AT_ONCE + 1
 
 
-def _check_speaker(update: _Update) -> None:
-    if update.generation != update.extension.generation:
+def _check_speaker(extension: ExtensionSender, generation: int) -> None:
+    if generation != extension.generation:
         raise InvalidDocumentField("", "only the running process of an extension registers anything")
 
 
 def _log_rejection(
     host: HostView, extension: ExtensionSender, wrong: InvalidDocumentField | RegistrationsInvalid
 ) -> None:
-    log_remark(host, extension, f"registry/update was ignored: {wrong}")
+    log_remark(host, extension, f"{REGISTER} was ignored: {wrong}")

@@ -41,11 +41,15 @@ class DocumentFields:
     def __contains__(self, key: str) -> bool:
         return self.plain.get(key) is not None
 
-    def text(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str:
-        """Return a required string."""
+    def require(self, key: str) -> Any:
+        """Return whatever a required field holds."""
         if key not in self:
             raise InvalidDocumentField(self.field_path(key), "is missing")
-        return check_text(self.plain[key], self.field_path(key), most=most, empty=empty)
+        return self.plain[key]
+
+    def text(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str:
+        """Return a required string."""
+        return check_text(self.require(key), self.field_path(key), most=most, empty=empty)
 
     def text_or_none(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str | None:
         """Return a string, or None if it is missing."""
@@ -108,9 +112,7 @@ class DocumentFields:
 
     def json_object(self, key: str, *, most: int) -> JsonObject:
         """Return a required object of any shape, frozen, with at most so many characters in total."""
-        if key not in self:
-            raise InvalidDocumentField(self.field_path(key), "is missing")
-        return frozen_object(self.plain[key], self.field_path(key), most=most)
+        return frozen_object(self.require(key), self.field_path(key), most=most)
 
 
 def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:

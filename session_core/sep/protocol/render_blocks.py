@@ -53,11 +53,7 @@ def _check(block: DocumentFields, depth: int, *, template: bool) -> None:
                 _check(each, depth + 1, template=template)
         case "widget":
             _check_widget(block)
-            _check(
-                DocumentFields(block.plain[_required(block, "body")], block.field_path("body")),
-                depth + 1,
-                template=template,
-            )
+            _check(DocumentFields(block.require("body"), block.field_path("body")), depth + 1, template=template)
         case _ if fallback is None:
             known = ", ".join(BLOCK_KINDS)
             why = f"there is no kind {quote_text(kind)}, and it has no text to show instead; known: {known}"
@@ -86,7 +82,7 @@ def _check_table(block: DocumentFields) -> None:
 
 def _check_progress(block: DocumentFields, *, template: bool) -> None:
     block.text_or_none("label", most=_MAX_CELL_CHARS, empty=True)
-    value = block.plain[_required(block, "value")]
+    value = block.require("value")
     if not (template and isinstance(value, str) and "{{" in value):
         block.number("value", least=0, most=1)
 
@@ -99,8 +95,7 @@ def _check_widget(block: DocumentFields) -> None:
 
 
 def _required(block: DocumentFields, key: str) -> str:
-    if key not in block:
-        raise InvalidDocumentField(block.field_path(key), "is missing")
+    block.require(key)
     return key
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.calls.notifications import NOTES
 from session_core.sep.host.calls.requests import _METHODS
+from session_core.sep.host.registry_updates import REGISTER
 from tests.session_core.sep._inbound import SESSION, World, speaking
 
 KEYS = [
@@ -55,7 +56,7 @@ GOOD = "a good one"
 
 
 @given(
-    method=st.sampled_from([*_METHODS, *NOTES, "unknown"]),
+    method=st.sampled_from([*_METHODS, *NOTES, REGISTER, "unknown"]),
     params=st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=8),
     claimed=ANYTHING | st.just(GOOD),
     random=st.random_module(),

@@ -11,7 +11,7 @@ import msgspec
 
 from session_core import limits
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
-from session_core.sep.host.registrations import Registrations, RegistrationsInvalid, merge_update
+from session_core.sep.host.registrations import Registrations
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, frozen_object
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import Capability
@@ -105,25 +105,13 @@ def dispatch_notification(
         return
     try:
         take(host, extension, generation, DocumentFields(params))
-    except (InvalidDocumentField, RegistrationsInvalid) as wrong:
+    except InvalidDocumentField as wrong:
         log_remark(host, extension, f"{method} was ignored: {wrong}")
 
 
 def log_remark(host: HostView, extension: ExtensionSender, text: str) -> None:
     """Write a remark for the author of an extension to its log."""
     host.log(extension.name, "warn", text[: limits.EXTENSION_LOG_CHARS], None)
-
-
-def update_registry(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
-    """Merge a `registry/update` into the registrations.
-
-    Raises:
-        RegistrationsInvalid: Something in it is wrong; nothing has changed.
-        InvalidDocumentField: The process does not speak for the extension, or not yet.
-    """
-    if generation != extension.generation:
-        raise InvalidDocumentField("", "only the running process of an extension registers anything")
-    host.registry_updated(extension.name, merge_update(extension.registrations, params.plain))
 
 
 def publish(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
@@ -182,8 +170,9 @@ def _require_capability(extension: ExtensionSender, generation: int, capability:
 NOTES: Final[Mapping[str, Callable[[HostView, ExtensionSender, int, DocumentFields], None]]] = {
     "tool/update": _tool_update,
     "provider/delta": _provider_delta,
-    "registry/update": update_registry,
     "bus/publish": publish,
     "log": _log,
 }
-"""The methods that may come as notifications. All are accepted as requests too, because peers differ in that."""
+"""The methods that may come as notifications, besides `registry/update`: see `registry_updates`.
+
+All are accepted as requests too, because peers differ in that."""

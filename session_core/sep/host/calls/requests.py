@@ -36,7 +36,7 @@ from session_core.sep.host.calls.notifications import HostView as HostView
 from session_core.sep.host.calls.notifications import LogLevel as LogLevel
 from session_core.sep.host.calls.rate_limit import DISPLAY_KINDS, PublishingLimits
 from session_core.sep.host.registrations import RegistrationsInvalid
-from session_core.sep.host.registry_updates import RegistryUpdater
+from session_core.sep.host.registry_updates import REGISTER, RegistryUpdater
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
 from session_core.sep.protocol.names import (
     BLOCKED,
@@ -81,25 +81,21 @@ def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
             default = params.text_or_none("default", most=MAX_PROMPT_CHARS, empty=True)
             return {"prompt": _prompt(params)} | ({} if default is None else {"default": default})
         case "notify":
-            return {"message": params.text("message", most=MAX_PROMPT_CHARS, empty=True), "level": _level(params)}
+            message = params.text("message", most=MAX_PROMPT_CHARS, empty=True)
+            return {"message": message, "level": read_choice(params, "level", LEVELS, "info")}
         case "set_status":
             return {"status": params.text("status", most=MAX_LINE_CHARS, empty=True)}
         case "set_widget":
-            if "widget" not in params:
-                raise InvalidDocumentField("widget", "is missing")
-            check_open_json(params.plain["widget"], "widget", most=MAX_SHOWN_CHARS)
-            read_render_block(params.plain["widget"], "widget")
-            return {"widget": params.plain["widget"]}
+            widget = params.require("widget")
+            check_open_json(widget, "widget", most=MAX_SHOWN_CHARS)
+            read_render_block(widget, "widget")
+            return {"widget": widget}
         case "set_title":
             return {"title": params.text("title", most=MAX_LINE_CHARS, empty=True)}
 
 
 def _prompt(params: DocumentFields) -> str:
     return params.text("prompt", most=MAX_PROMPT_CHARS, empty=True)
-
-
-def _level(params: DocumentFields) -> str:
-    return read_choice(params, "level", LEVELS, "info")
 
 
 def read_choice(params: DocumentFields, key: str, words: tuple[str, ...], default: str) -> str:
@@ -171,7 +167,7 @@ class InboundRequests:
 
         Cancellation: whatever the service does for it is cancelled too.
         """
-        if request.method in NOTES:
+        if request.method in NOTES or request.method == REGISTER:
             return await self._note_request(extension, generation, request)
         await self.registry_updater.wait_settled(extension.name)  # or it could not use what it just registered
         method = _METHODS.get(request.method)
@@ -202,7 +198,7 @@ class InboundRequests:
 
     def handle_notification(self, extension: ExtensionSender, generation: int, notification: Notification) -> None:
         """Handle a notification; never raises for what an extension sends."""
-        if notification.method == "registry/update":
+        if notification.method == REGISTER:
             self.registry_updater.submit(extension, generation, notification.params)
             return
         dispatch_notification(self._host, extension, generation, notification.method, notification.params)
@@ -213,7 +209,7 @@ class InboundRequests:
             dispatch_notification(self._host, extension, generation, request.method, request.params)
             return {}
         try:
-            if request.method == "registry/update":
+            if request.method == REGISTER:
                 await self.registry_updater.submit_and_wait(extension, generation, request.params)
             else:
                 NOTES[request.method](self._host, extension, generation, DocumentFields(request.params))
@@ -260,9 +256,7 @@ class InboundRequests:
         return {}
 
     async def append_entry(self, call: _InboundCall) -> dict[str, Any]:
-        if "entry" not in call.params:
-            raise InvalidDocumentField("entry", "is missing")
-        entry = call.params.plain["entry"]
+        entry = call.params.require("entry")
         check_open_json(entry, "entry", most=limits.MAX_SHOWN_CHARS)
         self._publishing.spend(call.name, "session/append_entry")
         await self._delegate.append_entry(call.session_caller, entry)
@@ -279,8 +273,7 @@ class InboundRequests:
         return {"state": dict(await self._delegate.state(call.session_caller))}
 
     async def set_active(self, call: _InboundCall) -> dict[str, Any]:
-        if "tools" not in call.params:
-            raise InvalidDocumentField("tools", "is missing")
+        call.params.require("tools")
         wanted = call.params.texts("tools", most=_MAX_TOOLS)
         return {"active": list(self._delegate.active_tools(call.session_caller, wanted))}
 
