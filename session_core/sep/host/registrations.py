@@ -6,6 +6,7 @@ tools and commands can be shown, stored and sent to models without further check
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -158,31 +159,13 @@ def merge_update(old: Registrations, update: object) -> Registrations:
         fields = DocumentFields(update)
         return Registrations(
             tools=_tools(old.tools, fields),
-            commands=_merge_by_name(
-                "commands", old.commands, map(_command, fields.objects("commands", most=MAX_NAMED)), _name
-            ),
-            flags=_names(fields, "flags", old.flags),
-            shortcuts=_merge_by_name(
-                "shortcuts",
-                old.shortcuts,
-                map(_shortcut, fields.objects("shortcuts", most=MAX_NAMED)),
-                lambda each: each.key,
-            ),
-            subscriptions=_names(fields, "subscriptions", old.subscriptions),
-            providers=_merge_by_name(
-                "providers",
-                old.providers,
-                map(_provider, fields.objects("providers", most=MAX_PROVIDERS)),
-                _name,
-                MAX_PROVIDERS,
-            ),
-            hooks=_names(fields, "hooks", old.hooks),
-            message_renderers=_merge_by_name(
-                "message_renderers",
-                old.message_renderers,
-                map(_renderer, fields.objects("message_renderers", most=MAX_NAMED)),
-                lambda each: each.tag,
-            ),
+            commands=_merge_objects(fields, "commands", old.commands, _command),
+            flags=_merge_names(fields, "flags", old.flags),
+            shortcuts=_merge_objects(fields, "shortcuts", old.shortcuts, _shortcut, key="key"),
+            subscriptions=_merge_names(fields, "subscriptions", old.subscriptions),
+            providers=_merge_objects(fields, "providers", old.providers, _provider, most=MAX_PROVIDERS),
+            hooks=_merge_names(fields, "hooks", old.hooks),
+            message_renderers=_merge_objects(fields, "message_renderers", old.message_renderers, _renderer, key="tag"),
         )
     except InvalidDocumentField as wrong:
         raise RegistrationsInvalid(wrong.reason, field=wrong.path or "registrations") from None
@@ -228,32 +211,38 @@ def filter_permitted(registrations: Registrations, manifest: Manifest) -> Regist
 T = TypeVar("T")
 
 
-def _merge_by_name(
-    field: str, old: Iterable[T], new: Iterable[T], key: Callable[[T], str], most: int = MAX_NAMED
+def _merge_objects(
+    fields: DocumentFields,
+    kind: str,
+    old: Iterable[T],
+    read: Callable[[DocumentFields], T],
+    *,
+    key: str = "name",
+    most: int = MAX_NAMED,
 ) -> tuple[T, ...]:
+    return _merge(kind, old, map(read, fields.objects(kind, most=most)), attrgetter(key), most)
+
+
+def _merge_names(fields: DocumentFields, kind: str, old: tuple[str, ...]) -> tuple[str, ...]:
+    return _merge(kind, old, fields.texts(kind, most=MAX_NAMED), str, MAX_NAMED)
+
+
+def _merge(kind: str, old: Iterable[T], new: Iterable[T], key: Callable[[T], str], most: int) -> tuple[T, ...]:
     """Replace old entries with new ones of the same name, and append the rest."""
     found: dict[str, T] = {key(each): each for each in old}
     for each in new:
         if found.get(key(each)) != each:  # otherwise keep the old object, so that comparing it is quick
             found[key(each)] = each
     if len(found) > most:
-        raise InvalidDocumentField(field, f"there would be {len(found):,} of them, and the limit is {most:,}")
+        raise InvalidDocumentField(kind, f"there would be {len(found):,} of them, and the limit is {most:,}")
     return tuple(found.values())
 
 
 def _tools(old: tuple[ToolRegistration, ...], fields: DocumentFields) -> tuple[ToolRegistration, ...]:
-    tools = _merge_by_name("tools", old, map(_tool, fields.objects("tools", most=MAX_TOOLS)), _name, MAX_TOOLS)
+    tools = _merge_objects(fields, "tools", old, _tool, most=MAX_TOOLS)
     if sum(tool.size for tool in tools) > MAX_TOOL_CHARS:
         raise InvalidDocumentField("tools", f"all of them together are larger than {MAX_TOOL_CHARS:,} characters")
     return tools
-
-
-def _names(fields: DocumentFields, key: str, old: tuple[str, ...]) -> tuple[str, ...]:
-    return _merge_by_name(key, old, fields.texts(key, most=MAX_NAMED), str)
-
-
-def _name(each: ToolRegistration | CommandRegistration | ProviderRegistration) -> str:
-    return each.name
 
 
 def _tool(fields: DocumentFields) -> ToolRegistration:
