@@ -26,6 +26,7 @@ from session_core.permissions.standing_grants import StandingGrants
 from session_core.sandbox.trust import TrustStore
 from session_core.sep.host.catalogue.consent import Consents
 from session_core.sep.host.catalogue.discovery import discover
+from session_core.sep.host.catalogue.search_paths import SearchPaths
 from session_core.sep.host.models.credentials import CredentialFile
 from session_core.storage import ownership
 from session_core.storage.home import prepare_home, refuse_exposed_home
@@ -256,15 +257,16 @@ def test_an_extension_that_others_could_change_does_not_run(home: Path, place: s
     for each in (folder.parent, folder, *folder.iterdir()):
         each.chmod(0o700)
     consents = Consents()
-    (before,) = discover([folder.parent], [], consents, project_trusted=False).skipped
+    places = SearchPaths(user=(folder.parent,), project=(), trusted=False)
+    (before,) = discover(places, consents).skipped
     assert "no_consent" == before.kind
     assert before.digest is not None
     consents.agree("echo", folder, before.digest)
-    assert discover([folder.parent], [], consents, project_trusted=False).find("echo") is not None
+    assert discover(places, consents).find("echo") is not None
 
     Path(os.path.normpath(folder / place)).chmod(0o707)
 
-    (skipped,) = discover([folder.parent], [], consents, project_trusted=False).skipped
+    (skipped,) = discover(places, consents).skipped
     assert "invalid" == skipped.kind
     assert "chmod go-w" in skipped.reason
 

@@ -24,7 +24,7 @@ from session_core.rpc.failures import INTERNAL_ERROR, RpcClosed, RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.commands import as_arguments, parse_completions
 from session_core.sep.host.calls.contexts import Contexts, HostContext
-from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Scope
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
 from session_core.sep.host.process.launch_command import ExtensionLaunch, prepare_launch
 from session_core.sep.host.process.process import open_extension_process
@@ -150,11 +150,6 @@ class HostedExtension:
     def manifest_of(self, generation: int) -> Manifest:
         """Return the manifest of one process: during a reload there are two, each with its own rights."""
         return self._manifests.get(generation, self.manifest)
-
-    @property
-    def scope(self) -> Scope:
-        """Whether it belongs to the user or to a project."""
-        return self.found.scope
 
     @property
     def running(self) -> bool:

@@ -348,7 +348,7 @@ class ExtensionHost:
 
     def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
         """Handle a piece of a model's answer."""
-        self.models.delta(extension, request_id, event)
+        self.models.streams.delta(extension, request_id, event)
 
     def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
         """Write to the log of an extension."""

@@ -15,7 +15,7 @@ def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
     return ExtensionInfo(
         name=extension.name,
         version=extension.manifest.version,
-        scope=extension.scope,
+        scope=extension.found.scope,
         state=extension.state,
         problem=extension.problem,
         generation=extension.generation,

@@ -107,7 +107,7 @@ async def open_shop(
 
     def note(notification: Notification) -> None:
         params = notification.params
-        providers.delta("acme", params["request_id"], params["event"])
+        providers.streams.delta("acme", params["request_id"], params["event"])
 
     async with memory_connection_pair(right_requests=peer.answer, left_notifications=note) as (ours, theirs):
         peer.connection, peer.hang_up = theirs, ours.close

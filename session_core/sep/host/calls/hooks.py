@@ -148,18 +148,6 @@ def apply_outcome(
             return dict(value)
 
 
-def fold(
-    hook: HookName, value: Mapping[str, Any], outcomes: Iterable[tuple[str, HookOutcome]]
-) -> dict[str, Any] | HookBlocked:
-    """Return the value as several extensions leave it, given pairs of name and outcome; the first veto ends it."""
-    for extension, outcome in outcomes:
-        result = apply_outcome(hook, value, extension, restrict_outcome(extension, hook, value, outcome))
-        if isinstance(result, HookBlocked):
-            return result
-        value = result
-    return dict(value)
-
-
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 

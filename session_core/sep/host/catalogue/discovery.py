@@ -8,7 +8,7 @@ extensions disappear. All of this blocks: call it in a thread.
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ import attrs
 
 from session_core.sep.host.catalogue.consent import Consents
 from session_core.sep.host.catalogue.folder_digest import NOT_COUNTED, NotDigestible, compute_digest
+from session_core.sep.host.catalogue.search_paths import SearchPaths
 from session_core.sep.protocol.manifest import Manifest, ManifestInvalid, read_manifest
 from session_core.storage.ownership import find_fault, find_fault_in_folder
 
@@ -72,28 +73,16 @@ class Discovery:
         return next((each for each in self.found if each.name == name), None)
 
 
-def discover(
-    user_folders: Iterable[Path],
-    project_folders: Iterable[Path],
-    consent: Consents,
-    *,
-    project_trusted: bool,
-    allow: frozenset[str] | None = None,
-) -> Discovery:
+def discover(places: SearchPaths, consent: Consents) -> Discovery:
     """Search folders for extensions; a missing folder counts as empty, and a bad extension affects no other.
 
-    Args:
-        user_folders: The user's own; of two extensions with the same name, the one in the earlier folder is used.
-        project_folders: Those of a project. Their extensions replace the user's if they may run; again, the earlier
-            folder wins.
-        consent: What people have consented to.
-        project_trusted: Whether a person trusts the project's folder as it is now.
-        allow: The only names that may run; by default all may.
+    Of two extensions with the same name, the one in the earlier folder is used; a project's replace the user's own if
+    they may run.
     """
-    looking = _DiscoveryScan(consent, allow)
-    for folder in project_folders:
-        looking.scan_folder(folder, "project", trusted=project_trusted)
-    for folder in user_folders:
+    looking = _DiscoveryScan(consent, places.allow)
+    for folder in places.project:
+        looking.scan_folder(folder, "project", trusted=places.trusted)
+    for folder in places.user:
         looking.scan_folder(folder, "user", trusted=True)
     found = sorted(looking.found.values(), key=lambda each: each.name)
     for each in found[MAX_EXTENSIONS:]:

@@ -85,4 +85,4 @@ def discover_in(places: SearchPaths, consents: "Consents") -> "Discovery":
     """Search all folders; it blocks."""
     from session_core.sep.host.catalogue.discovery import discover
 
-    return discover(places.user, places.project, consents, project_trusted=places.trusted, allow=places.allow)
+    return discover(places, consents)

@@ -64,15 +64,6 @@ class ProviderLogins:
             with trio.CancelScope(shield=True):
                 await self._in_thread(lambda: self._file.save(_login(extension, provider), credentials))
 
-    async def log_out(self, extension: HostedExtension, provider: str) -> bool:
-        """Delete a login; returns whether there was one.
-
-        Raises:
-            StoreUnusable: The file of logins cannot be written.
-        """
-        async with self._lock(extension, provider):
-            return await self._in_thread(lambda: self._file.forget(_login(extension, provider)))
-
     async def find(self, extension: HostedExtension, provider: str) -> StoredCredentials | None:
         """Return the stored login, if there is one."""
         return await self._in_thread(lambda: self._file.find(_login(extension, provider)))

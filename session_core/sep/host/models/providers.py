@@ -58,8 +58,8 @@ class ExtensionProviders:
         logins: ProviderLogins | None = None,
     ) -> None:
         self.logins = logins or ProviderLogins(contexts, credentials or CredentialFile())
-        self.models: tuple[ModelInfo, ...] = ()
-        """The listed models, in order of registration."""
+        self.streams = AnswerStreams()
+        """The answers in progress."""
         self.remarks: tuple[str, ...] = ()
         """What cannot be offered, and why, for people."""
         self.providers: Mapping[str, Provider] = _OfferView(self._provider, self._names)
@@ -69,7 +69,6 @@ class ExtensionProviders:
         self._reserved = frozenset(name.casefold() for name in (*RESERVED, *reserved))
         self._contexts = contexts
         self._patience = patience or AnswerTimeouts()
-        self._streams = AnswerStreams()
         self._offers: dict[str, ProviderOffer] = {}
         self._listed: dict[str, ModelInfo] = {}
 
@@ -91,20 +90,11 @@ class ExtensionProviders:
                         remarks.append(f"a model of the provider {each.name!r} has too long a name: {model.id[:40]}...")
                     else:
                         listed[info.name] = info
-        self._offers, self._listed = offers, listed
-        self.models, self.remarks = tuple(listed.values()), tuple(remarks)
-
-    def delta(self, extension: str, request_id: str, event: object) -> None:
-        """Handle a piece of an answer (`provider/delta`)."""
-        self._streams.delta(extension, request_id, event)
+        self._offers, self._listed, self.remarks = offers, listed, tuple(remarks)
 
     def find_offer(self, provider: str) -> ProviderOffer | None:
         """Return the offer of a provider, if any."""
         return self._offers.get(provider)
-
-    def offers(self) -> tuple[ProviderOffer, ...]:
-        """Return all providers, in order of registration."""
-        return tuple(self._offers.values())
 
     async def log_in(self, provider: str, session_id: SessionId | None = None) -> None:
         """Log the user in to a provider; the extension's dialogs appear in that session.
@@ -117,22 +107,6 @@ class ExtensionProviders:
         if not offer.registration.oauth:
             raise LoginFailed(f"the provider {provider} of the extension {offer.extension.name} has no login")
         await self.logins.log_in(offer.extension, provider, session_id)
-
-    async def log_out(self, provider: str) -> bool:
-        """Delete a login; returns whether there was one.
-
-        Raises:
-            NotFound: No extension has such a provider.
-        """
-        return await self.logins.log_out(self._require_offer(provider).extension, provider)
-
-    async def is_logged_in(self, provider: str) -> bool:
-        """Return whether the user is logged in to a provider.
-
-        Raises:
-            NotFound: No extension has such a provider.
-        """
-        return await self.logins.find(self._require_offer(provider).extension, provider) is not None
 
     async def why_not_usable(self, provider: str) -> str:
         """Describe what people have to do before a provider can be used, if anything: it may need a login."""
@@ -181,7 +155,7 @@ class ExtensionProviders:
             model_id=model,
             contexts=self._contexts,
             logins=self.logins,
-            streams=self._streams,
+            streams=self.streams,
             patience=self._patience,
         )
 

@@ -89,10 +89,6 @@ class ExtensionProcess:
         """Close its stdin to signal that nothing more will come; the connection ends with it."""
         await self._child.stdin.aclose()
 
-    def kill_group(self) -> None:
-        """Kill it and everything still in its group, now."""
-        self._child.kill()
-
     async def watch(self) -> None:
         """Detect the end of the process or of its pipe."""
         async with trio.open_nursery() as nursery:

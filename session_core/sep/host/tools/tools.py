@@ -5,7 +5,7 @@ the effects of such a tool, so it counts as able to do anything. Models see defe
 them: a hundred rarely used tools then cost as much as one.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -129,14 +129,6 @@ class ExtensionToolSource:
         self._contexts = contexts
         self._found: dict[SessionId, dict[str, None]] = {}
 
-    def tools(self, session_id: SessionId) -> Sequence[Tool]:
-        """Return the tools that a session's model sees: all except deferred ones it has not found yet."""
-        return visible_tools((self,), session_id)
-
-    def all_tools(self, session_id: SessionId) -> tuple["ExtensionTool", ...]:
-        """Return all tools of a session, visible or not."""
-        return tuple(self._all(session_id))
-
     def promoted_names(self, session_id: SessionId) -> Collection[str]:
         """Return the names of the deferred tools that a session has found."""
         return self._found.get(session_id, {})
@@ -153,7 +145,12 @@ class ExtensionToolSource:
         """Drop what a session has found, because the session is gone."""
         self._found.pop(session_id, None)
 
-    def _all(self, session_id: SessionId) -> Iterable[ExtensionTool]:
+    def tools(self, session_id: SessionId) -> Sequence[Tool]:
+        """Return the tools that a session's model sees: all except deferred ones it has not found yet."""
+        return visible_tools((self,), session_id)
+
+    def all_tools(self, session_id: SessionId) -> Iterator[ExtensionTool]:
+        """Iterate over all tools of a session, visible or not."""
         for extension in self._extensions(session_id):
             # An extension that is coming back keeps its tools: tools that come and go confuse models.
             if extension.running or extension.state in {"restarting", "reloading"}:

@@ -1,5 +1,6 @@
 """Hooks: what answers mean, who is asked, and what failures do."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from session_core.sep.host.calls.hooks import (
     HookBlocked,
     HookOutcome,
     ModifyOutcome,
-    fold,
+    apply_outcome,
     has_participant,
     read_outcome,
     restrict_outcome,
@@ -33,6 +34,18 @@ from tests.session_core.sep._gathered import Member, gathered
 SESSION = SessionId("ses_1")
 CALL = {"tool": "gate.look", "call_id": "c1", "arguments": {"path": "a"}}
 FAILED = FailureOutcome(why="fell over")
+
+
+def fold(
+    hook: HookName, value: Mapping[str, Any], outcomes: Iterable[tuple[str, HookOutcome]]
+) -> Mapping[str, Any] | HookBlocked:
+    """Return the value as several extensions leave it, given pairs of name and outcome, as `run_hook` goes about it."""
+    for extension, outcome in outcomes:
+        result = apply_outcome(hook, value, extension, restrict_outcome(extension, hook, value, outcome))
+        if isinstance(result, HookBlocked):
+            return result
+        value = result
+    return value
 
 
 async def ask(

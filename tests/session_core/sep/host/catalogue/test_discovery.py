@@ -9,6 +9,7 @@ import pytest
 from session_core.sep.host.catalogue import discovery
 from session_core.sep.host.catalogue.consent import Consents, digest_of
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension, discover
+from session_core.sep.host.catalogue.search_paths import SearchPaths
 from session_core.sep.protocol.manifest import read_manifest
 
 
@@ -21,7 +22,8 @@ class World:
     consents: Consents
 
     def look(self, *, trusted: bool = True, allow: frozenset[str] | None = None) -> Discovery:
-        return discover([self.user], [self.project], self.consents, project_trusted=trusted, allow=allow)
+        places = SearchPaths(user=(self.user,), project=(self.project,), trusted=trusted, allow=allow)
+        return discover(places, self.consents)
 
     def agree(self, folder: Path) -> None:
         self.consents.agree(read_manifest(folder).name, folder, digest_of(folder))
@@ -53,7 +55,7 @@ def kinds(found: Discovery) -> list[tuple[str, str, str]]:
 def test_missing_folders_are_empty(world: World) -> None:
     """Folders that are not there hold no extensions and are no fault."""
     assert Discovery() == world.look()
-    assert Discovery() == discover([], [], world.consents, project_trusted=True)
+    assert Discovery() == discover(SearchPaths(user=(), project=(), trusted=True), world.consents)
 
 
 def test_everything_is_told_of_what_counts(world: World) -> None:
@@ -130,7 +132,7 @@ def test_the_earlier_folder_of_the_user_wins(world: World, tmp_path: Path) -> No
     folders.append(make(tmp_path / "older", "echo", folder="0"))
     for each in folders:
         world.agree(each)
-    found = discover([world.user, tmp_path / "older"], [], world.consents, project_trusted=False)
+    found = discover(SearchPaths(user=(world.user, tmp_path / "older"), project=(), trusted=False), world.consents)
     assert [folders[1]] == [each.folder for each in found.found]
     assert [("echo", "user", "shadowed")] * 2 == kinds(found)
 

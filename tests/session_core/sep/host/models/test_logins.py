@@ -82,17 +82,18 @@ YES = [TextChunk(text="yes"), ModelFinished()]
 
 async def test_a_login_is_handed_back(autojump_clock: trio.abc.Clock) -> None:
     """After a login, the extension gets what it returned with every question, until somebody logs out."""
-    provider = Provider()
-    async with open_logins(provider) as shop:
+    provider, file = Provider(), CredentialFile()
+    async with open_logins(provider, file) as shop:
         (failure,) = await ask(shop)
         assert isinstance(failure, ModelFailed)
         assert failure.kind == "auth"
         await shop.providers.log_in("acme")
-        assert await shop.providers.is_logged_in("acme")
+        assert await shop.providers.why_not_usable("acme") == ""
         assert await ask(shop) == YES
-        assert await shop.providers.log_out("acme")
-        assert not await shop.providers.log_out("acme")
-        assert not await shop.providers.is_logged_in("acme")
+        (login,) = file.all()
+        assert file.forget(login)
+        assert not file.forget(login)
+        assert await shop.providers.why_not_usable("acme") != ""
         assert provider.methods == ["complete", "oauth_login", "complete"]
 
 

@@ -29,7 +29,7 @@ def offering(**extensions: list[dict[str, Any]]) -> ExtensionProviders:
 def test_models_are_listed() -> None:
     """Models are called by their provider and their id, in order, and what nobody wrote down is guessed."""
     providers = offering(acme=[ACME])
-    assert [info.name for info in providers.models] == ["acme/large", "acme/small"]
+    assert [info.name for info in providers.infos.values()] == ["acme/large", "acme/small"]
     assert providers.infos["acme/large"] == ModelInfo(
         name="acme/large", provider="acme", api_id="large", structured_output=False, described=False
     )
@@ -41,7 +41,7 @@ def test_models_are_listed() -> None:
 def test_a_well_known_model_keeps_its_size() -> None:
     """A model that somebody resells reads as much as the original; what it costs there is not known."""
     known = built_in_models()[0]
-    info = offering(acme=[{"name": "acme", "models": [{"id": known.api_id}]}]).models[0]
+    info = offering(acme=[{"name": "acme", "models": [{"id": known.api_id}]}]).infos[f"acme/{known.api_id}"]
     assert info.name == f"acme/{known.api_id}"
     assert info.context_tokens == known.context_tokens
     assert info.prices is None
@@ -64,11 +64,12 @@ def test_names_that_are_taken() -> None:
         first=[ACME],
         second=[rival, {"name": "Anthropic"}, {"name": "mine"}, {"name": "demo"}, {"name": "a/b"}, {"name": "own"}],
     )
-    assert [(each.extension.name, each.registration.name) for each in providers.offers()] == [
+    offers = [providers.find_offer(name) for name in ("acme", "Anthropic", "mine", "demo", "a/b", "own")]
+    assert [(each.extension.name, each.registration.name) for each in offers if each is not None] == [
         ("first", "acme"),
         ("second", "own"),
     ]
-    assert "acme/rival" not in [info.name for info in providers.models]
+    assert "acme/rival" not in [info.name for info in providers.infos.values()]
     assert [remark.partition(": ")[2] for remark in providers.remarks] == [
         "the extension first has one of that name",
         "there is one of that name already",
@@ -81,7 +82,7 @@ def test_names_that_are_taken() -> None:
 def test_names_that_are_too_long() -> None:
     """A model whose name nobody could store is left out with a remark, the others are offered."""
     providers = offering(acme=[{"name": "acme", "models": [{"id": "x" * 199}, {"id": "fine"}]}])
-    assert [info.name for info in providers.models] == ["acme/fine"]
+    assert [info.name for info in providers.infos.values()] == ["acme/fine"]
     assert len(providers.remarks) == 1
 
 
@@ -105,8 +106,6 @@ async def test_logins_of_providers_that_have_none() -> None:
     providers = offering(acme=[{"name": "plain"}])
     with pytest.raises(NotFound):
         await providers.log_in("nobody")
-    with pytest.raises(NotFound):
-        await providers.log_out("nobody")
     with pytest.raises(LoginFailed, match="has no login"):
         await providers.log_in("plain")
 
@@ -119,7 +118,7 @@ async def test_a_real_process_answers(tmp_path: Path) -> None:
 
         def note(extension: HostedExtension, generation: int, notification: Notification) -> None:
             if notification.method == "provider/delta":
-                providers.delta(extension.name, notification.params["request_id"], notification.params["event"])
+                providers.streams.delta(extension.name, notification.params["request_id"], notification.params["event"])
 
         host.on_notification = note  # type: ignore[method-assign]
         providers.update([extension])

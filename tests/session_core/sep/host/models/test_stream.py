@@ -250,8 +250,8 @@ async def test_pieces_of_somebody_else_are_passed_over(autojump_clock: trio.abc.
 
     async def complete(peer: Peer, params: dict[str, Any]) -> Any:
         await trio.lowlevel.checkpoint()
-        shop.providers.delta("other", params["request_id"], {"type": "Delta", "content": "foreign"})
-        shop.providers.delta("acme", "answer_0", {"type": "Delta", "content": "lost"})
+        shop.providers.streams.delta("other", params["request_id"], {"type": "Delta", "content": "foreign"})
+        shop.providers.streams.delta("acme", "answer_0", {"type": "Delta", "content": "lost"})
         return {"content": "own"}
 
     async with open_shop(Peer(complete=complete)) as shop:

@@ -1,5 +1,7 @@
 """A child and its pipes, without anybody who restarts it."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -24,12 +26,11 @@ async def test_the_group_can_be_killed_at_once(tmp_path: Path) -> None:
         async with open_extension_process(python(code, tmp_path), log, name="x") as process:
             while len(log.whole.lines()) < 2:  # noqa: ASYNC110 - another process writes them
                 await trio.sleep(0.01)
-            process.kill_group()
+            os.killpg(process.pid, signal.SIGKILL)
             assert await process.wait_over() == "its process was ended by SIGKILL"
             assert await process.wait_exit() == -9
     (grandchild,) = [int(line.text) for line in log.whole.lines() if line.text != "0"]
     assert not is_alive(grandchild)
-    process.kill_group()  # nobody is there any more, which is fine
 
 
 async def test_an_error_in_the_block_ends_the_child(tmp_path: Path) -> None:
