@@ -9,7 +9,7 @@
 - `stdio`, `remote`: the transports: the pipes of a child process, and streamable HTTP
 - `diagnostics`: the last lines that a server wrote besides its messages
 - `sdk_calls`: the handshake, and complete listings
-- `transport`: the interface of every transport, and `McpFailed`
+- `transport`: the interface of every transport, what they share, and `McpFailed`
 - `content`, `results`: a server's answers, as bounded values of our own types
 - `tools`: a server's tools as tools of the agent, and the tools that list and read resources
 - `sdk`: the official SDK, imported when the first server is connected, because that takes more than a second

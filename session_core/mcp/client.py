@@ -98,7 +98,7 @@ class McpServers:
         """Return the currently known tools of all servers, and the resource tools if there are any resources."""
         found: list[Tool] = [tool for connection in self._connections.values() for tool in self._tools_of(connection)]
         if any(connection.offers_resources for connection in self._connections.values()):
-            found += [ListResources(self), ReadResource(self)]
+            found += [ListResources(self.list_resources), ReadResource(self.read_resource)]
         return tuple(found)
 
     def reconnect(self, server: str) -> None:

@@ -8,8 +8,8 @@
 """
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -174,9 +174,8 @@ class Connection:
                         await self._list(session)
                     was_ready = True
                     self._session = session
-                    self._set(
-                        state="ready", reason="", attempts=0, pid=link.pid, instructions=_read_instructions(session)
-                    )
+                    instructions = cut(session.instructions or "", MAX_DESCRIPTION_CHARS)
+                    self._set(state="ready", reason="", attempts=0, pid=link.pid, instructions=instructions)
                     await self._serve_until_lost(session)
         except* trio.TooSlowError:
             failure = f"it did not become ready within {self._pace.connecting:g} seconds"
@@ -186,14 +185,10 @@ class Connection:
             self._session = None
         return was_ready, self._describe_loss(failure)
 
-    @asynccontextmanager
-    async def _link(self) -> AsyncGenerator[TransportStreams]:
+    def _link(self) -> AbstractAsyncContextManager[TransportStreams]:
         if isinstance(self.config, StdioServer):
-            async with open_stdio(self.config, self.diagnostics, self._on_lost) as link:
-                yield link
-        else:
-            async with open_remote(self.config, self.diagnostics, self._on_lost) as link:
-                yield link
+            return open_stdio(self.config, self.diagnostics, self._on_lost)
+        return open_remote(self.config, self.diagnostics, self._on_lost)
 
     async def _on_message(self, message: "IncomingMessage") -> None:
         from mcp_types import ResourceListChangedNotification, ToolListChangedNotification
@@ -259,7 +254,3 @@ class Connection:
         self._changed.set()
         self._changed = trio.Event()
         self._on_change(self.status)
-
-
-def _read_instructions(session: "ClientSession") -> str:
-    return cut(session.instructions or "", MAX_DESCRIPTION_CHARS)

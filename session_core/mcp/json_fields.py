@@ -1,7 +1,6 @@
 """Reads the fields of a JSON object, with a message for each mistake."""
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 
 from session_core.limits import MAX_PATH_CHARS, MAX_TEXT_CHARS
 from session_core.mcp.variables import CannotExpand, expand
+from session_core.providers.endpoint import is_loopback
 
 MAX_LIST: Final = 1_000
 """The most items of one list in the file."""
@@ -165,16 +165,6 @@ def checked_url(fields: McpConfigFields, *, secrets: bool) -> str:
             where, "must start with https: otherwise anyone on the network path could read its headers"
         )
     return url
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def suggestion_suffix(word: str, known: Sequence[str]) -> str:

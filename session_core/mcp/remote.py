@@ -19,8 +19,15 @@ import trio
 
 from session_core.mcp.config import HttpServer
 from session_core.mcp.diagnostics import Diagnostics
-from session_core.mcp.json_fields import is_loopback
-from session_core.mcp.transport import MAX_MESSAGE_BYTES, TransportEndCallback, TransportStreams
+from session_core.mcp.transport import (
+    MAX_MESSAGE_BYTES,
+    OnTransportEnd,
+    TransportStreams,
+    as_json,
+    build_failure,
+    parse_message,
+)
+from session_core.providers.endpoint import is_loopback
 from session_core.providers.sse import SseEventTooLarge, SseParser
 
 if TYPE_CHECKING:
@@ -78,21 +85,6 @@ async def read_body(response: "httpx2.Response") -> bytes:
     return bytes(body)
 
 
-def parse_message(data: bytes) -> "JSONRPCMessage | None":
-    """Return a message, or None if it is anything else."""
-    from mcp_types import jsonrpc_message_adapter
-
-    try:
-        return jsonrpc_message_adapter.validate_json(data, by_name=False)
-    except ValueError:
-        return None
-
-
-def as_json(message: "JSONRPCMessage") -> bytes:
-    """Return the wire form of a message."""
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-
-
 # --- remote -----------------------------------------------------------------------------------------------------------
 
 _CONNECT_SECONDS: Final = 15.0
@@ -108,7 +100,7 @@ _VERSION: Final = "mcp-protocol-version"
 
 @asynccontextmanager
 async def open_remote(
-    config: HttpServer, diagnostics: Diagnostics, on_end: TransportEndCallback
+    config: HttpServer, diagnostics: Diagnostics, on_end: OnTransportEnd
 ) -> AsyncGenerator[TransportStreams]:
     """Prepare the connection to the server; the first message opens it.
 
@@ -147,7 +139,7 @@ class _HttpTransport:
         client: "httpx2.AsyncClient",
         incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
         diagnostics: Diagnostics,
-        on_end: TransportEndCallback,
+        on_end: OnTransportEnd,
     ) -> None:
         self._url = url
         self._client = client
@@ -306,12 +298,9 @@ class _HttpTransport:
 
     async def _fail(self, number: "RequestId", code: int, text: str, data: object = None) -> None:
         import anyio
-        from mcp.shared.message import SessionMessage
-        from mcp_types import ErrorData, JSONRPCError
 
-        error = JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=text, data=data))
         try:
-            await self._incoming.send(SessionMessage(error))
+            await self._incoming.send(build_failure(number, code, text, data))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._diagnostics.note(text)
 

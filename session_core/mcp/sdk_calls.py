@@ -1,7 +1,7 @@
 """Calls of an SDK session: the handshake, complete listings, and describing foreign exceptions."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from session_core.limits import MAX_ERROR_CHARS
 from session_core.mcp.content import MAX_LISTED
@@ -12,18 +12,10 @@ if TYPE_CHECKING:
     from mcp import ClientSession
 
 T = TypeVar("T")
+PageT = TypeVar("PageT", bound="types.PaginatedResult")
 
 MAX_PAGES: Final = 100
 """The most pages of one listing, for servers whose listing never ends."""
-
-
-class Page(Protocol):
-    """A part of a listing."""
-
-    next_cursor: str | None
-
-
-PageT = TypeVar("PageT", bound=Page)
 
 
 async def greet(session: "ClientSession") -> None:

@@ -20,7 +20,15 @@ import trio
 from session_core.limits import KILL_GRACE_MS
 from session_core.mcp.config import StdioServer
 from session_core.mcp.diagnostics import Diagnostics
-from session_core.mcp.transport import MAX_MESSAGE_BYTES, McpFailed, TransportEndCallback, TransportStreams
+from session_core.mcp.transport import (
+    MAX_MESSAGE_BYTES,
+    McpFailed,
+    OnTransportEnd,
+    TransportStreams,
+    as_json,
+    build_failure,
+    parse_message,
+)
 from session_core.mcp.variables import plain_environment
 from session_core.processes.child import Child, ChildOptions, Launch, ProcessNotStarted, describe_exit, open_child
 from session_core.sandbox.secrets import clean_environment
@@ -38,7 +46,7 @@ _ANSWER: Final = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(
 
 @asynccontextmanager
 async def open_stdio(
-    config: StdioServer, diagnostics: Diagnostics, on_end: TransportEndCallback
+    config: StdioServer, diagnostics: Diagnostics, on_end: OnTransportEnd
 ) -> AsyncGenerator[TransportStreams]:
     """Start the server and connect to its pipes.
 
@@ -74,7 +82,7 @@ async def _read_until_the_end(
     child: Child,
     incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
     diagnostics: Diagnostics,
-    on_end: TransportEndCallback,
+    on_end: OnTransportEnd,
 ) -> None:
     reason = ""
     async with incoming:  # closing it ends the open requests
@@ -145,35 +153,30 @@ class _Lines:
 
     def refuse(self) -> "SessionMessage | None":
         """Abandon the current line; returns an error for the request it answers, if that can be seen."""
-        from mcp.shared.message import SessionMessage
-        from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError
+        from mcp_types import INTERNAL_ERROR
 
         answer = _ANSWER.match(bytes(self._buffer[:200]))
         if answer is None:
             return None
         self._buffer.clear()
         self._skipping = True
-        error = ErrorData(code=INTERNAL_ERROR, message=f"the answer has more than {MAX_MESSAGE_BYTES:,} bytes")
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(answer[1]), error=error))
+        return build_failure(int(answer[1]), INTERNAL_ERROR, f"the answer has more than {MAX_MESSAGE_BYTES:,} bytes")
 
 
 def _parse_line(line: bytes, diagnostics: Diagnostics) -> "SessionMessage | None":
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
 
     if not line.strip():
         return None
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        # Many servers greet people on stdout.
-        diagnostics.note(f"not a message: {line[:1_000].decode('utf-8', errors='replace')}")
-        return None
+    if (message := parse_message(line)) is not None:
+        return SessionMessage(message)
+    # Many servers greet people on stdout.
+    diagnostics.note(f"not a message: {line[:1_000].decode('utf-8', errors='replace')}")
+    return None
 
 
 async def _write_messages(child: Child, outgoing: "MemoryObjectReceiveStream[SessionMessage]") -> None:
     async with outgoing:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the reader notices its end
             async for item in outgoing:
-                data = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await child.stdin.send_all(data.encode() + b"\n")
+                await child.stdin.send_all(as_json(item.message) + b"\n")

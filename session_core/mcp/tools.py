@@ -1,8 +1,8 @@
 """Tools of MCP servers as tools of the agent, and two tools for the resources of all servers."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -109,18 +109,6 @@ class _Progress:
         self._report(f"{cut(message, MAX_PROGRESS_CHARS)} ({how_far})\n" if message else f"{how_far}\n")
 
 
-class ResourceReader(Protocol):
-    """The methods that the two resource tools need."""
-
-    async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
-        """Return the resources."""
-        ...
-
-    async def read_resource(self, server: str, uri: str) -> ResourceText:
-        """Read a resource."""
-        ...
-
-
 _SERVER: Final = {"type": "string", "description": "The name of the MCP server."}
 _READS: Final[frozenset[Effect]] = frozenset({"read", "network"})
 
@@ -135,15 +123,15 @@ class ListResources:
     )
     effects = _READS
 
-    def __init__(self, resources: ResourceReader) -> None:
-        self._resources = resources
+    def __init__(self, list_resources: Callable[[str | None], Awaitable[tuple[McpResource, ...]]]) -> None:
+        self._list_resources = list_resources
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """List them; on cancellation the servers are told to stop."""
         _refuse_unknown(arguments, ("server",))
         server = _text_argument(arguments, "server") if "server" in arguments else None
         try:
-            found = await self._resources.list_resources(server)
+            found = await self._list_resources(server)
         except (McpFailed, NotFound) as error:
             raise ToolFailed(error.message) from error
         lines = [" ".join(f"{each.server} {each.uri} {each.name} {each.description}".split()) for each in found]
@@ -170,15 +158,15 @@ class ReadResource:
     )
     effects = _READS
 
-    def __init__(self, resources: ResourceReader) -> None:
-        self._resources = resources
+    def __init__(self, read_resource: Callable[[str, str], Awaitable[ResourceText]]) -> None:
+        self._read_resource = read_resource
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read it; on cancellation the server is told to stop."""
         _refuse_unknown(arguments, ("server", "uri"))
         server, uri = _text_argument(arguments, "server"), _text_argument(arguments, "uri")
         try:
-            found = await self._resources.read_resource(server, uri)
+            found = await self._read_resource(server, uri)
         except (McpFailed, NotFound) as error:
             raise ToolFailed(error.message) from error
         return ToolOutput(text=found.text or "(empty)", images=found.images)
