@@ -6,7 +6,7 @@ from session_core.errors import NotFound
 from session_core.sep.host.catalogue.discovery import Discovery, SkippedExtension
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.tools.tools import tool_name
-from session_core.vocabulary.extensions import ExtensionCommand, ExtensionInfo, MessageRenderer, Shortcut
+from session_core.vocabulary.extensions import ExtensionCommand, ExtensionInfo
 
 
 def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
@@ -23,11 +23,9 @@ def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
             ExtensionCommand(extension=extension.name, name=each.name, description=each.description)
             for each in brings.commands
         ),
-        shortcuts=tuple(
-            Shortcut(key=each.key, command=each.command, description=each.description) for each in brings.shortcuts
-        ),
+        shortcuts=brings.shortcuts,
         tools=tuple(tool_name(extension.name, each.name) for each in brings.tools),
-        renderers=tuple(MessageRenderer(tag=each.tag, template=each.template) for each in brings.message_renderers),
+        renderers=brings.message_renderers,
         providers=tuple(each.name for each in brings.providers),
         folder=folder,
     )

@@ -16,6 +16,7 @@ from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentFiel
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.protocol.render_blocks import read_render_block
+from session_core.vocabulary.extensions import MessageRenderer, Shortcut
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.error_text import quote_text
 from session_core.wire.json_schema import find_schema_fault
@@ -76,15 +77,6 @@ class CommandRegistration:
 
 
 @attrs.frozen(kw_only=True)
-class ShortcutRegistration:
-    """A key that runs a command."""
-
-    key: str
-    command: str
-    description: str = ""
-
-
-@attrs.frozen(kw_only=True)
 class ModelRegistration:
     """A model of a provider."""
 
@@ -104,14 +96,6 @@ class ProviderRegistration:
 
 
 @attrs.frozen(kw_only=True)
-class RendererRegistration:
-    """How messages with a tag are shown."""
-
-    tag: str
-    template: JsonObject
-
-
-@attrs.frozen(kw_only=True)
 class Registrations:
     """Everything an extension has registered, each kind in order of registration.
 
@@ -121,11 +105,11 @@ class Registrations:
     tools: tuple[ToolRegistration, ...] = ()
     commands: tuple[CommandRegistration, ...] = ()
     flags: tuple[str, ...] = ()
-    shortcuts: tuple[ShortcutRegistration, ...] = ()
+    shortcuts: tuple[Shortcut, ...] = ()
     subscriptions: tuple[str, ...] = ()
     providers: tuple[ProviderRegistration, ...] = ()
     hooks: tuple[str, ...] = ()
-    message_renderers: tuple[RendererRegistration, ...] = ()
+    message_renderers: tuple[MessageRenderer, ...] = ()
 
     def tool(self, name: str) -> ToolRegistration | None:
         """Return the tool with this bare name."""
@@ -271,11 +255,11 @@ def _command(fields: DocumentFields) -> CommandRegistration:
     return CommandRegistration(name=_word(fields, "name"), description=_description(fields))
 
 
-def _shortcut(fields: DocumentFields) -> ShortcutRegistration:
+def _shortcut(fields: DocumentFields) -> Shortcut:
     key = fields.text("key", most=_MAX_NAME)
     if not key.isprintable():
         raise InvalidDocumentField(fields.field_path("key"), "must be the name of a key, such as ctrl+p")
-    return ShortcutRegistration(key=key, command=_word(fields, "command"), description=_description(fields))
+    return Shortcut(key=key, command=_word(fields, "command"), description=_description(fields))
 
 
 def _provider(fields: DocumentFields) -> ProviderRegistration:
@@ -303,9 +287,9 @@ def _model(fields: DocumentFields) -> ModelRegistration:
     return ModelRegistration(id=model, display_name=fields.text_or_none("display_name", empty=True) or None)
 
 
-def _renderer(fields: DocumentFields) -> RendererRegistration:
+def _renderer(fields: DocumentFields) -> MessageRenderer:
     template = fields.plain.get("template")
-    return RendererRegistration(
+    return MessageRenderer(
         tag=fields.text("tag"), template=read_render_block(template, fields.field_path("template"), template=True)
     )
 

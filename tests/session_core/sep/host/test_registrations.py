@@ -14,8 +14,6 @@ from session_core.sep.host.registrations import (
     ProviderRegistration,
     Registrations,
     RegistrationsInvalid,
-    RendererRegistration,
-    ShortcutRegistration,
     ToolRegistration,
     clamp_subscriptions,
     filter_permitted,
@@ -25,6 +23,7 @@ from session_core.sep.host.registrations import (
 )
 from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec
 from session_core.sep.protocol.names import HOOKS, Capability
+from session_core.vocabulary.extensions import MessageRenderer, Shortcut
 from session_core.vocabulary.frozen import JsonObject
 
 SCHEMA = {"type": "object", "properties": {"depth": {"type": "integer"}}, "required": ["depth"]}
@@ -81,8 +80,8 @@ def test_everything_is_read() -> None:
         commands=(CommandRegistration(name="plan", description="Plans."), CommandRegistration(name="größe")),
         flags=("plan",),
         shortcuts=(
-            ShortcutRegistration(key="ctrl+p", command="plan", description="Plan"),
-            ShortcutRegistration(key="f2", command="x"),
+            Shortcut(key="ctrl+p", command="plan", description="Plan"),
+            Shortcut(key="f2", command="x"),
         ),
         subscriptions=("turn_start", "invented"),
         providers=(
@@ -96,7 +95,7 @@ def test_everything_is_read() -> None:
             ProviderRegistration(name="plain"),
         ),
         hooks=("tool_call",),
-        message_renderers=(RendererRegistration(tag="garden", template=JsonObject(block)),),
+        message_renderers=(MessageRenderer(tag="garden", template=JsonObject(block)),),
     )
     found = read_registrations(data)
     assert expected == found
@@ -195,7 +194,7 @@ def test_an_update_adds_and_replaces_by_name() -> None:
             old,
             tools=new.tools,
             subscriptions=("turn_start", "turn_end"),
-            shortcuts=(ShortcutRegistration(key="f1", command="plan"),),
+            shortcuts=(Shortcut(key="f1", command="plan"),),
             providers=(ProviderRegistration(name="acme"),),
             hooks=("context", "tool_call"),
         )
