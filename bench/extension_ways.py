@@ -103,7 +103,7 @@ def add_extension(folder: Path, name: str, *hooks: str) -> DiscoveredExtension:
 class _Host:
     """A host whose extension sends nothing on its own."""
 
-    def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
+    def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
         return {"protocol_version": 1, "host": {"name": "bench", "version": "1"}, "mode": "headless"}
 
     async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:

@@ -91,8 +91,8 @@ class _SessionlessHost:
         self._trusted = trusted
         self._stored: dict[str, Any] = {}
 
-    def initialize_params(self, extension: sc.extensions.HostedExtension) -> dict[str, Any]:
-        enabled = extension.manifest.capabilities.enabled
+    def initialize_params(self, found: sc.extensions.DiscoveredExtension) -> dict[str, Any]:
+        enabled = found.manifest.capabilities.enabled
         return {
             "protocol_version": _PROTOCOL_VERSION,
             "host": {"name": "session-core", "version": sc.__version__},

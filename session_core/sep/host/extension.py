@@ -40,8 +40,8 @@ from session_core.vocabulary.extensions import Completion
 class Callbacks(Protocol):
     """What the host does for an extension."""
 
-    def initialize_params(self, extension: "HostedExtension") -> dict[str, Any]:
-        """Return the params of a process's greeting."""
+    def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
+        """Return the params of the greeting of a process with this manifest."""
         ...
 
     async def on_request(self, extension: "HostedExtension", generation: int, request: Request) -> Any:
@@ -396,7 +396,7 @@ class HostedExtension:
                 pace=self.pace,
                 prepare=self._prepare,
                 open_process=self._open_process,
-                greeting=self._greeting(found),
+                greeting=self._callbacks.initialize_params(found),
                 answer=partial(self._callbacks.on_request, self),
                 note=self._note,
                 manifests=self._manifests,
@@ -413,13 +413,6 @@ class HostedExtension:
             log.exception("%s: starting it failed", self.name)
             raise StartFailed(describe_own_fault(error), final=False) from error
         raise StartFailed("it is being stopped", final=True)
-
-    def _greeting(self, found: DiscoveredExtension) -> dict[str, Any]:
-        before, self.found = self.found, found  # only during this call: its rights are not in force yet
-        try:
-            return self._callbacks.initialize_params(self)
-        finally:
-            self.found = before
 
     def _adopt(self, begun: StartedSession) -> None:
         self.found = begun.found

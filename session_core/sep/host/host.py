@@ -21,9 +21,8 @@ from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.events import (
     SepEvent,
     Translator,
-    build_session_end,
-    build_session_start,
     bus_event,
+    session_event,
     widget_key,
 )
 from session_core.sep.host.calls.notifications import LogLevel
@@ -153,7 +152,7 @@ class ExtensionHost:
 
     async def _end(self, extension: HostedExtension, reason: str) -> None:
         if "session_shutdown" in extension.subscriptions:
-            self._push(extension, build_session_end(None, reason))
+            self._push(extension, session_event("session_shutdown", reason))
         await extension.stop()
 
     # --- lookup -------------------------------------------------------------------------------------------------------
@@ -243,7 +242,7 @@ class ExtensionHost:
             why = explain_absence(name, self.discovery) or "it is not there any more"
             raise ReloadFailed(f"the extension {name} was not reloaded: {why}", field="name")
         await extension.reload(found)
-        self._push(extension, build_session_start(None, "reload"))
+        self._push(extension, session_event("session_start", "reload"))
 
     async def rescan(self) -> None:
         """Discover extensions again: end those no longer in use, start new ones, replace changed ones."""
@@ -295,10 +294,10 @@ class ExtensionHost:
 
     # --- callbacks of one extension -----------------------------------------------------------------------------------
 
-    def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
-        """Return the params of a process's greeting."""
+    def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
+        """Return the params of the greeting of a process with this manifest."""
         assert self._delegate is not None
-        return self.config.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
+        return self.config.greeting(found.manifest.capabilities.enabled, self._delegate.ui_kinds())
 
     async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:
         """Answer a request of a process."""

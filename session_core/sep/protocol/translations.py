@@ -1,4 +1,4 @@
-"""Translations of session events for extensions: one small function per event, collected in `TRANSLATIONS`.
+"""Translations of session events for extensions: one small function for most, all of them in `TRANSLATIONS`.
 
 The functions read and update what is in progress (`TranslationState`). Each must be total: events may be missing.
 """
@@ -34,6 +34,11 @@ class TranslationState:
     """The tool that the answer is currently calling."""
     calls: dict[CallId, str] = attrs.field(factory=dict)
     """Running tools, by call."""
+
+
+def _always(name: EventName, **payload: str | None) -> Callable[[TranslationState, ev.Event], TranslatedEvents]:
+    """Return the translation of an event that says nothing but that it happened."""
+    return lambda _working, _event: ((name, lambda: payload),)
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
@@ -201,18 +206,6 @@ def _session_created(_: TranslationState, event: ev.SessionCreated) -> Translate
     return (("session_start", payload),)
 
 
-def _session_restored(_: TranslationState, _event: ev.SessionRestored) -> TranslatedEvents:
-    return (("session_start", lambda: {"reason": "restored"}),)
-
-
-def _session_archived(_: TranslationState, _event: ev.SessionArchived) -> TranslatedEvents:
-    return (("session_shutdown", lambda: {"reason": "archived"}),)
-
-
-def _session_deleted(_: TranslationState, _event: ev.SessionDeleted) -> TranslatedEvents:
-    return (("session_shutdown", lambda: {"reason": "deleted"}),)
-
-
 def _model_switched(_: TranslationState, event: ev.ModelSwitched) -> TranslatedEvents:
     def payload() -> Mapping[str, Any]:
         provider, slash, _ = event.model.partition("/")
@@ -242,10 +235,6 @@ def _branch_switched(_: TranslationState, event: ev.BranchSwitched) -> Translate
 
 def _messages_imported(_: TranslationState, event: ev.MessagesImported) -> TranslatedEvents:
     return (("session_tree", lambda: {"action": "import", "head": event.head, "messages": len(event.messages)}),)
-
-
-def _context_cleared(_: TranslationState, _event: ev.ContextCleared) -> TranslatedEvents:
-    return (("session_tree", lambda: {"action": "clear", "head": None}),)
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -279,13 +268,13 @@ TRANSLATIONS: Final = cast(
         ev.ToolProgressed: _tool_progressed,
         ev.ToolCallFinished: _tool_finished,
         ev.SessionCreated: _session_created,
-        ev.SessionRestored: _session_restored,
-        ev.SessionArchived: _session_archived,
-        ev.SessionDeleted: _session_deleted,
+        ev.SessionRestored: _always("session_start", reason="restored"),
+        ev.SessionArchived: _always("session_shutdown", reason="archived"),
+        ev.SessionDeleted: _always("session_shutdown", reason="deleted"),
         ev.ModelSwitched: _model_switched,
         ev.CompactionFinished: _compaction_finished,
         ev.BranchSwitched: _branch_switched,
         ev.MessagesImported: _messages_imported,
-        ev.ContextCleared: _context_cleared,
+        ev.ContextCleared: _always("session_tree", action="clear", head=None),
     },
 )

@@ -55,7 +55,7 @@ class Host:
         self.notifications: list[tuple[int, str]] = []
         self._changed = trio.lowlevel.ParkingLot()
 
-    def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
+    def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
         return {"protocol_version": 1, "host": {"name": "test", "version": "1"}, "mode": "headless"}
 
     async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:

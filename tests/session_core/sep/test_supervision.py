@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from session_core.rpc.failures import RpcClosed, RpcFailed
 from session_core.rpc.messages import Request
 from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.extension import HostedExtension, ReloadFailed
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.process.process_session import ExtensionTimeouts
@@ -262,7 +263,7 @@ async def test_what_cannot_be_sent_is_a_failure_of_that_extension(autojump_clock
     processes = StandIns()
 
     class BadHost(Host):
-        def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
+        def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
             return {"flags": {"x": object()}}
 
     extension = HostedExtension(FOUND, BadHost(), ExtensionLog(), prepare=no_preparation, open_process=processes.open)

@@ -13,7 +13,7 @@ Events that come from no session event (`bus/event`, `widget/key`, a reload) are
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -79,22 +79,9 @@ class Translator:
 # --- events without a session event -----------------------------------------------------------------------------------
 
 
-def _session_fields(session_id: SessionId | None) -> dict[str, Any]:
-    return {"session_id": session_id} if session_id is not None else {}
-
-
-def build_session_start(session_id: SessionId | None, reason: str) -> SepEvent:
-    """Build the event that a session begins for an extension, such as after a reload."""
-    return SepEvent(
-        name="session_start", session_id=session_id, payload={**_session_fields(session_id), "reason": reason}
-    )
-
-
-def build_session_end(session_id: SessionId | None, reason: str) -> SepEvent:
-    """Build the event that a session ends for an extension, such as before a reload."""
-    return SepEvent(
-        name="session_shutdown", session_id=session_id, payload={**_session_fields(session_id), "reason": reason}
-    )
+def session_event(name: Literal["session_start", "session_shutdown"], reason: str) -> SepEvent:
+    """Build the event that all sessions begin or end for an extension, such as after or before a reload."""
+    return SepEvent(name=name, session_id=None, payload={"reason": reason})
 
 
 def bus_event(sender: str, topic: str, payload: Mapping[str, Any]) -> SepEvent:
@@ -107,6 +94,4 @@ def bus_event(sender: str, topic: str, payload: Mapping[str, Any]) -> SepEvent:
 def widget_key(session_id: SessionId, widget_id: str | None, key: str) -> SepEvent:
     """Build the event for a key press in a widget."""
     about = {"widget_id": widget_id} if widget_id is not None else {}
-    return SepEvent(
-        name="widget/key", session_id=session_id, payload={**_session_fields(session_id), **about, "key": key}
-    )
+    return SepEvent(name="widget/key", session_id=session_id, payload={"session_id": session_id, **about, "key": key})

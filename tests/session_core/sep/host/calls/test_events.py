@@ -12,9 +12,8 @@ from session_core.rpc.fast_json import write_json
 from session_core.sep.host.calls.events import (
     SepEvent,
     Translator,
-    build_session_end,
-    build_session_start,
     bus_event,
+    session_event,
     widget_key,
 )
 from session_core.sep.protocol.names import EVENTS, EventName
@@ -182,14 +181,14 @@ def test_what_no_session_tells() -> None:
         bus_event("a", "t", {"x": 1}),
         widget_key(SESSION, "w", "up"),
         widget_key(SESSION, None, "up"),
-        build_session_start(None, "reload"),
-        build_session_end(SESSION, "exit"),
+        session_event("session_start", "reload"),
+        session_event("session_shutdown", "exit"),
     ] == [
         SepEvent(name="bus/event", session_id=None, payload={"from": "a", "topic": "t", "payload": {"x": 1}}),
         SepEvent(name="widget/key", session_id=SESSION, payload={"session_id": SESSION, "widget_id": "w", "key": "up"}),
         SepEvent(name="widget/key", session_id=SESSION, payload={"session_id": SESSION, "key": "up"}),
         SepEvent(name="session_start", session_id=None, payload={"reason": "reload"}),
-        SepEvent(name="session_shutdown", session_id=SESSION, payload={"session_id": SESSION, "reason": "exit"}),
+        SepEvent(name="session_shutdown", session_id=None, payload={"reason": "exit"}),
     ]
 
 

@@ -75,9 +75,9 @@ async def test_rights_come_with_the_process_that_has_them(autojump_clock: MockCl
     processes, greeted = StandIns(), list[str]()
 
     class Greeting(Host):
-        def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
-            greeted.append(extension.manifest.version)
-            return super().initialize_params(extension)
+        def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
+            greeted.append(found.manifest.version)
+            return super().initialize_params(found)
 
     def versions() -> list[str]:
         return [each.version for each in (extension.manifest, extension.manifest_of(1), extension.manifest_of(2))]
@@ -152,9 +152,9 @@ async def test_a_fault_at_a_start_is_a_crash_of_that_extension(
         stumble("close")
 
     class Stumbling(Host):
-        def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
+        def initialize_params(self, found: DiscoveredExtension) -> dict[str, Any]:
             stumble("greet")
-            return super().initialize_params(extension)
+            return super().initialize_params(found)
 
     host = Stumbling()
     extension = HostedExtension(FOUND, host, ExtensionLog(), prepare=prepare, open_process=open_process)
