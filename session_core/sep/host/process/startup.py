@@ -83,9 +83,9 @@ class StartedSession:
     listens: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class ProcessStartup:
-    """How to start a process.
+    """The start of a process, which handles its messages from the first moment on.
 
     Attributes:
         generation: Its number.
@@ -105,6 +105,9 @@ class ProcessStartup:
     answer: Callable[[int, Request], Awaitable[Any]]
     note: Callable[[int, Notification], None]
     manifests: dict[int, Manifest]
+    _life: ProcessSession | None = attrs.field(init=False, default=None)
+    _begun: StartedSession | None = attrs.field(init=False, default=None)
+    _early: EarlyNotifications = attrs.field(init=False, factory=EarlyNotifications)
 
     async def run(self, *, task_status: trio.TaskStatus[StartedSession]) -> None:  # noqa: ASYNC128 - `_run_launched` calls it
         """Run a process from start to end; reports started once it has been greeted.
@@ -112,43 +115,44 @@ class ProcessStartup:
         Raises:
             StartFailed: It did not start; the process is gone.
         """
-        listener = _StartupListener(self)
-        with self._track_manifest(listener):
+        with self._track_manifest():
             launch = await self.prepare(self.found)
             if launch.paths is not None:
                 self.log.show_paths = launch.paths.show
             try:
-                await self._run_launched(launch, listener, task_status)
+                await self._run_launched(launch, task_status)
             finally:
                 if launch.copies:
                     with trio.CancelScope(shield=True):
                         await trio.to_thread.run_sync(launch.release)
 
-    async def _run_launched(
-        self, launch: ExtensionLaunch, listener: "_StartupListener", task_status: trio.TaskStatus[StartedSession]
-    ) -> None:
+    async def _run_launched(self, launch: ExtensionLaunch, task_status: trio.TaskStatus[StartedSession]) -> None:
         for remark in (*self.found.manifest.remarks, *launch.remarks):
             self.log.note("host", remark)
         failure: StartFailed | None = None
         async with self.open_process(
-            launch, self.log, name=self.found.name, handle_request=listener.answer, handle_notification=listener.note
+            launch,
+            self.log,
+            name=self.found.name,
+            handle_request=self._handle_request,
+            handle_notification=self._handle_notification,
         ) as process:
-            listener.life = life = ProcessSession(process, self.generation, self.pace)
+            self._life = life = ProcessSession(process, self.generation, self.pace)
             try:
                 registrations = await self._read(await life.greet(self.greeting))
             except StartFailed as error:
                 failure = error
             else:
-                listener.begun = StartedSession(
-                    life=life, found=self.found, log=self.log, registrations=registrations, early=listener.early
+                self._begun = StartedSession(
+                    life=life, found=self.found, log=self.log, registrations=registrations, early=self._early
                 )
-                task_status.started(listener.begun)
+                task_status.started(self._begun)
                 await life.wait_until_over()
         if failure is not None:
             raise StartFailed(with_last_words(failure.reason, self.log), final=failure.final)
 
     @contextmanager
-    def _track_manifest(self, listener: "_StartupListener") -> Generator[None]:
+    def _track_manifest(self) -> Generator[None]:
         """Keep its manifest known as long as it lives, however it ends."""
         self.manifests[self.generation] = self.found.manifest
         try:
@@ -158,15 +162,30 @@ class ProcessStartup:
         except StartFailed:
             raise
         except Exception as error:
-            if listener.begun is None:
+            if self._begun is None:
                 raise
             log.exception("%s: its process could not be supervised", self.found.name)
-            listener.begun.life.end(describe_own_fault(error))
+            self._begun.life.end(describe_own_fault(error))
         finally:
             del self.manifests[self.generation]
-            listener.early.report_dropped(self.log)
-            if listener.life is not None:
-                listener.life.gone.set()
+            self._early.report_dropped(self.log)
+            if self._life is not None:
+                self._life.gone.set()
+
+    async def _handle_request(self, request: Request) -> Any:
+        if self._life is None:
+            await trio.lowlevel.checkpoint()
+            raise RpcFailed(INTERNAL_ERROR, "the host is not ready yet")
+        with self._life.suspend_pings():
+            return await self.answer(self.generation, request)
+
+    def _handle_notification(self, notification: Notification) -> None:
+        if self._life is not None:
+            self._life.note_activity()
+        if notification.method == "log" or (self._begun is not None and self._begun.listens):
+            self.note(self.generation, notification)
+        else:
+            self._early.add(notification)
 
     async def _read(self, greeting: dict[str, Any]) -> Registrations:
         identity = greeting.get("extension")
@@ -183,31 +202,6 @@ class ProcessStartup:
         except RegistrationsInvalid as error:
             field_text = f" at {error.field}" if error.field else ""
             raise StartFailed(f"what it registers cannot be used{field_text}: {error.message}", final=True) from error
-
-
-class _StartupListener:
-    """Handles messages of a process, from the first moment on."""
-
-    def __init__(self, start: ProcessStartup) -> None:
-        self.life: ProcessSession | None = None
-        self.begun: StartedSession | None = None
-        self.early = EarlyNotifications()
-        self._start = start
-
-    async def answer(self, request: Request) -> Any:
-        if self.life is None:
-            await trio.lowlevel.checkpoint()
-            raise RpcFailed(INTERNAL_ERROR, "the host is not ready yet")
-        with self.life.suspend_pings():
-            return await self._start.answer(self._start.generation, request)
-
-    def note(self, notification: Notification) -> None:
-        if self.life is not None:
-            self.life.note_activity()
-        if notification.method == "log" or (self.begun is not None and self.begun.listens):
-            self._start.note(self._start.generation, notification)
-        else:
-            self.early.add(notification)
 
 
 def describe_own_fault(error: Exception) -> str:
