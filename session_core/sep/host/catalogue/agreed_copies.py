@@ -107,18 +107,14 @@ class AgreedCopies:
         """
         name = Path(os.path.realpath(program)).name
 
-        def check(actual: str) -> None:
-            if actual != sha256:
-                raise NotAgreed(f"is not the pinned program: its SHA-256 is {actual}, run.sha256 says {sha256}")
-
         def fill(folder: Path) -> None:
-            check(_copy_file(Path(program), folder / name))
+            _check_digest(_copy_file(Path(program), folder / name), sha256)
 
         def is_whole(copy: Path) -> bool:
-            check(digest_of_program(program))
+            check_program(program, sha256)
             with suppress(OSError):
                 names = [each.name for each in copy.iterdir()]
-                return names == [name] and digest_of_program(str(copy / name)) == sha256
+                return names == [name] and _digest_of_program(str(copy / name)) == sha256
             return False
 
         return self._obtain(f"program-{sha256}", fill, is_whole)
@@ -147,8 +143,22 @@ class AgreedCopies:
                     _remove_unless_used(path)
 
 
-def digest_of_program(program: str) -> str:
-    """Return the SHA-256 of a file; raises `OSError`."""
+def check_program(program: str, sha256: str) -> None:
+    """Refuse another program than the one with this SHA-256.
+
+    Raises:
+        NotAgreed: It is another one.
+        OSError: It cannot be read.
+    """
+    _check_digest(_digest_of_program(program), sha256)
+
+
+def _check_digest(actual: str, sha256: str) -> None:
+    if actual != sha256:
+        raise NotAgreed(f"is not the pinned program: its SHA-256 is {actual}, run.sha256 says {sha256}")
+
+
+def _digest_of_program(program: str) -> str:
     with Path(program).open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

@@ -27,7 +27,7 @@ from session_core.sandbox.home_directory import find_installation
 from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import home_folders, own_places
-from session_core.sep.host.catalogue.agreed_copies import AgreedCopies, AgreedCopy, NotAgreed, digest_of_program
+from session_core.sep.host.catalogue.agreed_copies import AgreedCopies, AgreedCopy, NotAgreed, check_program
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.copied_paths import CopiedPaths
 from session_core.sep.protocol.manifest import SandboxSpec
@@ -182,11 +182,17 @@ def _prepare_program(found: DiscoveredExtension, env: Mapping[str, str], copies:
         raise LaunchRefused(f"its command cannot be looked at: {error.strerror}", final=is_lasting(error)) from error
     held, pinned = [copy], None
     if run.sha256 is not None:
-        if is_beneath(command, (str(copy.path),)):
-            _check_pin(command, paths.show(command), run.sha256.lower())
-        else:
-            held.append(_copy_pinned(copies, command, run.sha256.lower()))
-            pinned = str(held[-1].path / Path(os.path.realpath(command)).name)
+        try:
+            if is_beneath(command, (str(copy.path),)):
+                check_program(command, run.sha256)
+            else:
+                held.append(copies.copy_program(command, run.sha256))
+                pinned = str(held[-1].path / Path(os.path.realpath(command)).name)
+        except NotAgreed as refused:
+            raise LaunchRefused(f"{paths.show(command)} {refused.message}") from refused
+        except OSError as error:
+            why = f"{paths.show(command)} cannot be compared with run.sha256: {error.strerror}"
+            raise LaunchRefused(why, final=is_lasting(error)) from error
     argv = (*paths.interpret(command), *map(paths.translate, run.args))
     return _PreparedProgram(argv=argv, env=inside, paths=paths, copies=tuple(held), pinned=pinned)
 
@@ -237,29 +243,6 @@ def _is_not_pinned(path: str, folder: Path) -> bool:
     # No link within the folder leads there, or there would be no digest.
     roundabout = os.path.isabs(path) or os.pardir in path  # noqa: PTH117
     return roundabout and is_beneath(os.path.realpath(place), (f"{os.path.realpath(folder)}/{_NOT_PINNED}",))
-
-
-def _check_pin(program: str, label: str, pin: str) -> None:
-    try:
-        actual = digest_of_program(program)
-    except OSError as error:
-        raise _pin_not_compared(label, error) from error
-    if actual != pin:
-        raise LaunchRefused(f"{label} is not the pinned program: its SHA-256 is {actual}, run.sha256 says {pin}")
-
-
-def _copy_pinned(copies: AgreedCopies, program: str, pin: str) -> AgreedCopy:
-    try:
-        return copies.copy_program(program, pin)
-    except NotAgreed as refused:
-        raise LaunchRefused(f"{program} {refused.message}") from refused
-    except OSError as error:
-        raise _pin_not_compared(program, error) from error
-
-
-def _pin_not_compared(program: str, error: OSError) -> LaunchRefused:
-    why = f"{program} cannot be compared with run.sha256: {error.strerror}"
-    return LaunchRefused(why, final=is_lasting(error))
 
 
 def _plan(checked: _PreparedProgram, *, network: bool, workspace: str | None, hidden: Sequence[str]) -> SandboxPlan:
