@@ -13,7 +13,7 @@ import attrs
 
 from session_core.errors import ProtocolError
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, size_of
-from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.protocol.manifest import VARIABLE_NAME, Manifest
 from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.vocabulary.extensions import MessageRenderer, Shortcut
@@ -37,7 +37,6 @@ MAX_DESCRIPTION_CHARS: Final = 16_000
 """The description of one tool or command."""
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_NAME: Final = 64
 _ALSO_HOOKS: Final[frozenset[HookName]] = frozenset({"session_before_compact", "session_before_tree"})
 """Hooks that some extensions list among their subscriptions."""
@@ -64,8 +63,9 @@ class ToolRegistration:
     deferred: bool = False
     size: int = attrs.field(init=False, eq=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "size", len(self.description) + size_of(self.parameters))
+    @size.default
+    def _measure(self) -> int:
+        return len(self.description) + size_of(self.parameters)
 
 
 @attrs.frozen(kw_only=True)
@@ -264,7 +264,7 @@ def _shortcut(fields: DocumentFields) -> Shortcut:
 
 def _provider(fields: DocumentFields) -> ProviderRegistration:
     variable = fields.text_or_none("api_key_env", empty=True) or None
-    if variable is not None and not _VARIABLE.fullmatch(variable):
+    if variable is not None and not VARIABLE_NAME.fullmatch(variable):
         raise InvalidDocumentField(
             fields.field_path("api_key_env"), f"{quote_text(variable)} is not the name of a variable"
         )

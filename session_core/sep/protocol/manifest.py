@@ -26,7 +26,6 @@ from session_core.sandbox.file_values import read_up_to
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, check_text
 from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, Capability, is_extension_name
 from session_core.wire.error_text import quote_text
-from session_core.wire.strict_json import is_encodable
 
 MANIFEST_FILE: Final = "extension.toml"
 MAX_MANIFEST_BYTES: Final = 64 * 1024
@@ -43,7 +42,7 @@ _MAX_DOMAINS: Final = 256
 _MAX_REMARKS: Final = 20
 _MAX_MEMORY_MIB: Final = 1024 * 1024
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _MEMORY: Final = re.compile(r"([0-9]{1,9})\s*(m|mb|mib|g|gb|gib)?", re.IGNORECASE)
 _DOMAIN: Final = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -138,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return attrs.evolve(_manifest(DocumentFields(tables)), digest=hashlib.sha256(content).hexdigest())
     except InvalidDocumentField as wrong:
-        raise ManifestInvalid(f"{_format_path(file)}: {wrong.path}: {wrong.reason}", field=wrong.path) from None
+        raise ManifestInvalid(f"{format_path(file)}: {wrong.path}: {wrong.reason}", field=wrong.path) from None
 
 
 def _content(file: Path) -> bytes:
@@ -149,17 +148,17 @@ def _content(file: Path) -> bytes:
             descriptor = os.open(file, flags)
             opened.callback(os.close, descriptor)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ManifestInvalid(f"{_format_path(file)}: this is not an ordinary file")
+                raise ManifestInvalid(f"{format_path(file)}: this is not an ordinary file")
             content = read_up_to(descriptor, MAX_MANIFEST_BYTES + 1)
     except FileNotFoundError:
-        raise ManifestInvalid(f"{_format_path(file.parent)}: there is no {MANIFEST_FILE} in this folder") from None
+        raise ManifestInvalid(f"{format_path(file.parent)}: there is no {MANIFEST_FILE} in this folder") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         if isinstance(error, OSError) and error.errno == errno.ELOOP:
             why = "it is a link; put the file itself there"
-        raise ManifestInvalid(f"{_format_path(file)}: it cannot be read: {why}") from None
+        raise ManifestInvalid(f"{format_path(file)}: it cannot be read: {why}") from None
     if len(content) > MAX_MANIFEST_BYTES:
-        raise ManifestInvalid(f"{_format_path(file)}: it is longer than {MAX_MANIFEST_BYTES:,} bytes")
+        raise ManifestInvalid(f"{format_path(file)}: it is longer than {MAX_MANIFEST_BYTES:,} bytes")
     return content
 
 
@@ -168,14 +167,14 @@ def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
         text = content.decode("utf-8-sig")
         for number, line in enumerate(text.split("\n"), start=1):
             if line.count(".") > _MAX_DOTS_IN_LINE:
-                raise ManifestInvalid(f"{_format_path(file)}: there are too many dots in line {number}")
+                raise ManifestInvalid(f"{format_path(file)}: there are too many dots in line {number}")
         return tomllib.loads(text)
     except UnicodeDecodeError as error:
-        raise ManifestInvalid(f"{_format_path(file)}: it is not text in UTF-8 (at byte {error.start})") from None
+        raise ManifestInvalid(f"{format_path(file)}: it is not text in UTF-8 (at byte {error.start})") from None
     except RecursionError:
-        raise ManifestInvalid(f"{_format_path(file)}: it is nested too deeply") from None
+        raise ManifestInvalid(f"{format_path(file)}: it is nested too deeply") from None
     except ValueError as error:  # tomllib names the line; a number may also have too many digits
-        raise ManifestInvalid(f"{_format_path(file)}: this is not TOML: {error}") from None
+        raise ManifestInvalid(f"{format_path(file)}: this is not TOML: {error}") from None
 
 
 def _manifest(top: DocumentFields) -> Manifest:
@@ -217,7 +216,7 @@ def _run(run: DocumentFields) -> RunSpec:
     for number, (name, value) in enumerate(variables.plain.items() if variables else ()):
         if number >= _MAX_VARIABLES:
             raise InvalidDocumentField("run.env", f"has more than {_MAX_VARIABLES} variables")
-        if not _VARIABLE.fullmatch(name):
+        if not VARIABLE_NAME.fullmatch(name):
             raise InvalidDocumentField("run.env", f"{quote_text(name)} is not the name of a variable")
         env[name] = check_text(value, f"run.env.{name}", most=_MAX_ARGUMENT_CHARS, empty=True)
     pin = run.text_or_none("sha256")
@@ -318,6 +317,7 @@ def _suggest_key(key: str, known: tuple[str, ...]) -> str:
     return ""
 
 
-def _format_path(path: Path) -> str:
+def format_path(path: Path | str) -> str:
+    """Return a path for people: escaped if a part of it cannot be shown."""
     text = str(path)
-    return text if is_encodable(text) and text.isprintable() else ascii(text)
+    return text if text.isprintable() else ascii(text)

@@ -14,6 +14,7 @@ import attrs
 from session_core.sep.host.catalogue.folder_digest import NotDigestible as NotDigestible
 from session_core.sep.host.catalogue.folder_digest import digest_of as digest_of
 from session_core.sep.host.catalogue.search_paths import CONSENT_FILE as CONSENT_FILE
+from session_core.sep.protocol.manifest import format_path
 from session_core.sep.protocol.names import is_extension_name
 from session_core.storage.private_table import PrivateTable, first_line_of
 from session_core.wire.strict_json import is_encodable
@@ -94,9 +95,9 @@ class Consents:
             return ""
         before, files = consent.files, _filter_nameable(files)
         news = [
-            *(f"{_format_path(path)} has changed" for path in files if path in before and before[path] != files[path]),
-            *(f"{_format_path(path)} is new" for path in files if path not in before),
-            *(f"{_format_path(path)} is gone" for path in before if path not in files),
+            *(f"{format_path(path)} has changed" for path in files if path in before and before[path] != files[path]),
+            *(f"{format_path(path)} is new" for path in files if path not in before),
+            *(f"{format_path(path)} is gone" for path in before if path not in files),
         ]
         more = f" and {len(news) - _MOST_TOLD} more" if len(news) > _MOST_TOLD else ""
         return ", ".join(news[:_MOST_TOLD]) + more
@@ -183,10 +184,6 @@ def _files_in(files: Any) -> dict[str, str]:
 
 def _filter_nameable(files: Mapping[str, str]) -> dict[str, str]:
     return {path: each for path, each in files.items() if is_encodable(path) and len(path) <= _MAX_PATH_CHARS}
-
-
-def _format_path(path: str) -> str:
-    return path if path.isprintable() else ascii(path)
 
 
 def _real(folder: Path) -> str:
