@@ -63,9 +63,8 @@ class ToolRegistration:
     deferred: bool = False
     size: int = attrs.field(init=False, eq=False, repr=False)
 
-    @size.default
-    def _measure(self) -> int:
-        return len(self.description) + size_of(self.parameters)
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.description) + size_of(self.parameters))
 
 
 @attrs.frozen(kw_only=True)

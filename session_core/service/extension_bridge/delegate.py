@@ -27,7 +27,7 @@ from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command
 from session_core.vocabulary.extensions import ExtensionInfo
-from session_core.vocabulary.frozen import JsonObject, freeze_json
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import DialogKind, Thinking
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def run_hook(
     result = await hooks.run_hook(asked, hook, session_id, value, contexts=host.contexts)
     if isinstance(result, hooks.HookBlocked):
         return Blocked(reason=f"{result.extension}: {result.reason}")
-    return _frozen(result)
+    return JsonObject(result)
 
 
 async def run_host(host: ExtensionHost, service: "SessionService") -> None:
@@ -167,7 +167,7 @@ class ServiceDelegate:
 
     async def append_entry(self, caller: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Store an entry with the session that no model ever sees."""
-        await self._do(caller, c.AppendEntry(session_id=caller.session_id, entry=_frozen(entry)))
+        await self._do(caller, c.AppendEntry(session_id=caller.session_id, entry=JsonObject(entry)))
 
     async def set_model(self, caller: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Choose the session's model, and how much it thinks."""
@@ -211,7 +211,7 @@ class ServiceDelegate:
             case "set_status":
                 await self._do(caller, c.ShowDisplay(session_id=session_id, status=params["status"]))
             case "set_widget":
-                await self._do(caller, c.ShowDisplay(session_id=session_id, widget=_frozen(params["widget"])))
+                await self._do(caller, c.ShowDisplay(session_id=session_id, widget=JsonObject(params["widget"])))
             case "set_title":
                 await self._do(caller, c.ShowDisplay(session_id=session_id, title=params["title"]))
         return {}
@@ -309,9 +309,3 @@ def _find_waiting_turn(watched: Session, caller: ExtensionCaller) -> TurnId | No
         return None
     is_subagent = watched.state.session_id != caller.session_id
     return watched.work.turn_id if is_subagent or watched.work.turn_id == caller.turn_id else None
-
-
-def _frozen(value: Mapping[str, Any]) -> JsonObject:
-    frozen = freeze_json(dict(value))
-    assert isinstance(frozen, JsonObject)
-    return frozen

@@ -172,15 +172,11 @@ class ModelAnswerStream:
         """End an answer that was silent for too long; if its model was done, it counts as complete."""
         if self.decoder.done:
             self.put(self.decoder.finish())
-        elif trio.current_time() >= self._ends_at:
-            self.put(
-                self.decoder.fail(
-                    build_failure("network", f"The answer took more than {self._patience.total:g} seconds")
-                )
-            )
-        else:
-            sentence = f"The extension sent nothing new for {self._patience.silence:g} seconds"
-            self.put(self.decoder.fail(build_failure("network", sentence)))
+            return
+        sentence = f"The extension sent nothing new for {self._patience.silence:g} seconds"
+        if trio.current_time() >= self._ends_at:
+            sentence = f"The answer took more than {self._patience.total:g} seconds"
+        self.put(self.decoder.fail(build_failure("network", sentence)))
 
     def close(self) -> None:
         self._waiting.clear()
