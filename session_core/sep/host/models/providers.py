@@ -103,7 +103,11 @@ class ExtensionProviders:
             NotFound: No extension has such a provider.
             LoginFailed: The provider has no login, or the login failed.
         """
-        offer = self._require_offer(provider)
+        offer = self.find_offer(provider)
+        if offer is None:
+            raise NotFound(
+                f"no extension has a provider called {provider[: limits.MAX_NAME_CHARS]!r}", field="provider"
+            )
         if not offer.registration.oauth:
             raise LoginFailed(f"the provider {provider} of the extension {offer.extension.name} has no login")
         await self.logins.log_in(offer.extension, provider, session_id)
@@ -123,14 +127,6 @@ class ExtensionProviders:
         offer = self.find_offer(provider)
         models = offer.registration.models if offer is not None else ()
         return next((each.display_name or "" for each in models if each.id == model_id), "")
-
-    def _require_offer(self, provider: str) -> ProviderOffer:
-        offer = self._offers.get(provider)
-        if offer is None:
-            raise NotFound(
-                f"no extension has a provider called {provider[: limits.MAX_NAME_CHARS]!r}", field="provider"
-            )
-        return offer
 
     def _why_not(self, registration: ProviderRegistration, taken: ProviderOffer | None) -> str | None:
         if registration.name.casefold() in self._reserved:

@@ -104,10 +104,10 @@ async def prepare_launch(
     """
     env = child_environment(found.manifest.run.env, environ)
     made = partial(_prepare_program, found, env, copies or AgreedCopies())
-    checked = await trio.to_thread.run_sync(made, abandon_on_cancel=True)
+    unconfined = await trio.to_thread.run_sync(made, abandon_on_cancel=True)
     spec = found.manifest.sandbox
     if confine == "never" or (confine == "manifest" and spec is None):
-        return checked.launch()
+        return unconfined
     places = () if bubblewrap_places is None else (bubblewrap_places,)
     bubblewrap = await find_bubblewrap(*places)
     if isinstance(bubblewrap, NoBubblewrap):
@@ -115,13 +115,13 @@ async def prepare_launch(
     spec = spec or SandboxSpec()
 
     def plan_sandbox() -> SandboxPlan:
-        return drop_vanished_files(_plan(checked, network=_has_network(spec), workspace=workspace, hidden=hidden))
+        return drop_vanished_files(_plan(unconfined, network=_has_network(spec), workspace=workspace, hidden=hidden))
 
     try:
         plan = await trio.to_thread.run_sync(plan_sandbox, abandon_on_cancel=True)
     except (WorkspaceRefused, OSError) as error:
         raise LaunchRefused(f"it cannot be confined: {error}", final=is_lasting(error)) from error
-    return _confine_launch(checked, plan, bubblewrap, spec)
+    return _confine_launch(unconfined, plan, bubblewrap, spec)
 
 
 def is_lasting(error: BaseException | None) -> bool:
@@ -142,29 +142,8 @@ def expand_variables(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: environ.get(match[1], ""), text)
 
 
-@attrs.frozen(kw_only=True)
-class _PreparedProgram:
-    """A program that may be started: it was agreed to, and nobody can change it any more."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = attrs.field(repr=False)
-    paths: CopiedPaths
-    copies: tuple[AgreedCopy, ...]
-    pinned: str | None = None
-    """The copy of a pinned program that lies elsewhere."""
-
-    def launch(self) -> ExtensionLaunch:
-        return ExtensionLaunch(
-            argv=self.argv,
-            env=self.env,
-            cwd=str(self.paths.copy),
-            copies=self.copies,
-            paths=self.paths,
-            program=self.pinned,
-        )
-
-
-def _prepare_program(found: DiscoveredExtension, env: Mapping[str, str], copies: AgreedCopies) -> _PreparedProgram:
+def _prepare_program(found: DiscoveredExtension, env: Mapping[str, str], copies: AgreedCopies) -> ExtensionLaunch:
+    """Return how to start, without a sandbox, a program that was agreed to and that nobody can change any more."""
     try:
         copy = copies.copy_extension(found)
     except NotAgreed as refused:
@@ -180,7 +159,7 @@ def _prepare_program(found: DiscoveredExtension, env: Mapping[str, str], copies:
         command = _resolve_program(run.command, found.folder, inside, paths)
     except OSError as error:
         raise LaunchRefused(f"its command cannot be looked at: {error.strerror}", final=is_lasting(error)) from error
-    held, pinned = [copy], None
+    held, pinned = [copy], None  # the second is the copy of a pinned program that lies elsewhere
     if run.sha256 is not None:
         try:
             if is_beneath(command, (str(copy.path),)):
@@ -194,7 +173,7 @@ def _prepare_program(found: DiscoveredExtension, env: Mapping[str, str], copies:
             why = f"{paths.show(command)} cannot be compared with run.sha256: {error.strerror}"
             raise LaunchRefused(why, final=is_lasting(error)) from error
     argv = (*paths.interpret(command), *map(paths.translate, run.args))
-    return _PreparedProgram(argv=argv, env=inside, paths=paths, copies=tuple(held), pinned=pinned)
+    return ExtensionLaunch(argv=argv, env=inside, cwd=str(copy.path), copies=tuple(held), paths=paths, program=pinned)
 
 
 def _resolve_program(command: str, folder: Path, env: Mapping[str, str], paths: CopiedPaths) -> str:
@@ -245,18 +224,18 @@ def _is_not_pinned(path: str, folder: Path) -> bool:
     return roundabout and is_beneath(os.path.realpath(place), (f"{os.path.realpath(folder)}/{_NOT_PINNED}",))
 
 
-def _plan(checked: _PreparedProgram, *, network: bool, workspace: str | None, hidden: Sequence[str]) -> SandboxPlan:
+def _plan(launch: ExtensionLaunch, *, network: bool, workspace: str | None, hidden: Sequence[str]) -> SandboxPlan:
     """Let it read the disk except for the home directory, and write only to private folders."""
-    homes = (checked.env.get("HOME") or next(iter(home_folders()), "/"), *home_folders())
+    homes = (launch.env.get("HOME") or next(iter(home_folders()), "/"), *home_folders())
     readable = [workspace] if workspace is not None else []
     # The real file as well as its name: an interpreter in a virtual environment is a link.
-    command = checked.argv[0]
+    command = launch.argv[0]
     programs = (str(Path(command).parent), str(Path(os.path.realpath(command)).parent))
     for place in programs:
         if _is_hidden(place, homes):
             readable += find_installation(place, map(os.path.realpath, homes))
     plan = plan_sandbox(
-        str(checked.paths.copy),
+        launch.cwd,
         user_home=homes[0],
         homes=homes[1:],
         environment={},
@@ -266,7 +245,7 @@ def _plan(checked: _PreparedProgram, *, network: bool, workspace: str | None, hi
         network=network,
         filter_file=filter_in_memory(),
     )
-    inside = {**checked.env, "TMPDIR": PRIVATE[0]}
+    inside = {**launch.env, "TMPDIR": PRIVATE[0]}
     return attrs.evolve(plan, environment=tuple(sorted(inside.items())))
 
 
@@ -280,7 +259,7 @@ def _has_network(spec: SandboxSpec) -> bool:
 
 
 def _confine_launch(
-    checked: _PreparedProgram, plan: SandboxPlan, bubblewrap: Bubblewrap, spec: SandboxSpec
+    launch: ExtensionLaunch, plan: SandboxPlan, bubblewrap: Bubblewrap, spec: SandboxSpec
 ) -> ExtensionLaunch:
     remarks: list[str] = []
     if spec.image is not None:
@@ -292,18 +271,18 @@ def _confine_launch(
     elif spec.network == "egress":
         remarks.append("sandbox.network is egress without any of allow_domains, so it has no network")
     # The environment is passed outside the command line, which everybody on this machine could read.
-    clear, confined = _CLEAR, sandbox_argv(checked.argv, attrs.evolve(plan, environment=()), bubblewrap)
+    clear, confined = _CLEAR, sandbox_argv(launch.argv, attrs.evolve(plan, environment=()), bubblewrap)
     assert tuple(confined[: len(clear)]) == clear
-    if checked.pinned is not None:  # the copy takes the place of the program, after all other mounts
+    if launch.program is not None:  # the copy takes the place of the program, after all other mounts
         place = confined.index("--chdir")
-        confined[place:place] = ["--ro-bind", checked.pinned, os.path.realpath(checked.argv[0])]
-    return ExtensionLaunch(
+        confined[place:place] = ["--ro-bind", launch.program, os.path.realpath(launch.argv[0])]
+    return attrs.evolve(
+        launch,
         argv=confined[len(clear) :],
         env={},
         cwd=plan.cwd,
         bubblewrap=bubblewrap.path,
         inside=dict(plan.environment),
-        copies=checked.copies,
-        paths=checked.paths,
+        program=None,
         remarks=tuple(remarks),
     )
