@@ -14,8 +14,6 @@ from session_core import limits
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.protocol.names import INTERNAL_ERROR
 
-DISPLAY_KINDS: Final = frozenset({"notify", "set_status", "set_widget", "set_title"})
-"""Kinds of `ui/request` that wait for no answer, so nothing else slows them down."""
 _TELL_EVERY_S: Final = 1.0
 
 

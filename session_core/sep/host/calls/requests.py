@@ -34,7 +34,7 @@ from session_core.sep.host.calls.notifications import NOTES, check_open_json, di
 from session_core.sep.host.calls.notifications import ExtensionSender as ExtensionSender
 from session_core.sep.host.calls.notifications import HostView as HostView
 from session_core.sep.host.calls.notifications import LogLevel as LogLevel
-from session_core.sep.host.calls.rate_limit import DISPLAY_KINDS, PublishingLimits
+from session_core.sep.host.calls.rate_limit import PublishingLimits
 from session_core.sep.host.registrations import RegistrationsInvalid
 from session_core.sep.host.registry_updates import REGISTER, RegistryUpdater
 from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
@@ -45,11 +45,13 @@ from session_core.sep.protocol.names import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     NO_UI,
+    QUESTIONS,
     Capability,
     UiKind,
 )
 from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.sep.protocol.service_api import Delegate, DeliverAs, ExtensionCaller, Role
+from session_core.vocabulary.extensions import NoticeLevel
 from session_core.wire.error_text import quote_text
 
 # --- reading a `ui/request`: the fields of each kind of dialog or display ---------------------------------------------
@@ -59,8 +61,6 @@ MAX_OPTIONS: Final = MAX_OPEN_REQUESTS
 """The most options to choose from; a longer list needs a search, not a dialog."""
 MAX_LINE_CHARS: Final = 1_000
 """One option, a title, a status."""
-
-LEVELS: Final = ("info", "warn", "error")
 
 
 def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
             return {"prompt": _prompt(params)} | ({} if default is None else {"default": default})
         case "notify":
             message = params.text("message", most=MAX_PROMPT_CHARS, empty=True)
-            return {"message": message, "level": read_choice(params, "level", LEVELS, "info")}
+            return {"message": message, "level": read_choice(params, "level", get_args(NoticeLevel), "info")}
         case "set_status":
             return {"status": params.text("status", most=MAX_LINE_CHARS, empty=True)}
         case "set_widget":
@@ -284,7 +284,7 @@ class InboundRequests:
         if kind not in self._delegate.ui_kinds():
             raise RpcFailed(NO_UI, f"nobody who is watching can deal with {quote_text(kind)}")
         params = read_ui_request(kind, call.params)
-        if kind in DISPLAY_KINDS:
+        if kind not in QUESTIONS:  # nothing else slows the others down
             self._publishing.spend(call.name, f"ui/request {kind}")
         return dict(await self._delegate.ask(call.session_caller, kind, params))
 

@@ -86,20 +86,16 @@ class ProcessSession:
         Raises:
             StartFailed: It did not answer, or not correctly.
         """
-        closed = False
-        answer = None
         try:
             answer = await self.connection.request("initialize", params, timeout=self._pace.start)
         except RpcTimedOut:
             raise StartFailed(f"it did not answer initialize within {self._pace.start:g} s") from None
         except RpcClosed:
-            closed = True
+            raise StartFailed(f"{await self._process.wait_over()}, before it was ready") from None
         except RpcFailed as error:
             raise StartFailed(f"it answered initialize with an error: {error.message} ({error.code})") from None
         except InvalidInput as error:
             raise StartFailed(f"initialize cannot be sent: {error.message}", final=True) from error
-        if closed:
-            raise StartFailed(f"{await self._process.wait_over()}, before it was ready")
         if not isinstance(answer, dict):
             raise StartFailed("its answer to initialize is not an object", final=True)
         version = answer.get("protocol_version")
