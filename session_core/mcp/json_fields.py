@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from session_core.limits import MAX_PATH_CHARS, MAX_TEXT_CHARS
 from session_core.mcp.variables import CannotExpand, expand
-from session_core.providers.endpoint import is_loopback
 
 MAX_LIST: Final = 1_000
 """The most items of one list in the file."""
@@ -146,6 +145,8 @@ def checked_headers(fields: McpConfigFields) -> dict[str, str]:
 
 def checked_url(fields: McpConfigFields, *, secrets: bool) -> str:
     """Return the URL of a server; headers go only over an encrypted connection or to this machine."""
+    from session_core.providers.endpoint import is_loopback  # needs more than a list of servers without any
+
     url, where = fields.text("url"), fields.full_name("url")
     try:
         parts = urlsplit(url)
