@@ -117,9 +117,7 @@ class ProcessSession:
         try:
             return await self.connection.request(method, params, timeout=timeout)
         finally:
-            self._busy -= 1
-            if not self._busy:  # while a request is open, the time of the last message does not matter
-                self._mark_idle()
+            self._end_work()
 
     @contextmanager
     def suspend_pings(self) -> Generator[None]:
@@ -128,12 +126,13 @@ class ProcessSession:
         try:
             yield
         finally:
-            self._busy -= 1
-            if not self._busy:
-                self._mark_idle()
+            self._end_work()
 
-    def _mark_idle(self) -> None:
-        self._heard = trio.current_time()
+    def _end_work(self) -> None:
+        self._busy -= 1
+        if self._busy:  # while anything is under way, the time of the last message does not matter
+            return
+        self.note_activity()
         if self._quiet is not None:
             self._quiet.set()
             self._quiet = None
