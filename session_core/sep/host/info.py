@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from session_core.errors import NotFound
-from session_core.sep.host.catalogue.discovery import Discovery, SkippedExtension
+from session_core.sep.host.catalogue.discovery import Discovery
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.tools.tools import tool_name
 from session_core.vocabulary.extensions import ExtensionCommand, ExtensionInfo
@@ -37,24 +37,18 @@ def infos_of(
     """Describe all extensions for people, including disabled ones."""
     running = {extension.name: info_of(extension, folder) for extension in extensions}
     disabled = (
-        info_of_disabled(each, folder)
+        ExtensionInfo(
+            name=each.name,
+            version=each.manifest.version if each.manifest is not None else "",
+            scope=each.scope,
+            state="disabled",
+            problem=each.reason,
+            folder=folder,
+        )
         for each in discovery.skipped
         if each.kind == "disabled" and each.name not in running
     )
     return tuple(sorted((*running.values(), *disabled), key=lambda info: info.name))
-
-
-def info_of_disabled(skipped: SkippedExtension, folder: str | None) -> ExtensionInfo:
-    """Describe a disabled extension for people."""
-    version = skipped.manifest.version if skipped.manifest is not None else ""
-    return ExtensionInfo(
-        name=skipped.name,
-        version=version,
-        scope=skipped.scope,
-        state="disabled",
-        problem=skipped.reason,
-        folder=folder,
-    )
 
 
 def build_not_found(name: str, discovery: Discovery) -> NotFound:
@@ -64,5 +58,5 @@ def build_not_found(name: str, discovery: Discovery) -> NotFound:
 
 
 def explain_absence(name: str, discovery: Discovery) -> str:
-    """Explain why an extension is not used; None if that is not known."""
+    """Explain why an extension is not used; empty if that is not known."""
     return next((each.reason for each in discovery.skipped if each.name == name), "")

@@ -21,7 +21,7 @@ def complete_params(
     request: ModelRequest, *, request_id: str, provider: str, model: str, context: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the params of one call; unset options of the request are left out."""
-    names = _names(request)
+    names = ToolNames(spec.name for spec in request.tools)
     params: dict[str, Any] = {
         "request_id": request_id,
         "provider": provider,
@@ -52,11 +52,7 @@ def complete_params(
 
 def tool_names(request: ModelRequest) -> Mapping[str, str]:
     """Return a map from the tool names that the extension knows to ours."""
-    return _names(request).ours
-
-
-def _names(request: ModelRequest) -> ToolNames:
-    return ToolNames(spec.name for spec in request.tools)
+    return ToolNames(spec.name for spec in request.tools).ours
 
 
 def _messages(request: ModelRequest, names: ToolNames) -> list[dict[str, Any]]:
