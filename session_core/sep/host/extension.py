@@ -187,11 +187,11 @@ class HostedExtension:
 
     def _describe_interruption(self, generation: int) -> str:
         """Describe why the process that ran a command is gone."""
+        if self.stopping:
+            return f"the extension {self.name} was switched off or ended"
         if self.generation != generation:
             seconds = f"{self.pace.stop:g} s"
             return f"the extension {self.name} was reloaded, and its old process did not finish within {seconds},"
-        if self.stopping:
-            return f"the extension {self.name} was switched off or ended"
         return f"the process of the extension {self.name} ended"
 
     def _in_use(self) -> bool:
@@ -225,6 +225,7 @@ class HostedExtension:
         finally:
             self.stopping = True
             self._nursery = self._life = None
+            self.generation = self._last_generation + 1  # nothing speaks for it: what its processes began is void
             self._set_state("stopped", None)
             self._gone.set()
 

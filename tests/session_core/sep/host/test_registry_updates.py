@@ -147,3 +147,27 @@ async def test_what_a_command_registers_can_be_used_when_it_has_ended(tmp_path: 
     async with open_world(home) as world:
         await world.do("one", ["registry/update", tools(0, 200, chars=3_000), "tell"])
         assert 200 == len(world.extension("one").registrations.tools)
+
+
+async def test_an_extension_that_was_switched_off_and_on_has_nothing_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update that is still being checked when its extension ends does not count for the one that begins."""
+    home, checking, go_on = Home(tmp_path), threading.Event(), threading.Event()
+    home.install("one")
+
+    def slow(old: Registrations, update: object) -> Registrations:
+        checking.set()
+        go_on.wait()
+        return merge_update(old, update)
+
+    async with open_world(home) as world:
+        monkeypatch.setattr(module, "merge_update", slow)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(world.do, "one", ["registry/update", tools(0, 200, chars=3_000), "tell"])
+            await trio.to_thread.run_sync(checking.wait)
+            await world.service.disable_extension("one")
+            await world.service.enable_extension("one")
+            go_on.set()
+        await world.host.wait_registered("one")
+        assert () == world.extension("one").registrations.tools
