@@ -137,7 +137,8 @@ class Connection:
         except MCPError as error:
             message = cut(error.error.message, MAX_ERROR_CHARS)
             if error.code == CONNECTION_CLOSED:
-                self._end(session, message)
+                if self._session is session:
+                    self._on_lost(message)
                 raise McpFailed(f"{who} was lost before it answered: {self._describe_loss(message)}") from error
             raise McpFailed(f"{who} refused: {message}") from error
         except McpFailed:
@@ -229,10 +230,6 @@ class Connection:
             self._session = None
             self._set(state="connecting", reason=self._describe_loss(reason))
         self._wake.set()
-
-    def _end(self, session: "ClientSession", reason: str) -> None:
-        if self._session is session:
-            self._on_lost(reason)
 
     def _describe_loss(self, failure: str) -> str:
         reason, last = self._end_reason or failure or "the connection was closed", self.diagnostics.last()
