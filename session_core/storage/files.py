@@ -38,14 +38,15 @@ def connect(home: Path, read_only: bool) -> sqlite3.Connection:  # noqa: FBT001 
     if not read_only:
         make_private_file(path)  # SQLite gives its other files the same mode
     mode = "ro" if read_only else "rw"
-    if read_only and not os.access(home, os.W_OK) and not _wal_path(path).exists():
+    if read_only and not os.access(home, os.W_OK) and not wal_path(path).exists():
         mode += "&immutable=1"  # otherwise SQLite would create its own files there; without a log, none are needed
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
     )
 
 
-def _wal_path(path: Path) -> Path:
+def wal_path(path: Path) -> Path:
+    """Return the path of the write-ahead log beside a store file."""
     return path.with_name(path.name + "-wal")
 
 

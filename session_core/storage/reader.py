@@ -5,16 +5,14 @@ Every record is checked when it is read: its checksum, and that its number follo
 """
 
 import sqlite3
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from session_core import limits
 from session_core.errors import ProtocolError, StoreDamaged
 from session_core.ids import CallId, MessageId, SessionId
-from session_core.storage import kv, session_list
-from session_core.storage.base import MessagePage, StoredReply, StoredSession
-from session_core.storage.executor_state import read_leaves
+from session_core.storage.base import MessagePage, StoredSession
 from session_core.storage.records import FOLD, PARTIAL_FORMAT, DamagedRecord, checksum, decompress_payload, from_record
 from session_core.storage.search import IndexedText, last_indexed_row, search, searchable_text
 from session_core.vocabulary.added_messages import collect_added_messages, collect_results
@@ -22,7 +20,7 @@ from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import Message, ToolResultPart
 from session_core.vocabulary.replies import SearchHit
-from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.wire.codec import decode
 
 JOURNAL_PAGE = 256  # events per read
@@ -36,41 +34,25 @@ class ConnectionReader:
     """Reads through one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
+        self.db = connection
 
     def probe(self) -> None:
         """Check whether anything can be read at all."""
-        self._db.execute("SELECT count(*) FROM meta").fetchone()
+        self.db.execute("SELECT count(*) FROM meta").fetchone()
 
     def close(self) -> None:
         """Close the connection."""
-        self._db.close()
+        self.db.close()
 
-    # --- lists --------------------------------------------------------------------------------------------------------
-
-    def summaries(self) -> tuple[SessionSummary, ...]:
-        """Return the list of sessions, oldest first."""
-        return session_list.read_summaries(self._db)
-
-    def replies(self) -> tuple[StoredReply, ...]:
-        """Return the newest replies, oldest first."""
-        return session_list.read_replies(self._db)
+    # --- messages of all sessions -------------------------------------------------------------------------------------
 
     def search(self, text: str, limit: int) -> tuple[SearchHit, ...]:
         """Return messages that contain all words of `text`, best first."""
-        self._db.execute("BEGIN")
+        self.db.execute("BEGIN")
         try:
-            return search(self._db, text, limit, [each for each in self.unindexed_texts() if each[1]])
+            return search(self.db, text, limit, [each for each in self.unindexed_texts() if each[1]])
         finally:
-            self._db.execute("COMMIT")
-
-    def kv_get(self, owner: str, key: str) -> Any:
-        """Return an owner's value for a key."""
-        return kv.read_value(self._db, owner, key)
-
-    def kv_list(self, owner: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys of an owner that start with `prefix`."""
-        return kv.read_keys(self._db, owner, prefix)
+            self.db.execute("COMMIT")
 
     def unindexed_texts(self) -> list[IndexedText]:
         """Read the text of messages that are not in the search index yet, oldest first.
@@ -78,7 +60,7 @@ class ConnectionReader:
         Those of a damaged session are left out: it must be repaired first, which repairs its index too.
         """
         by_session: dict[tuple[int, SessionId], dict[int, int]] = {}
-        for row, session, session_id, number in self._db.execute(_UNSEARCHED, (last_indexed_row(self._db),)):
+        for row, session, session_id, number in self.db.execute(_UNSEARCHED, (last_indexed_row(self.db),)):
             by_session.setdefault((session, session_id), {})[number] = row
         texts: list[IndexedText] = []
         for (session, session_id), rows in by_session.items():
@@ -98,34 +80,31 @@ class ConnectionReader:
 
         Rows with values of an unexpected kind count as damage of this one session.
         """
-        self._db.execute("BEGIN")
+        self.db.execute("BEGIN")
         try:
             yield
         except (TypeError, ValueError, DamagedRecord) as error:
             _raise_damaged(session_id, f"its data is not valid ({error})")
         finally:
-            self._db.execute("COMMIT")
+            self.db.execute("COMMIT")
 
     def load(self, session_id: SessionId) -> StoredSession | None:
         """Return the data from which a session resumes."""
         with self._read_transaction(session_id):
-            return self._load(session_id)
-
-    def _load(self, session_id: SessionId) -> StoredSession | None:
-        found = self._db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
-        if found is None:
-            return None
-        session, last_n = found
-        n, snapshot = self._state(session, session_id)
-        events = list(self._events(session, session_id, n + 1, last_n))
-        known = snapshot.sseq if snapshot is not None else 0
-        if passing := [event for event in self._passing(session, session_id) if event.sseq > known]:
-            events = sorted([*events, *passing], key=lambda event: event.sseq)
-        return StoredSession(snapshot=snapshot, events=tuple(events))
+            found = self.db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
+            if found is None:
+                return None
+            session, last_n = found
+            n, snapshot = self._state(session, session_id)
+            events = list(self._events(session, session_id, n + 1, last_n))
+            known = snapshot.sseq if snapshot is not None else 0
+            if passing := [event for event in self._passing(session, session_id) if event.sseq > known]:
+                events = sorted([*events, *passing], key=lambda event: event.sseq)
+            return StoredSession(snapshot=snapshot, events=tuple(events))
 
     def _state(self, session: int, session_id: SessionId) -> tuple[int, SessionSnapshot | None]:
         """Return the saved state and its position; it is derived, so an unreadable one is simply not used."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT n, messages, checksum, payload FROM state WHERE session = ?", (session,)
         ).fetchone()
         if row is None:
@@ -147,7 +126,7 @@ class ConnectionReader:
         return n, bare
 
     def _passing(self, session: int, session_id: SessionId) -> list[SessionEvent]:
-        rows = self._db.execute("SELECT checksum, payload FROM passing WHERE session = ? ORDER BY id", (session,))
+        rows = self.db.execute("SELECT checksum, payload FROM passing WHERE session = ? ORDER BY id", (session,))
         return [
             from_record(payload, None, self._blob)
             for crc, payload in rows
@@ -157,7 +136,7 @@ class ConnectionReader:
     def journal_page(self, session_id: SessionId, after_n: int) -> tuple[SessionEvent, ...]:
         """Return the next events of a session after its record number `after_n`; empty at the end."""
         with self._read_transaction(session_id):
-            found = self._db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
+            found = self.db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
             if found is None:
                 return ()
             session, last_n = found
@@ -165,7 +144,7 @@ class ConnectionReader:
 
     def _events(self, session: int, session_id: SessionId, first: int, last: int) -> Iterator[SessionEvent]:
         expected = first
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT n, format, checksum, payload, links FROM event WHERE session = ? AND n BETWEEN ? AND ? ORDER BY n",
             (session, first, last),
         )
@@ -187,19 +166,15 @@ class ConnectionReader:
             _raise_damaged(session_id, f"record {expected} is missing")
 
     def _blob(self, digest: bytes) -> bytes | None:
-        row = self._db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
+        row = self.db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
         return row[0] if row is not None else None
-
-    def leaves(self, session_id: SessionId, digests: Collection[str]) -> dict[str, bytes]:
-        """Return those of these leaves of an executor's state that a session has."""
-        return read_leaves(self._db, session_id, digests)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def messages(self, session_id: SessionId, before: int, limit: int) -> MessagePage:
         """Return up to `limit` messages that came right before message number `before`."""
         with self._read_transaction(session_id):
-            found = self._db.execute("SELECT id, messages FROM session WHERE session_id = ?", (session_id,)).fetchone()
+            found = self.db.execute("SELECT id, messages FROM session WHERE session_id = ?", (session_id,)).fetchone()
             if found is None:
                 return MessagePage(first=0, messages=())
             session, count = found
@@ -215,7 +190,7 @@ class ConnectionReader:
         if count <= 0:
             return []
         last = first + count - 1
-        lowest, start_n = self._db.execute(
+        lowest, start_n = self.db.execute(
             """
             SELECT number, n FROM message WHERE session = :session AND n = (
                 SELECT min(n) FROM (
@@ -231,7 +206,7 @@ class ConnectionReader:
             """,
             {"session": session, "first": first, "last": last},
         ).fetchone() or (0, 1)
-        (end_n,) = self._db.execute(
+        (end_n,) = self.db.execute(
             "SELECT n FROM message WHERE session = ? AND number = ?", (session, last)
         ).fetchone() or (0,)
         messages: list[Message] = []
@@ -240,7 +215,7 @@ class ConnectionReader:
             messages += collect_added_messages(event.event, results, event.at)
             collect_results(results, event.event)
         found = messages[first - lowest : first - lowest + count]
-        listed = self._db.execute(
+        listed = self.db.execute(
             "SELECT message_id FROM message WHERE session = ? AND number BETWEEN ? AND ? ORDER BY number",
             (session, first, last),
         )
@@ -252,10 +227,10 @@ class ConnectionReader:
         self, session: int, session_id: SessionId, message_id: MessageId | None
     ) -> dict[CallId, ToolResultPart]:
         """Return the tool results recorded after a message and not yet committed."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT max(n) FROM message WHERE session = ? AND message_id = ?", (session, message_id)
         ).fetchone()
-        (last,) = self._db.execute("SELECT max(n) FROM event WHERE session = ?", (session,)).fetchone()
+        (last,) = self.db.execute("SELECT max(n) FROM event WHERE session = ?", (session,)).fetchone()
         results: dict[CallId, ToolResultPart] = {}
         for event in self._events(session, session_id, (row[0] or 0) + 1, last or 0):
             collect_results(results, event.event)
@@ -264,41 +239,40 @@ class ConnectionReader:
     def message_path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
         """Return the path to this message, back to a summary or as far as `max_chars` allows."""
         with self._read_transaction(session_id):
-            return self._path(session_id, message_id, max_chars)
-
-    def _path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
-        found = self._db.execute("SELECT id FROM session WHERE session_id = ?", (session_id,)).fetchone()
-        if found is None:
-            return ()
-        (session,) = found
-        numbers: list[int] = []
-        wanted: str | None = message_id
-        below = 2**62
-        while wanted is not None:
-            row = self._db.execute(
-                """
-                SELECT number, parent_id, role, chars FROM message
-                WHERE session = ? AND message_id = ? AND number < ? ORDER BY number DESC LIMIT 1
-                """,
-                (session, wanted, below),
-            ).fetchone()
-            if row is None:
-                break
-            below, wanted, role, chars = row
-            max_chars -= chars
-            if numbers and max_chars < 0:
-                break
-            numbers.append(below)
-            if role == "summary":
-                break
-        numbers.reverse()
-        return tuple(
-            message for first, count in _runs(numbers) for message in self._messages(session, session_id, first, count)
-        )
+            found = self.db.execute("SELECT id FROM session WHERE session_id = ?", (session_id,)).fetchone()
+            if found is None:
+                return ()
+            (session,) = found
+            numbers: list[int] = []
+            wanted: str | None = message_id
+            below = 2**62
+            while wanted is not None:
+                row = self.db.execute(
+                    """
+                    SELECT number, parent_id, role, chars FROM message
+                    WHERE session = ? AND message_id = ? AND number < ? ORDER BY number DESC LIMIT 1
+                    """,
+                    (session, wanted, below),
+                ).fetchone()
+                if row is None:
+                    break
+                below, wanted, role, chars = row
+                max_chars -= chars
+                if numbers and max_chars < 0:
+                    break
+                numbers.append(below)
+                if role == "summary":
+                    break
+            numbers.reverse()
+            return tuple(
+                message
+                for first, count in _runs(numbers)
+                for message in self._messages(session, session_id, first, count)
+            )
 
     def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
         """Return the newest message that descends from this one, or itself."""
-        start = self._db.execute(
+        start = self.db.execute(
             """
             SELECT session, number FROM message JOIN session ON session.id = message.session
             WHERE session.session_id = ? AND message_id = ? ORDER BY number LIMIT 1
@@ -308,7 +282,7 @@ class ConnectionReader:
         if start is None:
             return None
         family, newest = {message_id}, message_id
-        for each, parent in self._db.execute(
+        for each, parent in self.db.execute(
             "SELECT message_id, parent_id FROM message WHERE session = ? AND number > ? ORDER BY number", start
         ):
             if parent in family:

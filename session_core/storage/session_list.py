@@ -2,51 +2,56 @@
 
 import sqlite3
 import zlib
+from collections.abc import Callable, Mapping
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from types import NoneType
 from typing import Any
 
 from session_core import limits
 from session_core.errors import ProtocolError
-from session_core.ids import ClientId, SessionId
+from session_core.ids import ClientId
 from session_core.storage.base import StoredReply
 from session_core.vocabulary.commands import COMMANDS, reply_type
 from session_core.vocabulary.sessions import Activity
 from session_core.vocabulary.snapshots import SessionSummary
 from session_core.wire.codec import decode
 
-_SUMMARY = """
-SELECT session_id, name, created_at, updated_at, archived, parent_id, cwd, model, activity, retry_at, activity_message,
-    queued, open_requests, wakeups
-FROM session ORDER BY session_id
-"""
-
 _MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
-_SUMMARY_TYPES: tuple[Any, ...] = (
-    str,
-    str,
-    int,
-    int,
-    int,
-    _MAYBE_TEXT,
-    str,
-    str,
-    str,
-    _MAYBE_NUMBER,
-    _MAYBE_TEXT,
-    int,
-    int,
-    int,
+_SUMMARY_TYPES: Mapping[str, Any] = {
+    "session_id": str,
+    "name": str,
+    "created_at": int,
+    "updated_at": int,
+    "archived": int,
+    "parent_id": _MAYBE_TEXT,
+    "cwd": str,
+    "model": str,
+    "activity": str,
+    "retry_at": _MAYBE_NUMBER,
+    "activity_message": _MAYBE_TEXT,
+    "queued": int,
+    "open_requests": int,
+    "wakeups": int,
+}
+"""The columns that a session's line in the list is read from, and what they hold."""
+_ACTIVITY = {"activity": "name", "retry_at": "retry_at", "activity_message": "message"}
+"""Those of them that hold the fields of its activity."""
+SUMMARY_COLUMNS = tuple(name for name in _SUMMARY_TYPES if name != "session_id")
+"""The columns that change with a session's line in the list."""
+summary_values: Callable[[SessionSummary], tuple[object, ...]] = attrgetter(
+    *(f"activity.{_ACTIVITY[name]}" if name in _ACTIVITY else name for name in SUMMARY_COLUMNS)
 )
+"""Returns what these columns should hold for a line."""
 _INSTEAD: dict[object, object] = {str: "(damaged)", int: 0}
 
 
 def read_summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
     """Return the list of sessions, oldest first."""
+    query = f"SELECT {', '.join(_SUMMARY_TYPES)} FROM session ORDER BY session_id"  # noqa: S608 - our names
     return tuple(
-        _summary(*(row if all(map(isinstance, row, _SUMMARY_TYPES)) else _replace_damaged(row)))
-        for row in db.execute(_SUMMARY)
+        _build_summary(row if all(map(isinstance, row, _SUMMARY_TYPES.values())) else _replace_damaged(row))
+        for row in db.execute(query)
         if isinstance(row[0], str)
     )
 
@@ -64,40 +69,15 @@ def _replace_damaged(row: tuple[object, ...]) -> tuple[Any, ...]:
     """Replace invalid values by harmless ones; `store verify` reports them, and `rebuild` repairs them."""
     return tuple(
         value if isinstance(value, expected) else _INSTEAD.get(expected)
-        for value, expected in zip(row, _SUMMARY_TYPES, strict=True)
+        for value, expected in zip(row, _SUMMARY_TYPES.values(), strict=True)
     )
 
 
-def _summary(  # noqa: PLR0917 - one argument per column, in their order
-    session_id: SessionId,
-    name: str,
-    created_at: int,
-    updated_at: int,
-    archived: int,
-    parent_id: SessionId | None,
-    cwd: str,
-    model: str,
-    activity: Any,
-    retry_at: int | None,
-    activity_message: str | None,
-    queued: int,
-    open_requests: int,
-    wakeups: int,
-) -> SessionSummary:
-    return SessionSummary(
-        session_id=session_id,
-        name=name,
-        created_at=created_at,
-        updated_at=updated_at,
-        archived=bool(archived),
-        parent_id=parent_id,
-        cwd=cwd,
-        model=model,
-        activity=Activity(name=activity, retry_at=retry_at, message=activity_message),
-        queued=queued,
-        open_requests=open_requests,
-        wakeups=wakeups,
-    )
+def _build_summary(row: tuple[Any, ...]) -> SessionSummary:
+    columns = dict(zip(_SUMMARY_TYPES, row, strict=True))
+    activity = Activity(**{field: columns.pop(name) for name, field in _ACTIVITY.items()})
+    columns["archived"] = bool(columns["archived"])
+    return SessionSummary(**columns, activity=activity)
 
 
 _REPLY: Any = reduce(or_, dict.fromkeys(reply_type(command) for command in COMMANDS))

@@ -29,10 +29,10 @@ from session_core.storage.executor_state import check_leaves
 from session_core.storage.files import Connect, connect, open_for_writing
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.kv import KvChange, encode_value, validate_key, validate_owner
+from session_core.storage.kv import KvChange, encode_value, read_keys, read_value, validate_key, validate_owner
 from session_core.storage.partial_text import PartialText, ended_message_id
-from session_core.storage.reader import ConnectionReader
 from session_core.storage.schema import UNREADABLE, store_error
+from session_core.storage.session_list import read_replies
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.storage.writer import Batch, SessionRemoval, Writer, WriteStep
 from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
@@ -87,7 +87,7 @@ class SqliteStore(SqliteReader):
             self._closed = False
             try:
                 summaries = await self.list_sessions()
-                yield OpenedStore(summaries=summaries, replies=await self._read(ConnectionReader.replies))
+                yield OpenedStore(summaries=summaries, replies=await self._read(lambda reader: read_replies(reader.db)))
             finally:
                 with trio.CancelScope(shield=True):
                     await self._write_the_rest()
@@ -199,7 +199,8 @@ class SqliteStore(SqliteReader):
 
     async def kv_get(self, owner: str, key: str) -> Any:
         """Return an owner's value for a key."""
-        return await self._read(ConnectionReader.kv_get, *validate_key(owner, key))
+        validate_key(owner, key)
+        return await self._read(lambda reader: read_value(reader.db, owner, key))
 
     async def kv_set(self, owner: str, key: str, value: Any) -> None:
         """Store a value under a key; return when it is durable."""
@@ -211,7 +212,8 @@ class SqliteStore(SqliteReader):
 
     async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
         """Return the keys of an owner that start with `prefix`, in order."""
-        return await self._read(ConnectionReader.kv_list, validate_owner(owner), prefix)
+        validate_owner(owner)
+        return await self._read(lambda reader: read_keys(reader.db, owner, prefix))
 
     async def _change_value(self, change: KvChange) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -11,10 +11,12 @@ import trio
 from session_core.errors import ServiceClosed
 from session_core.ids import MessageId, SessionId
 from session_core.storage.base import MessagePage, StoredSession
+from session_core.storage.executor_state import read_leaves
 from session_core.storage.files import Connect, connect, open_for_reading
 from session_core.storage.home import default_home
 from session_core.storage.reader import ConnectionReader
 from session_core.storage.schema import UNREADABLE, store_error
+from session_core.storage.session_list import read_summaries
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.replies import SearchHit
@@ -74,7 +76,7 @@ class SqliteReader:
 
     async def list_sessions(self) -> tuple[SessionSummary, ...]:
         """Return the list of sessions, oldest first."""
-        return await self._read(ConnectionReader.summaries)
+        return await self._read(lambda reader: read_summaries(reader.db))
 
     async def load(self, session_id: SessionId) -> StoredSession | None:
         """Return the data from which a session resumes."""
@@ -107,7 +109,8 @@ class SqliteReader:
 
     async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
         """Return those of these leaves of an executor's state that exist."""
-        return await self._read(ConnectionReader.leaves, _encodable_name(session_id), tuple(digests))
+        name = SessionId(_encodable_name(session_id))
+        return await self._read(lambda reader: read_leaves(reader.db, name, digests))
 
 
 def _encodable_name(name: str) -> str:

@@ -31,7 +31,7 @@ from session_core.storage.records import (
 )
 from session_core.storage.rows import insert_rows
 from session_core.storage.search import SearchIndex, last_indexed_row, searchable_text
-from session_core.storage.session_list import reply_checksum
+from session_core.storage.session_list import SUMMARY_COLUMNS, reply_checksum, summary_values
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added_messages import MESSAGE_EVENTS, collect_added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
@@ -166,7 +166,11 @@ class Writer:
         self._flush()
         self._drop_texts(batch.dropped)
         self._keep_texts(batch.partial_texts)
-        self._db.executemany(_UPDATE_SESSION, [_columns(each, batch.summaries) for each in touched.values()])
+        rows = [
+            (each.last_n, each.messages, each.bytes, *summary_values(batch.summaries[each.session_id]), each.id)
+            for each in touched.values()
+        ]
+        self._db.executemany(_UPDATE_SESSION, rows)
         for session_id, state in batch.states.items():
             if session_id in touched:
                 self.save_state(session_id, state)
@@ -351,33 +355,7 @@ def delete_session_rows(db: sqlite3.Connection, session: int) -> None:
     )
 
 
-_UPDATE_SESSION = """
-UPDATE session SET last_n = ?, messages = ?, bytes = ?, name = ?, created_at = ?, updated_at = ?, archived = ?,
-    parent_id = ?, cwd = ?, model = ?, activity = ?, retry_at = ?, activity_message = ?, queued = ?, open_requests = ?,
-    wakeups = ?
-WHERE id = ?
-"""
-
-
-def _columns(session: _SessionRow, summaries: dict[SessionId, SessionSummary]) -> tuple[object, ...]:
-    each = summaries[session.session_id]
-    activity = each.activity
-    return (
-        session.last_n,
-        session.messages,
-        session.bytes,
-        each.name,
-        each.created_at,
-        each.updated_at,
-        each.archived,
-        each.parent_id,
-        each.cwd,
-        each.model,
-        activity.name,
-        activity.retry_at,
-        activity.message,
-        each.queued,
-        each.open_requests,
-        each.wakeups,
-        session.id,
-    )
+_UPDATE_SESSION = (
+    "UPDATE session SET last_n = ?, messages = ?, bytes = ?, "  # noqa: S608 - our names
+    f"{', '.join(f'{name} = ?' for name in SUMMARY_COLUMNS)} WHERE id = ?"
+)

@@ -60,7 +60,7 @@ from session_core.storage.maintenance.import_rules import (
     remove_session_links,
     settle_session,
 )
-from session_core.storage.maintenance.leaf_lines import LEAF_LINE, InvalidLeaf, LeafExporter, LeafImporter
+from session_core.storage.maintenance.leaf_lines import LEAF_LINE, InvalidLeaf, LeafExporter, parse_leaf_line
 from session_core.storage.maintenance.partial_answers import UnfinishedAnswer, wait_for_text
 from session_core.storage.partial_text import unfinished_message_id
 from session_core.storage.records import FORMAT, DamagedRecord, from_record
@@ -272,11 +272,12 @@ class _ImportReader:
         self.events: list[SessionEvent] = []
         self.unfinished: list[SessionEvent] = []
         """Text of an unfinished answer."""
+        self.leaves: dict[str, bytes] = {}
+        """The leaves of its executor's state, by digest."""
         self.session_list = SessionListState()
         self.state = SessionState(session_id=SessionId(""))
         self._renamed = WakeupIdRenamer() if as_new else None
         self._is_foreign = settings is not None
-        self._leaves = LeafImporter()
         self._exported_id = SessionId("")
         self._created: ev.SessionCreated | None = None
         self._version, self._format = EXPORT_VERSION, FORMAT
@@ -284,11 +285,6 @@ class _ImportReader:
         self._line = 0
         self._size = 0
         self._ended = False
-
-    @property
-    def leaves(self) -> dict[str, bytes]:
-        """The leaves of its executor's state, by digest."""
-        return self._leaves.leaves
 
     def take(self, line: bytes) -> None:
         """Check the next line."""
@@ -339,9 +335,12 @@ class _ImportReader:
 
     def _take_leaf(self, content: bytes) -> None:
         try:
-            self._count(self._leaves.take(content, all_leaf_digests(self.state.executor_points)))
+            awaited = all_leaf_digests(self.state.executor_points) - self.leaves.keys()
+            digest, data = parse_leaf_line(content, awaited)
         except InvalidLeaf as wrong:
             self._refuse(str(wrong))
+        self.leaves[digest] = data
+        self._count(len(data))
 
     def _take_event(self, content: bytes) -> None:
         if not content.startswith(b"{"):  # a store may use another form, an export may not

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from session_core.storage.files import MARK_FILE, store_file
+from session_core.storage.files import MARK_FILE, store_file, wal_path
 from session_core.storage.home import prepare_home
 from session_core.storage.maintenance.forensics.salvage import EventRow
 from session_core.storage.private_files import private_open
@@ -56,11 +56,11 @@ def swap_store_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "dama
     sync_folder(home)
     path = store_file(home)
     aside = path.with_name(f"{path.name}.{old_is}-{stamp}")
-    log = _wal_path(path)
+    log = wal_path(path)
     moved_files: list[Path] = []
     if log.exists() and log.stat().st_size:
-        _link_or_copy(log, _wal_path(aside))
-        moved_files.append(_wal_path(aside))
+        _link_or_copy(log, wal_path(aside))
+        moved_files.append(wal_path(aside))
     if path.exists() and path.stat().st_size:
         path.rename(aside)
         aside.chmod(0o600)
@@ -99,10 +99,6 @@ def _link_or_copy(path: Path, other: Path) -> None:
     except OSError:  # a file system without links
         shutil.copyfile(path, other)
     other.chmod(0o600)
-
-
-def _wal_path(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
 
 
 def sync_file(path: Path) -> None:

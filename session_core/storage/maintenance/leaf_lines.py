@@ -69,28 +69,12 @@ class InvalidLeaf(Exception):
     """A line is not a leaf of the session; the message says why."""
 
 
-class LeafImporter:
-    """The leaves of an export during its import."""
+def parse_leaf_line(content: bytes, named: Collection[str]) -> tuple[str, bytes]:
+    """Return the digest and the data of a leaf from its line, which has no line break.
 
-    def __init__(self) -> None:
-        self.leaves: dict[str, bytes] = {}
-
-    def take(self, content: bytes, named: Collection[str]) -> int:
-        """Check a line, without its line break; return the size of the leaf in bytes.
-
-        Raises:
-            InvalidLeaf: It is not a leaf, or not one that the session's states name.
-        """
-        digest, data = _parse_line(content)
-        if len(data) > limits.MAX_LEAF_BYTES:
-            raise InvalidLeaf(f"a part of the saved code state is longer than {limits.MAX_LEAF_BYTES} bytes")
-        if digest not in named or digest in self.leaves:
-            raise InvalidLeaf("this part of the saved code state is not used, or came before")
-        self.leaves[digest] = data
-        return len(data)
-
-
-def _parse_line(content: bytes) -> tuple[str, bytes]:
+    Raises:
+        InvalidLeaf: It is not a leaf, or none of these.
+    """
     try:
         plain: Any = strict_json.parse(content, max_bytes=limits.MAX_RECORD_BYTES)
         data = b64decode(plain["data"], validate=True)
@@ -99,4 +83,8 @@ def _parse_line(content: bytes) -> tuple[str, bytes]:
     digest = digest_of(data).hex()
     if _build_leaf_line(digest, data) != content + b"\n":
         raise InvalidLeaf("this part of the saved code state does not match its digest")
+    if len(data) > limits.MAX_LEAF_BYTES:
+        raise InvalidLeaf(f"a part of the saved code state is longer than {limits.MAX_LEAF_BYTES} bytes")
+    if digest not in named:
+        raise InvalidLeaf("this part of the saved code state is not used, or came before")
     return digest, data

@@ -97,8 +97,7 @@ def rebuild_store(
     require_store(home)
     home = prepare_home(home)
     with ExitStack() as undo:
-        lock = HomeLock.acquire(home)
-        undo.callback(lock.release)
+        undo.callback(HomeLock.acquire(home).release)
         finish_swap(home)
         if not store_file(home).exists():
             raise StoreUnusable(

@@ -23,21 +23,17 @@ from session_core.storage.partial_text import unfinished_message_id
 from session_core.storage.reader import ConnectionReader
 from session_core.storage.records import PARTIAL_FORMAT, DamagedRecord, checksum, from_record
 from session_core.storage.search import last_indexed_row, searchable_text
+from session_core.storage.session_list import SUMMARY_COLUMNS, summary_values
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added_messages import collect_added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import Message, ToolResultPart, count_message_chars
-from session_core.vocabulary.snapshots import SessionSummary
 
 NOWHERE = Cursor(epoch=Epoch("verify"), seq=0)
 
-_LISTED = """
-SELECT last_n, messages, bytes, name, created_at, updated_at, archived, parent_id, cwd, model, activity, retry_at,
-    activity_message, queued, open_requests, wakeups
-FROM session WHERE id = ?
-"""
+_COLUMNS = ("last_n", "messages", "bytes", *SUMMARY_COLUMNS)
+_LISTED = f"SELECT {', '.join(_COLUMNS)} FROM session WHERE id = ?"  # noqa: S608 - our names
 _ADVICE_LEAVES = "only a backup can restore them; the session reports it when it next runs code"
-_COLUMNS = tuple(_LISTED.replace(",", " ").split())[1:17]
 
 
 class _SessionDamaged(Exception):
@@ -227,7 +223,7 @@ class SessionCheck:
         if row is None or summary is None:
             self._add_derived_error("it is not in the list of sessions")
             return
-        expected = (self.n, self.messages, self.size, *_summary_columns(summary))
+        expected = (self.n, self.messages, self.size, *summary_values(summary))
         wrong = [name for name, found, right in zip(_COLUMNS, row, expected, strict=True) if found != right]
         if wrong:
             self._add_derived_error(f"the list of sessions has wrong values: {', '.join(wrong)}")
@@ -272,22 +268,3 @@ class SessionCheck:
             NOWHERE
         ):  # otherwise the session has continued since
             self._add_derived_error("the saved state does not match its records")
-
-
-def _summary_columns(summary: SessionSummary) -> tuple[object, ...]:
-    activity = summary.activity
-    return (
-        summary.name,
-        summary.created_at,
-        summary.updated_at,
-        summary.archived,
-        summary.parent_id,
-        summary.cwd,
-        summary.model,
-        activity.name,
-        activity.retry_at,
-        activity.message,
-        summary.queued,
-        summary.open_requests,
-        summary.wakeups,
-    )

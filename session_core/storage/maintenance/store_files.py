@@ -22,6 +22,7 @@ from session_core.storage.files import (
     open_for_writing,
     require_store,
     store_file,
+    wal_path,
 )
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
@@ -99,8 +100,7 @@ def compact_store(home: Path, *, connect: Connect = connect, progress: Progress 
     require_store(home)
     home = prepare_home(home)
     with ExitStack() as undo:
-        lock = HomeLock.acquire(home)
-        undo.callback(lock.release)
+        undo.callback(HomeLock.acquire(home).release)
         if not store_file(home).exists():
             raise StoreUnusable(f"no sessions are stored in {home} yet")
         before = _bytes_on_disk(home)
@@ -241,8 +241,7 @@ def restore_store(
         raise StoreUnusable(f"there is no backup {str(backup)!r}")
     home = prepare_home(home)
     with ExitStack() as undo:
-        lock = HomeLock.acquire(home)
-        undo.callback(lock.release)
+        undo.callback(HomeLock.acquire(home).release)
         work = clear_work(home)
         undo.callback(shutil.rmtree, work, ignore_errors=True)
         progress("copying the backup")
@@ -264,7 +263,7 @@ def _copy_backup(backup: Path, work: Path) -> None:
     """Copy a backup into a folder, including the content of a log beside it."""
     os.close(private_open(store_file(work), os.O_RDWR | os.O_CREAT | os.O_EXCL))
     # Without a log, no process is writing to it; then SQLite does not need write access there and leaves no files.
-    alone = "" if _size(backup.with_name(backup.name + "-wal")) else "&immutable=1"
+    alone = "" if _size(wal_path(backup)) else "&immutable=1"
     try:
         with (
             closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro{alone}", uri=True)) as source,
@@ -345,18 +344,13 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
         blobs=blobs,
         blob_bytes=blob_bytes,
         file_bytes=_size(store_file(home)),
-        wal_bytes=_size(_wal_path(home)),
+        wal_bytes=_size(wal_path(store_file(home))),
         oldest_at=oldest_at,
         newest_at=newest_at,
         largest=tuple(largest),
         leaves=leaves,
         leaf_bytes=leaf_bytes,
     )
-
-
-def _wal_path(home: Path) -> Path:
-    path = store_file(home)
-    return path.with_name(path.name + "-wal")
 
 
 def _size(path: Path) -> int:
@@ -367,4 +361,4 @@ def _size(path: Path) -> int:
 
 
 def _bytes_on_disk(home: Path) -> int:
-    return _size(store_file(home)) + _size(_wal_path(home))
+    return _size(store_file(home)) + _size(wal_path(store_file(home)))

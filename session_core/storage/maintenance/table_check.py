@@ -12,8 +12,8 @@ from session_core.storage.executor_state import has_leaves
 from session_core.storage.kv import has_kv, kv_rows
 from session_core.storage.maintenance.findings import REBUILD_DERIVED, StoreFindings
 from session_core.storage.maintenance.forensics.salvage import parse_owner, verify_blob_row
-from session_core.storage.reader import ConnectionReader
 from session_core.storage.schema import KV_SINCE, LEAVES_SINCE, TABLES, VERSION
+from session_core.storage.session_list import read_replies
 
 _SEARCH_INDEX = "message_text"
 _SEARCH_PARTS = ("data", "idx", "content", "docsize", "config")
@@ -133,7 +133,7 @@ def _check_search_index(db: sqlite3.Connection, findings: StoreFindings) -> None
 
 def _check_replies(db: sqlite3.Connection, findings: StoreFindings) -> None:
     (stored,) = db.execute("SELECT count(*) FROM reply").fetchone()
-    unreadable = min(stored, limits.IDEMPOTENCY_CAPACITY) - len(ConnectionReader(db).replies())
+    unreadable = min(stored, limits.IDEMPOTENCY_CAPACITY) - len(read_replies(db))
     if unreadable:
         findings.add_warning(
             f"{unreadable} remembered replies cannot be read",

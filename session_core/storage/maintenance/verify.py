@@ -11,7 +11,7 @@ from typing import Any
 
 from session_core.errors import NoStore, SessionCoreError, StoreDamaged
 from session_core.ids import SessionId
-from session_core.storage.files import MARK_FILE, Connect, connect, open_for_reading, store_file
+from session_core.storage.files import MARK_FILE, Connect, connect, open_for_reading, store_file, wal_path
 from session_core.storage.home_lock import lock_holder
 from session_core.storage.maintenance.findings import (
     LOG_CUT_OFF,
@@ -26,7 +26,7 @@ from session_core.storage.maintenance.findings import VerifyReport as VerifyRepo
 from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, header_faults, page_size_of, read_log
 from session_core.storage.maintenance.session_check import SessionCheck
 from session_core.storage.maintenance.table_check import check_pages, check_schema, check_shared, run_check
-from session_core.storage.reader import ConnectionReader
+from session_core.storage.session_list import read_replies, read_summaries
 
 _BACKUP = "`session-core store restore FILE` restores a backup; or remove {mark} to start empty"
 
@@ -88,9 +88,8 @@ def _lenient(raw: bytes) -> str:
 
 
 def _read_as_service(db: sqlite3.Connection) -> None:
-    reader = ConnectionReader(db)
-    reader.summaries()
-    reader.replies()
+    read_summaries(db)
+    read_replies(db)
 
 
 def _report_empty(home: Path, findings: StoreFindings) -> None:
@@ -108,7 +107,7 @@ def _check_bytes(home: Path, findings: StoreFindings, *, in_use: bool) -> None:
     if in_use:
         return  # closing the file would release the locks that SQLite may hold on it in this process
     path = store_file(home)
-    log_file = path.with_name(path.name + "-wal")
+    log_file = wal_path(path)
     log_bytes = log_file.read_bytes() if log_file.exists() else b""
     with path.open("rb") as file:
         head = file.read(HEADER_BYTES)

@@ -6,7 +6,7 @@ file and its write-ahead log. Since each record proves itself, it does not matte
 
 import mmap
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import attrs
 
 from session_core.ids import SessionId
 from session_core.storage.executor_state import has_leaves, raw_digest
-from session_core.storage.files import Connect, store_file
+from session_core.storage.files import Connect, store_file, wal_path
 from session_core.storage.kv import has_kv, kv_rows
 from session_core.storage.maintenance.findings import Progress, StoreFinding
 from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, PAGE_SIZES, page_size_of, read_log
@@ -45,6 +45,13 @@ CREATE TABLE leaf (digest BLOB PRIMARY KEY, data BLOB);
 CREATE TABLE expected (session_id TEXT PRIMARY KEY, last_n INTEGER);
 CREATE TABLE kv (owner TEXT, key TEXT, value BLOB, checksum INTEGER, PRIMARY KEY (owner, key));
 """
+_PLACES: Mapping[type[Row], str] = {
+    EventRow: "event",
+    PassingRow: "passing (session_id, about, payload)",
+    BlobRow: "blob",
+    LeafRow: "leaf",
+}
+"""Where each kind of row goes, with its columns in the order of its fields."""
 
 
 @attrs.define(kw_only=True)
@@ -134,24 +141,13 @@ class Harvest:
 
     def add(self, row: Row) -> None:
         """Add a row, once."""
-        match row:
-            case EventRow():
-                self.scratch.execute(
-                    "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?)",
-                    (row.session_id, row.n, row.written_as, row.payload, row.links),
-                )
-            case PassingRow():
-                self.scratch.execute(
-                    "INSERT OR IGNORE INTO passing (session_id, about, payload) VALUES (?, ?, ?)",
-                    (row.session_id, row.about, row.payload),
-                )
-            case BlobRow():
-                self.scratch.execute("INSERT OR IGNORE INTO blob VALUES (?, ?)", (row.digest, row.data))
-            case LeafRow():
-                self.scratch.execute("INSERT OR IGNORE INTO leaf VALUES (?, ?)", (row.digest, row.data))
-            case ListedRow():
-                if not self.list_read:
-                    self.expect(row.session_id, row.last_n)
+        if isinstance(row, ListedRow):
+            if not self.list_read:
+                self.expect(row.session_id, row.last_n)
+            return
+        columns = attrs.astuple(row, recurse=False)
+        places = ", ".join("?" * len(columns))
+        self.scratch.execute(f"INSERT OR IGNORE INTO {_PLACES[type(row)]} VALUES ({places})", columns)  # noqa: S608
 
     def expect(self, session_id: SessionId, last_n: int) -> None:
         """Note how many records a session should have."""
@@ -176,7 +172,7 @@ def harvest_store(
         problems = [each.what for each in findings if each.session_id is None and each.severity == "error"]
         harvest = Harvest(scratch=database, problems=problems, sound=not problems)
         database.execute("BEGIN")
-        log_file = _wal_path(home)
+        log_file = wal_path(store_file(home))
         log = log_file.read_bytes() if log_file.exists() else b""  # SQLite may empty it when it is done
         _harvest_tables(harvest, home, connect, progress)
         if (harvest.problems or findings) and harvest.foreign is None:
@@ -187,11 +183,6 @@ def harvest_store(
         database.close()
         raise
     return harvest
-
-
-def _wal_path(home: Path) -> Path:
-    path = store_file(home)
-    return path.with_name(path.name + "-wal")
 
 
 # --- from the tables --------------------------------------------------------------------------------------------------
@@ -208,20 +199,19 @@ def _harvest_tables(harvest: Harvest, home: Path, connect: Connect, progress: Pr
         if not _check_schema(harvest, db):
             return
         progress("reading the records")
-        _read_or_note_problem(harvest, "the records", lambda: _read_events(harvest, db))
-        _read_or_note_problem(harvest, "the blobs", lambda: _read_blobs(harvest, db))
-        _read_or_note_problem(harvest, "unfinished answers", lambda: _read_passing(harvest, db))
-        _read_or_note_problem(harvest, "saved code state", lambda: _read_leaves(harvest, db))
-        _read_or_note_problem(harvest, "the list of sessions", lambda: _read_list(harvest, db))
-        _read_or_note_problem(harvest, "remembered replies", lambda: _read_replies(harvest, db))
-        _read_or_note_problem(harvest, "values of extensions", lambda: _read_values(harvest, db))
-
-
-def _read_or_note_problem(harvest: Harvest, what: str, read: Callable[[], None]) -> None:
-    try:
-        read()
-    except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
-        harvest.problems.append(f"{what} cannot be read: {error}")
+        for what, read in (
+            ("the records", _read_events),
+            ("the blobs", _read_blobs),
+            ("unfinished answers", _read_passing),
+            ("saved code state", _read_leaves),
+            ("the list of sessions", _read_list),
+            ("remembered replies", _read_replies),
+            ("values of extensions", _read_values),
+        ):
+            try:
+                read(harvest, db)
+            except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
+                harvest.problems.append(f"{what} cannot be read: {error}")
 
 
 def _check_schema(harvest: Harvest, db: sqlite3.Connection) -> bool:
@@ -259,28 +249,24 @@ def _read_events(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 
 def _read_blobs(harvest: Harvest, db: sqlite3.Connection) -> None:
-    for columns in db.execute("SELECT digest, data FROM blob NOT INDEXED"):
-        row = verify_blob_row(*columns)
-        if row is None:
-            harvest.problems.append("a blob is not what was written")
-        else:
-            harvest.add(row)
-
-
-def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
-    for columns in db.execute("SELECT digest, data FROM leaf") if has_leaves(db) else ():
-        row = verify_leaf_row(*columns)
-        if row is None:
-            harvest.problems.append("a part of a saved code state is not what was written")
-        else:
-            harvest.add(row)
+    _read_rows(harvest, db.execute("SELECT digest, data FROM blob NOT INDEXED"), verify_blob_row, "a blob")
 
 
 def _read_passing(harvest: Harvest, db: sqlite3.Connection) -> None:
-    for columns in db.execute("SELECT about, checksum, payload FROM passing NOT INDEXED ORDER BY id"):
-        row = verify_passing_row(*columns)
+    rows = db.execute("SELECT about, checksum, payload FROM passing NOT INDEXED ORDER BY id")
+    _read_rows(harvest, rows, verify_passing_row, "the text of an unfinished answer")
+
+
+def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
+    rows = db.execute("SELECT digest, data FROM leaf") if has_leaves(db) else ()
+    _read_rows(harvest, rows, verify_leaf_row, "a part of a saved code state")
+
+
+def _read_rows(harvest: Harvest, rows: Iterable[tuple[Any, ...]], verify: Callable[..., Row | None], what: str) -> None:
+    for columns in rows:
+        row = verify(*columns)
         if row is None:
-            harvest.problems.append("the text of an unfinished answer is not what was written")
+            harvest.problems.append(f"{what} is not what was written")
         else:
             harvest.add(row)
 

@@ -13,9 +13,11 @@ from session_core.ids import SessionId
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.session.restore import restore
+from session_core.storage.executor_state import read_leaves
 from session_core.storage.files import connect, open_for_reading, store_file
 from session_core.storage.maintenance.session_check import NOWHERE
 from session_core.storage.reader import ConnectionReader
+from session_core.storage.session_list import read_summaries
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.check_store_leaves import build_leaves, build_state
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call, tool_calls
@@ -118,7 +120,7 @@ def contents_of(home: Path) -> Contents:
     with suppress(*UNREADABLE), closing(open_for_reading(home, connect)) as db:
         reader = ConnectionReader(db)
         with suppress(*UNREADABLE):
-            listed = {summary.session_id: summary for summary in reader.summaries()}
+            listed = {summary.session_id: summary for summary in read_summaries(db)}
         for session_id in listed:
             with suppress(*UNREADABLE):
                 if (stored := reader.load(session_id)) is not None:
@@ -126,7 +128,7 @@ def contents_of(home: Path) -> Contents:
             with suppress(*UNREADABLE):
                 journals[session_id] = whole_journal(reader, session_id)
             with suppress(*UNREADABLE):
-                found = reader.leaves(session_id, tuple(LEAVES))
+                found = read_leaves(db, session_id, tuple(LEAVES))
                 leaves[session_id] = {digest: data for digest, data in found.items() if LEAVES[digest] == data}
     return Contents(listed=listed, loaded=loaded, journals=journals, leaves=leaves)
 
