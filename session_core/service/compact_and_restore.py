@@ -10,7 +10,6 @@ from session_core.agent.model_call import clean_error
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import ClientId, TurnId, new_id
 from session_core.service.core import ServiceCore
-from session_core.service.validation import wants_turn
 from session_core.session.session import Session, Work
 from session_core.vocabulary import events as ev
 
@@ -45,7 +44,7 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
         else:
             message = build_summary_message(summary, session.state.head, session.now())
             session.record(ev.CompactionFinished(status="completed", summary=message))
-        _end(core, session, work)
+        core.after_work(session, work, deliver_queue=True)
 
 
 def start_restore(core: ServiceCore, session: Session, restore: Callable[[], Awaitable[None]]) -> None:
@@ -64,11 +63,4 @@ async def _run_restore(core: ServiceCore, session: Session, work: Work, restore:
     finally:
         session.work = None
         work.ended.set()
-        _end(core, session, work)
-
-
-def _end(core: ServiceCore, session: Session, work: Work) -> None:
-    """Deliver the messages that were sent meanwhile; nothing else would."""
-    if not work.stop_requested and wants_turn(session.state.queue):
-        work.restart = True
-    core.after_work(session, work)
+        core.after_work(session, work, deliver_queue=True)

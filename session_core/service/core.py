@@ -8,7 +8,8 @@ Rules:
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import NoReturn
 
 import attrs
@@ -18,7 +19,6 @@ from session_core.agent.compaction_policy import CompactionPolicy
 from session_core.agent.model_call import Models, clean_error
 from session_core.agent.tool_runner import ToolConfig
 from session_core.agent.turn import Agent
-from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointFailed
 from session_core.errors import Conflict, NotFound, ReadOnly, StorageFailed, StoreDamaged
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
@@ -34,7 +34,7 @@ from session_core.service.protocols import SessionProtocols
 from session_core.service.session_tree import SessionTree
 from session_core.service.side_tasks import SideTasks
 from session_core.service.turn_host import TurnHost, checkpoint_turn_id
-from session_core.service.validation import has_queue_room, queue_item, text_parts, user_message
+from session_core.service.validation import has_queue_room, queue_item, text_parts, user_message, wants_turn
 from session_core.session.recorder import EventRecorder
 from session_core.session.restore import close_after_crash, needs_memory
 from session_core.session.session import Session, Work
@@ -253,23 +253,17 @@ class ServiceCore:
         if self.config.jobs is not None:
             self.nursery.start_soon(self.config.jobs.stop_session, session_id)
         if self.config.checkpoints is not None:
-            self.nursery.start_soon(self._forget_files, self.config.checkpoints, session_id)
+            self.nursery.start_soon(self._delete_files, self.config.checkpoints.forget, session_id)
         if self.outputs is not None:
-            self.nursery.start_soon(self._delete_outputs, self.outputs, session_id)
+            self.nursery.start_soon(self._delete_files, self.outputs.delete_outputs, session_id)
 
     @staticmethod
-    async def _forget_files(checkpoints: CheckpointStore, session_id: SessionId) -> None:
+    async def _delete_files(delete: Callable[[SessionId], object], session_id: SessionId) -> None:
         try:
             with trio.CancelScope(shield=True):  # a deletion is not left half done when the service ends
-                await trio.to_thread.run_sync(checkpoints.forget, session_id)
+                await trio.to_thread.run_sync(delete, session_id)
         except CheckpointFailed as failure:
             log.warning("%s", failure.message)
-
-    @staticmethod
-    async def _delete_outputs(outputs: OutputFiles, session_id: SessionId) -> None:
-        try:
-            with trio.CancelScope(shield=True):  # a deletion is not left half done when the service ends
-                await trio.to_thread.run_sync(outputs.delete_outputs, session_id)
         except OSError as error:
             log.warning("the outputs of session %s could not be deleted: %s", session_id, error.strerror or error)
 
@@ -284,7 +278,7 @@ class ServiceCore:
             return
         for session_id in found:
             if session_id not in self.recorder.session_list.sessions:
-                await self._delete_outputs(self.outputs, session_id)
+                await self._delete_files(self.outputs.delete_outputs, session_id)
 
     def _find_outputs(self, session_id: SessionId) -> str | None:
         return self.outputs.find_folder(self.tree.find_topmost(session_id)) if self.outputs is not None else None
@@ -336,7 +330,8 @@ class ServiceCore:
         if branch:
             self._deliver_queue(session, work.turn_id)
         session.work = work
-        self.nursery.start_soon(self._run_turn, session, work, protocol, name=f"turn {work.turn_id}")
+        run = partial(self.agent.run_turn, protocol=protocol)
+        self.nursery.start_soon(self.run_turn, session, work, run, name=f"turn {work.turn_id}")
         return work.turn_id, message_id
 
     def enqueue(
@@ -365,13 +360,21 @@ class ServiceCore:
             if item.quiet:
                 session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)
 
-    async def _run_turn(self, session: Session, work: Work, protocol: SessionProtocol) -> None:
+    async def run_turn(
+        self,
+        session: Session,
+        work: Work,
+        run: Callable[[TurnHandle], Awaitable[None]],
+        *,
+        deliver_queue: bool = False,
+    ) -> None:
+        """Run a turn in its own task and close it, however it ends; see `after_work`."""
         current_turn_id.set(work.turn_id)
         begin_work()
         error: str | None = None
         try:
             with work.scope:
-                await self.agent.run_turn(self.make_turn_handle(session, work), protocol)
+                await run(self.make_turn_handle(session, work))
         except StorageFailed:
             log.warning("turn %s was interrupted: nothing can be saved any more", work.turn_id)
         except StoreDamaged as damage:
@@ -384,7 +387,7 @@ class ServiceCore:
         finally:
             if session.work is work:
                 session.close_work(self.status_after(work, error), error=error)
-            self.after_work(session, work)
+            self.after_work(session, work, deliver_queue=deliver_queue)
 
     def make_turn_handle(self, session: Session, work: Work) -> TurnHandle:
         """Return a piece of work's view of the session."""
@@ -395,8 +398,14 @@ class ServiceCore:
             lineage=lambda: self.tree.lineage(session),
         )
 
-    def after_work(self, session: Session, work: Work) -> None:
-        """Do what was postponed until the end of the work, in the same step."""
+    def after_work(self, session: Session, work: Work, *, deliver_queue: bool = False) -> None:
+        """Do what was postponed until the end of the work, in the same step.
+
+        With `deliver_queue`, messages that were sent meanwhile start a turn, unless the work was stopped: nothing else
+        would deliver them.
+        """
+        if deliver_queue and not work.stop_requested and wants_turn(session.state.queue):
+            work.restart = True
         for call in work.on_end:
             call()
         if self.store.failure is not None:

@@ -14,7 +14,7 @@ import attrs
 from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.ids import SessionId
-from session_core.storage.rows import insert_rows
+from session_core.storage.rows import has_table, insert_rows
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState
 
@@ -86,11 +86,6 @@ def retained_digests(event: ev.Event) -> frozenset[str] | None:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def has_leaves(db: sqlite3.Connection) -> bool:
-    """Return whether a store has leaves at all; one of an older format does not."""
-    return db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'leaf'").fetchone() is not None
-
-
 def write_leaves(db: sqlite3.Connection, session: int, leaves: Mapping[str, bytes]) -> None:
     """Write the leaves that do not exist yet."""
     there = _digests(db, session)
@@ -112,7 +107,7 @@ def _digests(db: sqlite3.Connection, session: int) -> set[bytes]:
 
 def read_leaves(db: sqlite3.Connection, session_id: SessionId, digests: Collection[str]) -> dict[str, bytes]:
     """Return those of these leaves that a session has; the caller checks them against their digests."""
-    if not has_leaves(db):
+    if not has_table(db, "leaf"):
         return {}
     wanted = [raw for digest in dict.fromkeys(digests) if (raw := raw_digest(digest)) is not None]
     found: dict[str, bytes] = {}
@@ -138,6 +133,8 @@ def raw_digest(digest: str) -> bytes | None:
 
 
 def leaf_rows(db: sqlite3.Connection) -> Iterator[tuple[bytes, bytes] | None]:
-    """Yield all leaves, with None in place of a damaged one."""
+    """Yield all leaves, with None in place of a damaged one; a store of an older format has none."""
+    if not has_table(db, "leaf"):
+        return
     for digest, data in db.execute("SELECT digest, data FROM leaf"):
         yield (digest, data) if isinstance(data, bytes) and digest_of(data) == digest else None

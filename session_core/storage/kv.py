@@ -15,6 +15,7 @@ import msgspec
 
 from session_core import limits
 from session_core.errors import InvalidInput, StoreDamaged
+from session_core.storage.rows import has_table
 from session_core.wire import strict_json
 from session_core.wire.error_text import quote_text
 
@@ -144,13 +145,10 @@ def read_keys(db: sqlite3.Connection, owner: str, prefix: str) -> tuple[str, ...
     return tuple(key for (key,) in rows if isinstance(key, str) and key.startswith(prefix))
 
 
-def has_kv(db: sqlite3.Connection) -> bool:
-    """Return whether a store has values at all; one of format 1 does not."""
-    return db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'kv'").fetchone() is not None
-
-
 def kv_rows(db: sqlite3.Connection) -> Iterator[tuple[str, str, bytes, int] | None]:
-    """Yield all rows, bypassing any index, with None in place of a damaged one."""
+    """Yield all rows, bypassing any index, with None in place of a damaged one; a store of format 1 has none."""
+    if not has_table(db, "kv"):
+        return
     for owner, key, value, crc in db.execute("SELECT owner, key, value, checksum FROM kv NOT INDEXED ORDER BY id"):
         sound = isinstance(owner, str) and isinstance(key, str) and isinstance(value, bytes)
         yield (owner, key, value, crc) if sound and kv_checksum(owner, key, value) == crc else None

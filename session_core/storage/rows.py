@@ -1,4 +1,4 @@
-"""Insert many rows into one of our tables."""
+"""Rows of our tables: insert many at once, and tell whether a store has a table."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -20,6 +20,12 @@ def insert_rows(db: sqlite3.Connection, into: str, rows: Sequence[tuple[object, 
         values = [value for row in chunk for value in row]
         values += [None] * (places * width - len(values))
         db.execute(_build_insert(into, width, places), values)
+
+
+def has_table(db: sqlite3.Connection, name: str) -> bool:
+    """Return whether a store has a table; one of an older format may lack it."""
+    found = db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
+    return found is not None
 
 
 @cache

@@ -126,9 +126,6 @@ INSERT INTO meta VALUES ('searchable', '0');
     + SEARCH_INDEX
 )
 
-DERIVED = ("state", "message", "message_text")
-"""Tables that `rebuild` clears and refills, besides the columns of `session`."""
-
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What SQLite raises when it cannot read a file; `store_error` describes it."""
 

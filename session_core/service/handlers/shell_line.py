@@ -1,39 +1,22 @@
 """`!line`: a command that the user types into a session, run by the shell tool under the rules of all commands."""
 
-import logging
+from functools import partial
 
-import attrs
-
-from session_core.agent.model_call import clean_error
 from session_core.agent.tool_runner import ToolRunner
-from session_core.errors import InvalidInput, StorageFailed, Unavailable
-from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
+from session_core.errors import InvalidInput, Unavailable
 from session_core.ids import CallId, TurnId, new_id
 from session_core.permissions.line_rights import read_person_line
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers, refuse_if_overtaken
-from session_core.service.mailbox import begin_work
-from session_core.service.validation import wants_turn
-from session_core.session.session import Session, Work
+from session_core.session.session import Work
 from session_core.session.shell_lines import SHELL, build_shell_line_message
-from session_core.tools.base import Tool, current_turn_id
+from session_core.session.turn_handle import TurnHandle
 from session_core.tools.shell import MAX_COMMAND_CHARS, RIGHT_ARGUMENTS
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
-
-log = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class _StartedLine:
-    """A line as it was typed, and the call of the shell that runs it."""
-
-    tool: Tool
-    call: ToolCallPart
-    typed: str
 
 
 def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.ShellLineReply:
@@ -53,8 +36,17 @@ def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.Sh
         session.record(ev.SessionRestored(), caller.client_id)
     session.record(ev.TurnStarted(turn_id=work.turn_id), caller.client_id)
     session.work = work
-    line = _StartedLine(tool, call, command.line.strip())
-    core.nursery.start_soon(_run, core, session, work, line, name=f"shell line {work.turn_id}")
+
+    async def run(handle: TurnHandle) -> None:
+        runner = ToolRunner(handle, {SHELL: tool}, core.agent.tool_config)
+        await runner.run_for_person(call)
+        live = next(each for each in session.state.tools if each.call_id == call.call_id)
+        typed = command.line.strip()
+        session.record(build_shell_line_message(session.state, live, typed, work.turn_id, session.now()))
+        session.close_work("stopped" if work.stop_requested else "completed")  # in the same step
+
+    start = partial(core.run_turn, session, work, run, deliver_queue=True)
+    core.nursery.start_soon(start, name=f"shell line {work.turn_id}")
     return r.ShellLineReply(turn_id=work.turn_id, call_id=call.call_id, cursor=session.cursor)
 
 
@@ -65,37 +57,6 @@ def _check(line: str) -> None:
         raise InvalidInput(f"line must have at most {MAX_COMMAND_CHARS:,} characters, not {len(line):,}", field="line")
     if "\0" in line or any("\ud800" <= each <= "\udfff" for each in line):
         raise InvalidInput("line contains characters that no command may contain", field="line")
-
-
-async def _run(core: ServiceCore, session: Session, work: Work, line: _StartedLine) -> None:
-    current_turn_id.set(work.turn_id)
-    begin_work()
-    error: str | None = None
-    try:
-        with work.scope:
-            runner = ToolRunner(core.make_turn_handle(session, work), {SHELL: line.tool}, core.agent.tool_config)
-            await runner.run_for_person(line.call)
-            _close(session, work, line)
-    except StorageFailed:
-        log.warning("a command was interrupted: nothing can be saved any more")
-    except FOREIGN_FAULTS as bug:
-        if must_propagate(bug):
-            raise
-        log.exception("a command that a person typed failed because of a bug")
-        error = clean_error(f"internal error: {type(bug).__name__}: {bug}")
-    finally:
-        if session.work is work:
-            session.close_work(core.status_after(work, error), error=error)
-        if not work.stop_requested and wants_turn(session.state.queue):
-            work.restart = True  # deliver what was sent meanwhile; nothing else would
-        core.after_work(session, work)
-
-
-def _close(session: Session, work: Work, line: _StartedLine) -> None:
-    """Add the command to the conversation and end the work, in one step."""
-    live = next(each for each in session.state.tools if each.call_id == line.call.call_id)
-    session.record(build_shell_line_message(session.state, live, line.typed, work.turn_id, session.now()))
-    session.close_work("stopped" if work.stop_requested else "completed")
 
 
 HANDLERS: Handlers = {c.RunShellLine: run_line}

@@ -16,12 +16,13 @@ from session_core.ids import CallId, Cursor, Epoch, SessionId
 from session_core.session.restore import restore
 from session_core.session.session_list import SessionListState
 from session_core.session.state import SessionState
-from session_core.storage.executor_state import all_leaf_digests, has_leaves
+from session_core.storage.executor_state import all_leaf_digests
 from session_core.storage.maintenance.findings import LEAVES_MISSING, REBUILD_DERIVED, StoreFindings
 from session_core.storage.maintenance.forensics.salvage import verify_event_row, verify_leaf_row
 from session_core.storage.partial_text import unfinished_message_id
 from session_core.storage.reader import ConnectionReader
 from session_core.storage.records import PARTIAL_FORMAT, DamagedRecord, checksum, from_record
+from session_core.storage.rows import has_table
 from session_core.storage.search import last_indexed_row, searchable_text
 from session_core.storage.session_list import SUMMARY_COLUMNS, summary_values
 from session_core.vocabulary import events as ev
@@ -241,7 +242,7 @@ class SessionCheck:
     def _check_leaves(self) -> None:
         there: set[str] = set()
         query = "SELECT digest, data FROM leaf WHERE session = ?"
-        for digest, data in self.db.execute(query, (self.session,)) if has_leaves(self.db) else ():
+        for digest, data in self.db.execute(query, (self.session,)) if has_table(self.db, "leaf") else ():
             if isinstance(digest, bytes):
                 there.add(digest.hex())
             if verify_leaf_row(digest, data) is None:

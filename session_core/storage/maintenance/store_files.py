@@ -13,7 +13,7 @@ import msgspec
 
 from session_core.errors import StoreDamaged, StoreUnusable
 from session_core.ids import SessionId, new_id
-from session_core.storage.executor_state import has_leaves, leaf_rows
+from session_core.storage.executor_state import leaf_rows
 from session_core.storage.files import (
     STORE_FILE,
     Connect,
@@ -26,13 +26,14 @@ from session_core.storage.files import (
 )
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.kv import has_kv, kv_rows
+from session_core.storage.kv import kv_rows
 from session_core.storage.maintenance.file_swap import clear_work, swap_store_in, sync_file, sync_folder, time_stamp
 from session_core.storage.maintenance.findings import Progress, VerifyReport, ignore_progress, strip_advice
 from session_core.storage.maintenance.table_check import has_right_schema
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.private_files import private_open
 from session_core.storage.records import checksum, digest_of
+from session_core.storage.rows import has_table
 from session_core.storage.schema import UNREADABLE, VERSION, store_error, version_of
 from session_core.vocabulary.sessions import AT_REST
 
@@ -217,8 +218,8 @@ def _is_sound(copy: sqlite3.Connection) -> bool:
             for session_id, n, written_as, crc, payload, links in records
         )
         and all(digest == digest_of(data) for digest, data in copy.execute("SELECT digest, data FROM blob"))
-        and (not has_kv(copy) or None not in kv_rows(copy))
-        and (not has_leaves(copy) or None not in leaf_rows(copy))
+        and None not in kv_rows(copy)
+        and None not in leaf_rows(copy)
     )
 
 
@@ -327,7 +328,7 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
             blobs, blob_bytes = db.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM blob").fetchone()
             leaves, leaf_bytes = (
                 db.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM leaf").fetchone()
-                if has_leaves(db)
+                if has_table(db, "leaf")
                 else (0, 0)
             )
             largest = db.execute(

@@ -8,10 +8,10 @@ from typing import Any
 
 from session_core import limits
 from session_core.ids import SessionId
-from session_core.storage.executor_state import has_leaves
-from session_core.storage.kv import has_kv, kv_rows
+from session_core.storage.kv import kv_rows
 from session_core.storage.maintenance.findings import REBUILD_DERIVED, StoreFindings
 from session_core.storage.maintenance.forensics.salvage import parse_owner, verify_blob_row
+from session_core.storage.rows import has_table
 from session_core.storage.schema import KV_SINCE, LEAVES_SINCE, TABLES, VERSION
 from session_core.storage.session_list import read_replies
 
@@ -92,7 +92,7 @@ def _abbreviate_digest(digest: object) -> str:
 
 
 def _check_orphans(db: sqlite3.Connection, findings: StoreFindings) -> None:
-    for table in ("passing", "state", "message", "blob_use", *(("leaf",) if has_leaves(db) else ())):
+    for table in ("passing", "state", "message", "blob_use", *(("leaf",) if has_table(db, "leaf") else ())):
         query = f"SELECT count(*) FROM {table} WHERE session NOT IN (SELECT id FROM session)"  # noqa: S608 - our names
         (count,) = db.execute(query).fetchone()
         if count:
@@ -142,5 +142,5 @@ def _check_replies(db: sqlite3.Connection, findings: StoreFindings) -> None:
 
 
 def _check_values(db: sqlite3.Connection, findings: StoreFindings) -> None:
-    if damaged := sum(row is None for row in kv_rows(db)) if has_kv(db) else 0:
+    if damaged := sum(row is None for row in kv_rows(db)):
         findings.add_error(f"{damaged} values of extensions are damaged")

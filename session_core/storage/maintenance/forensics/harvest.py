@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 
 from session_core.ids import SessionId
-from session_core.storage.executor_state import has_leaves, raw_digest
+from session_core.storage.executor_state import raw_digest
 from session_core.storage.files import Connect, store_file, wal_path
-from session_core.storage.kv import has_kv, kv_rows
+from session_core.storage.kv import kv_rows
 from session_core.storage.maintenance.findings import Progress, StoreFinding
 from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, PAGE_SIZES, page_size_of, read_log
 from session_core.storage.maintenance.forensics.salvage import (
@@ -34,6 +34,7 @@ from session_core.storage.maintenance.forensics.salvage import (
 )
 from session_core.storage.maintenance.table_check import expected_schema, has_right_schema, schema_of
 from session_core.storage.records import FORMAT
+from session_core.storage.rows import has_table
 from session_core.storage.session_list import read_reply
 
 _SCRATCH = """
@@ -258,7 +259,7 @@ def _read_passing(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 
 def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
-    rows = db.execute("SELECT digest, data FROM leaf") if has_leaves(db) else ()
+    rows = db.execute("SELECT digest, data FROM leaf") if has_table(db, "leaf") else ()
     _read_rows(harvest, rows, verify_leaf_row, "a part of a saved code state")
 
 
@@ -293,8 +294,6 @@ def _read_replies(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 
 def _read_values(harvest: Harvest, db: sqlite3.Connection) -> None:
-    if not has_kv(db):
-        return
     for row in kv_rows(db):
         if row is None:
             harvest.lost_values += 1
