@@ -10,8 +10,9 @@ Rules:
 4. Limits are read again for each call: a change takes effect at the next one, also for waiting calls.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from functools import reduce
 from typing import Final
 
 import attrs
@@ -107,17 +108,12 @@ async def reserve_share(handle: TurnHandle, needs: CallNeeds) -> AsyncIterator[B
 def turn_usage(session: Session) -> Usage:
     """Return what a running turn and its subagents have used so far."""
     used = session.state.turn.usage if session.state.turn is not None else Usage()
-    for subagent in _subagents(session):
-        used = used.plus(subagent.state.usage)
-    return used
+    return reduce(Usage.plus, (subagent.state.usage for subagent in _subagents(session)), used)
 
 
 def budget_limit_reason(handle: TurnHandle) -> str | None:
     """Describe which limit of tokens or money is used up, if any."""
-    return next(
-        (why for purse in _list_limits(handle.root_session, Usage()) if (why := purse.exhausted_reason()) is not None),
-        None,
-    )
+    return _first(purse.exhausted_reason() for purse in _list_limits(handle.root_session, Usage()))
 
 
 def _subagents(session: Session) -> Iterator[Session]:
@@ -185,8 +181,8 @@ def _decide_share(handle: TurnHandle, needs: CallNeeds) -> tuple[BudgetShare | L
     top = handle.root_session
     others = [each for each in _iterate_works(top) if each is not handle.work]
     under_way = [each.reserved for each in others if each.reserved is not None]
-    purses = _list_limits(top, _sum_usages(under_way))
-    if (why := next((why for purse in purses if (why := purse.exhausted_reason()) is not None), None)) is not None:
+    purses = _list_limits(top, reduce(Usage.plus, under_way, Usage()))
+    if (why := _first(purse.exhausted_reason() for purse in purses)) is not None:
         return LimitReached(reason=why), Usage()
     sharing = 1 + sum(1 for each in others if each.reserved is None and not each.subagents)
     longest = needs.info.max_output_tokens if needs.info is not None else None
@@ -195,9 +191,7 @@ def _decide_share(handle: TurnHandle, needs: CallNeeds) -> tuple[BudgetShare | L
         return _grant_share(needs, fair, longest)
     if under_way:
         return None
-    if (
-        why := next((why for purse in purses if (why := purse.insufficient_reason(needs)) is not None), None)
-    ) is not None:
+    if (why := _first(purse.insufficient_reason(needs) for purse in purses)) is not None:
         return LimitReached(reason=why), Usage()
     alone = _least([purse.affordable_output_tokens(purse.room, needs) for purse in purses])
     return _grant_share(needs, max(FEWEST_OUTPUT_TOKENS, alone or 0), longest)
@@ -217,11 +211,8 @@ def _iterate_works(top: Session) -> Iterator[Work]:
             yield session.work
 
 
-def _sum_usages(usages: list[Usage]) -> Usage:
-    total = Usage()
-    for each in usages:
-        total = total.plus(each)
-    return total
+def _first(reasons: Iterable[str | None]) -> str | None:
+    return next((why for why in reasons if why is not None), None)
 
 
 def _least(amounts: list[int | None]) -> int | None:

@@ -55,26 +55,21 @@ async def summarise_conversation(handle: TurnHandle, models: Models, *, compacto
         SummaryFailed: No summary could be made.
     """
     model, conversation = handle.state.settings.model, await handle.conversation()
-    if compactor is not None or handle.state.turn is None:
-        return await _summarise_and_count(handle, models, conversation, compactor=compactor)
+    if compactor is not None:
+        return _build_summary(await compactor(conversation), model, Usage())
+    if handle.state.turn is None:
+        return await _summarise_and_count(handle, models, conversation, None)
     request = ModelRequest(model=model, messages=conversation)
     async with reserve_share(handle, estimate_needs(request, models.infos.get(model), whole=True)) as share:
         if isinstance(share, LimitReached):
             raise SummaryFailed(share.reason)
-        return await _summarise_and_count(handle, models, conversation, max_output_tokens=share.max_output_tokens)
+        return await _summarise_and_count(handle, models, conversation, share.max_output_tokens)
 
 
 async def _summarise_and_count(
-    handle: TurnHandle,
-    models: Models,
-    conversation: tuple[Message, ...],
-    *,
-    compactor: Compactor | None = None,
-    max_output_tokens: int | None = None,
+    handle: TurnHandle, models: Models, conversation: tuple[Message, ...], max_output_tokens: int | None
 ) -> Summary:
     model = handle.state.settings.model
-    if compactor is not None:
-        return _build_summary(await compactor(conversation), model, Usage())
     asking = _SummaryAttempts(models=models, model=model, max_output_tokens=max_output_tokens)
     try:
         return await _summarise(asking, conversation)

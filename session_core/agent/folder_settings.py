@@ -146,7 +146,7 @@ class NoFolderFiles:
 
     async def hold(self, cwd: str, *, work: bool = True) -> Callable[[], None]:
         """Hold nothing."""
-        return _release_nothing
+        return release_nothing
 
     async def wait_for_extensions(self, cwd: str) -> None:
         """Return at once: no folder has extensions of its own."""
@@ -155,7 +155,8 @@ class NoFolderFiles:
         """Do nothing: there is nothing to load."""
 
 
-def _release_nothing() -> None: ...
+def release_nothing() -> None:
+    """Release a folder that is not held."""
 
 
 NO_FOLDER_FILES = NoFolderFiles()

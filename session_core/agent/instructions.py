@@ -77,7 +77,7 @@ def collect_instructions(
             if place in trust:
                 path = os.path.join(place, FILE_NAME)  # noqa: PTH118
                 _add(found, remarks, _read(place, trust[place]), path, "project")
-    elif any(_is_there(top, os.path.join(inner, FILE_NAME)) for inner in below):  # noqa: PTH118
+    elif any(is_there(top, os.path.join(inner, FILE_NAME)) for inner in below):  # noqa: PTH118
         remarks.append(f"the {FILE_NAME} of this project is not used, because the folder is not trusted")
     return _limit_instructions(found, remarks)
 
@@ -155,7 +155,8 @@ def _take_fitting(found: list[Instruction]) -> Iterator[Instruction]:
         yield each
 
 
-def _is_there(root: str, path: str) -> bool:
+def is_there(root: str, path: str) -> bool:
+    """Return whether a project has something at this path, without reading it."""
     try:
         return Workspace(root).stat(path) is not None
     except (WorkspaceRefused, OSError):

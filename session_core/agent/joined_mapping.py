@@ -21,6 +21,3 @@ class JoinedMapping(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len({*self._configured, *self._brought})
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._configured or name in self._brought)

@@ -41,6 +41,7 @@ from session_core.session.cells import CELL, build_cell_message, inner_calls
 from session_core.session.executor_points import build_state_saved
 from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
+from session_core.storage.executor_state import leaf_digests
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.command_confinement import UNCONFINED, UNCONFINED_DETAILS, explain_no_sandbox
@@ -244,11 +245,7 @@ class ProtocolWork:
     async def capture(self) -> tuple[StateCapture | None, str | None]:
         """Return the state to save with the end of the turn, or why it cannot be saved."""
         try:
-            saved_state = self._handle.state.executor
-            stored_digests = (
-                frozenset(leaf.digest for leaf in saved_state.leaves) if saved_state is not None else frozenset[str]()
-            )
-            return await self._protocol.capture(stored_digests), None
+            return await self._protocol.capture(leaf_digests(self._handle.state.executor)), None
         except StateNotKeepable as reason:
             self._protocol.executor_current = False  # it continues from the last saved state
             return None, f"what the code has left behind cannot be kept: {reason}"

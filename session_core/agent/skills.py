@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from session_core.agent.instructions import is_there
 from session_core.sandbox.file_values import FolderEntry, WorkspaceRefused
 from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace
@@ -68,7 +69,7 @@ def discover_skills(
     problems: list[str] = []
     if user_folder is None:
         user_folder = os.path.expanduser(f"~/{PROJECT_SKILLS}")  # noqa: PTH111 - unlike Path, it never fails
-    if project is not None and trust is None and _has_skills(project):
+    if project is not None and trust is None and is_there(project, PROJECT_SKILLS):
         problems.append("the skills of this project are not used, because the folder is not trusted")
     places: list[tuple[SkillSource, Iterator[Skill | str]]] = []
     if project is not None and trust is not None:
@@ -150,13 +151,6 @@ def _parse_value(raw: str) -> str:
             inner = joined[1:-1]
             return inner.replace('\\"', '"').replace("\\\\", "\\") if quote == '"' else inner.replace("''", "'")
     return joined
-
-
-def _has_skills(project: str) -> bool:
-    try:
-        return Workspace(project).stat(PROJECT_SKILLS) is not None
-    except (WorkspaceRefused, OSError):
-        return False
 
 
 def _skills_of_project(project: str, trust: Fingerprint) -> Iterator[Skill | str]:

@@ -40,26 +40,18 @@ class _OpenPart:
     cut: bool = False
 
 
+@attrs.define(eq=False, kw_only=True)
 class AnswerInProgress:
     """Collects one answer: `size` counts its characters, `malformed` names tool calls with unreadable arguments."""
 
-    def __init__(
-        self,
-        *,
-        message_id: MessageId,
-        parent_id: MessageId | None,
-        turn_id: TurnId,
-        model: str,
-        prose: ProseStream | None = None,
-    ) -> None:
-        self.message_id = message_id
-        self.model = model
-        self.malformed: set[CallId] = set()
-        self.size = 0
-        self._parent_id = parent_id
-        self._turn_id = turn_id
-        self._prose = prose
-        self._parts: list[_OpenPart] = []
+    message_id: MessageId
+    _parent_id: MessageId | None
+    _turn_id: TurnId
+    model: str
+    _prose: ProseStream | None = None
+    malformed: set[CallId] = attrs.field(factory=set, init=False)
+    size: int = attrs.field(default=0, init=False)
+    _parts: list[_OpenPart] = attrs.field(factory=list, init=False)
 
     def has_room_for(self, chunk: ProviderEvent) -> bool:
         """Count a chunk and return whether the answer still has a sensible length."""

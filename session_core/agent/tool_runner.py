@@ -35,7 +35,6 @@ from session_core.session.turn_handle import ApprovalPrompt, TurnHandle
 from session_core.tools.arguments import check_arguments
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import (
-    CallPreview,
     NoHost,
     Tool,
     ToolContext,
@@ -112,6 +111,21 @@ class ToolConfig:
         folder = await self.folders.load(cwd)
         return tuple(dict.fromkeys((*self.rules, *folder.rules)))
 
+    def build_context(self, handle: TurnHandle, call_id: CallId, report: Callable[[str], None]) -> ToolContext:
+        """Return the context in which a call of a turn runs now."""
+        settings, session_id = handle.state.settings, handle.state.session_id
+        return ToolContext(
+            call_id=call_id,
+            cwd=settings.cwd,
+            sandbox=settings.sandbox,
+            report=report,
+            session_id=session_id,
+            turn_id=handle.turn_id,
+            outputs=self.find_outputs(session_id),
+            hidden=self.hidden,
+            host=self.make_host(handle, call_id),
+        )
+
 
 class ToolRunner:
     """Runs the tool calls of one turn."""
@@ -153,10 +167,7 @@ class ToolRunner:
         Cancellation: the tool is cancelled, and the call is left without a result.
         """
         tool = self._tools[call.name]
-        try:
-            prepared = await self._judge(tool, call, caller="person")
-        except ToolFailed as failure:
-            prepared = _RejectedCall(str(failure) or "The tool failed.")
+        prepared = await self._judge(tool, call, caller="person")
         if isinstance(prepared, _RejectedCall):
             self._handle.record(ev.ToolCallFinished(result=prepared.build_result(call)))
         else:
@@ -192,10 +203,7 @@ class ToolRunner:
             text = "An extension wants something else to run; this runs as it is or not at all."
             prepared = _RejectedCall(text, Refusal(by="extension", reason="it wants something else to run"))
         else:
-            try:
-                prepared = await self._judge(tool, call)
-            except ToolFailed as failure:
-                prepared = _RejectedCall(str(failure) or "The tool failed.")
+            prepared = await self._judge(tool, call)
         return prepared.build_result(call) if isinstance(prepared, _RejectedCall) else None
 
     # --- preparing ----------------------------------------------------------------------------------------------------
@@ -213,13 +221,7 @@ class ToolRunner:
         call = attrs.evolve(call, arguments=arguments)
         if (fault := check_arguments(tool.spec, arguments)) is not None:
             return _RejectedCall(f"The call could not be made: {fault}.")
-        try:
-            return await self._judge(tool, call)
-        except ToolFailed as failure:
-            return _RejectedCall(str(failure) or "The tool failed.")
-
-    async def _preview(self, tool: Tool, call: ToolCallPart) -> CallPreview:
-        return await build_preview(tool, call, self._build_context(call))
+        return await self._judge(tool, call)
 
     async def _load_rules(self, cwd: str) -> Sequence[PermissionRule]:
         try:
@@ -231,9 +233,12 @@ class ToolRunner:
         self, tool: Tool, call: ToolCallPart, *, caller: CallerKind = "model"
     ) -> _PreparedCall | _RejectedCall:
         cwd = self._handle.state.settings.cwd
-        rules = await self._load_rules(cwd)
-        preview = await self._preview(tool, call)
-        self._check_same_folder(cwd)
+        try:
+            rules = await self._load_rules(cwd)
+            preview = await build_preview(tool, call, self._build_context(call))
+            self._check_same_folder(cwd)
+        except ToolFailed as failure:
+            return _RejectedCall(str(failure) or "The tool failed.")
         judged = judge_call(
             tool,
             call,
@@ -279,21 +284,9 @@ class ToolRunner:
             )
 
     def _build_context(self, call: ToolCallPart, *, rights: frozenset[ExtraRight] = frozenset()) -> ToolContext:
-        settings = self._handle.state.settings
         reporter = Reporter(self._handle, call.call_id)
-        return ToolContext(
-            call_id=call.call_id,
-            cwd=settings.cwd,
-            sandbox=settings.sandbox,
-            report=reporter,
-            progress=reporter.tell_progress,
-            session_id=self._handle.state.session_id,
-            turn_id=self._handle.turn_id,
-            outputs=self._config.find_outputs(self._handle.state.session_id),
-            hidden=self._config.hidden,
-            rights=rights,
-            host=self._config.make_host(self._handle, call.call_id),
-        )
+        context = self._config.build_context(self._handle, call.call_id, reporter)
+        return attrs.evolve(context, progress=reporter.tell_progress, rights=rights)
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -342,7 +335,7 @@ class ToolRunner:
     async def _check_agreed(self, ready: _PreparedCall) -> None:
         """Check that the call would still do what a person has approved."""
         if ready.agreed is not None:
-            now = await self._preview(ready.tool, ready.call)
+            now = await build_preview(ready.tool, ready.call, self._build_context(ready.call))
             if fingerprint_call(ready.call, now, self._handle.state.settings.cwd) != ready.agreed:
                 raise ToolFailed(
                     "Something has changed since this call was allowed, so it would not do what was shown then. It was "

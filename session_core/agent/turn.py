@@ -258,7 +258,7 @@ class _Turn:
     async def _run(self) -> None:
         try:
             await self._begin()
-            decided: CheckedActions | None = self._start()
+            decided: CheckedActions | None = self._ask_driver("on_start")
             while decided is not None:
                 decided = await self._perform(*decided)
         except (ProtocolFault, InputRejected) as fault:
@@ -281,9 +281,6 @@ class _Turn:
         extension = handle.state.turn.extension if handle.state.turn is not None else None
         if extension is not None:
             self._additions = (await protocol.check_turn_extension(self._work.frame, extension)).instructions
-
-    def _start(self) -> CheckedActions:
-        return self._ask_driver("on_start")
 
     def _ask_driver(self, callback: DriverCallback, *given: object, **named: object) -> CheckedActions:
         if named.get("more"):
@@ -451,7 +448,7 @@ class _Turn:
         self._view = DriverView(
             output_schema=was.output_schema, memory=was.memory, prompt=was.prompt, frame=self._work.frame.key
         )
-        return self._start()
+        return self._ask_driver("on_start")
 
     # --- tools and code -----------------------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class ServiceCore:
             ProtocolRegistry(config.protocols), config.protocol, config.protocol_options, nursery
         )
         self.loaded_sessions = LoadedSessions(
-            self.recorder,
+            recorder=self.recorder,
             stay_ms=config.session_stay_ms,
             is_wanted=self._is_wanted,
             on_leave=self.protocols.forget,

@@ -9,6 +9,7 @@ Rules:
 from collections.abc import Callable
 from typing import NoReturn
 
+import attrs
 import trio
 
 from session_core.errors import StoreDamaged
@@ -20,23 +21,16 @@ from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 
 
+@attrs.define(eq=False, kw_only=True)
 class LoadedSessions:
     """The sessions in memory, by id."""
 
-    def __init__(
-        self,
-        recorder: EventRecorder,
-        *,
-        stay_ms: int,
-        is_wanted: Callable[[SessionId], bool],
-        on_leave: Callable[[SessionId], None] = lambda _session_id: None,
-    ) -> None:
-        self.sessions: dict[SessionId, Session] = {}
-        self._recorder = recorder
-        self._stay_ms = stay_ms
-        self._is_wanted = is_wanted
-        self._on_leave = on_leave
-        self._loading: dict[SessionId, trio.Event] = {}
+    _recorder: EventRecorder
+    _stay_ms: int
+    _is_wanted: Callable[[SessionId], bool]
+    _on_leave: Callable[[SessionId], None]
+    sessions: dict[SessionId, Session] = attrs.field(factory=dict, init=False)
+    _loading: dict[SessionId, trio.Event] = attrs.field(factory=dict, init=False)
 
     async def load_session(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
         """Load a session into memory, if one with this id exists.

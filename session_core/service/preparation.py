@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 import attrs
 
-from session_core.agent.folder_settings import FolderUnusable
+from session_core.agent.folder_settings import FolderUnusable, release_nothing
 from session_core.agent.hooks import (
     Blocked,
     Hooks,
@@ -103,16 +103,13 @@ async def hold_folder(core: ServiceCore, command: c.Command[Any]) -> AsyncGenera
     except FolderUnusable:
         if type(command) in _ENTER:
             raise
-        release = _nothing  # the folder is unusable: there is nothing to hold
+        release = release_nothing  # the folder is unusable: there is nothing to hold
     try:
         if type(command) in _NEEDS_EXTENSIONS or _names_unknown_model(core, command):
             await folders.wait_for_extensions(folder)
         yield
     finally:
         release()
-
-
-def _nothing() -> None: ...
 
 
 @asynccontextmanager

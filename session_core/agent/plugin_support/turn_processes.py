@@ -32,7 +32,7 @@ from session_core.protocols.faults import CallbackContextExpired
 from session_core.session.shell_lines import SHELL
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background_jobs import NOTING_S
-from session_core.tools.base import ToolContext, ToolFailed, ToolHost
+from session_core.tools.base import ToolFailed, ToolHost
 from session_core.tools.command_confinement import CommandLaunch, Confinement, ShellSetup, confine, prepare_launch
 from session_core.tools.shell import MAX_COMMAND_CHARS, ShellTool
 
@@ -216,20 +216,8 @@ class TurnProcesses:
             raise ToolFailed(f"{running} programs run in this turn already; wait for one or cancel it first")
 
     async def _begin(self, program: _PluginProgram, folder: str) -> None:
-        settings = self._handle.state.settings
-        call_id = CallId(new_id("call"))
-        context = ToolContext(
-            call_id=call_id,
-            cwd=settings.cwd,
-            sandbox=settings.sandbox,
-            report=lambda _: None,
-            session_id=self._handle.state.session_id,
-            turn_id=self._handle.turn_id,
-            outputs=self._config.find_outputs(self._handle.state.session_id),
-            hidden=self._config.hidden,
-            host=self._config.make_host(self._handle, call_id),
-        )
-        rules = await self._load_rules(settings.cwd)
+        context = self._config.build_context(self._handle, CallId(new_id("call")), lambda _: None)
+        rules = await self._load_rules(context.cwd)
         confinement = await confine(context, self._shell or ShellSetup(), workdir=folder)
         self._check_permission(program.line, confinement, rules)
         nursery = await self._open_nursery()
