@@ -48,8 +48,9 @@ class Reporter:
     def _is_live(self, call: str) -> bool:
         if not trio.lowlevel.in_trio_task():
             name = call.partition(",")[0]
-            msg = f"{name} was called from another thread: use trio.from_thread.run_sync(context.{call}) there"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                f"{name} was called from another thread: use trio.from_thread.run_sync(context.{call}) there"
+            )
         live = next((tool for tool in self.handle.state.tools if tool.call_id == self.call_id), None)
         return live is not None and live.result is None
 
@@ -62,24 +63,19 @@ def _is_sendable(details: JsonValue) -> bool:
 def check_output(output: ToolOutput) -> None:
     """Refuse output that cannot be sent; tools are foreign code and not all are type-checked."""
     if not build_check(ToolOutput)(output):
-        msg = "it did not return a ToolOutput"
-        raise TypeError(msg)
+        raise TypeError("it did not return a ToolOutput")
     if not all(is_base64(image.data) for image in output.images):
-        msg = "an image is not base64 text"
-        raise ValueError(msg)
+        raise ValueError("an image is not base64 text")
     if sum(len(image.data) for image in output.images) > limits.MAX_MESSAGE_CHARS:
-        msg = f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together"
-        raise ValueError(msg)
+        raise ValueError(f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together")
     if output.details is not None and len(encode(output.details)) > limits.MAX_MESSAGE_CHARS:
-        msg = f"its details have more than {limits.MAX_MESSAGE_CHARS:,} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"its details have more than {limits.MAX_MESSAGE_CHARS:,} bytes")
 
 
 def check_preview(preview: CallPreview) -> None:
     """Refuse an invalid preview."""
     if not build_check(CallPreview)(preview):
-        msg = "it did not return a CallPreview"
-        raise TypeError(msg)
+        raise TypeError("it did not return a CallPreview")
 
 
 def build_result(

@@ -158,62 +158,68 @@ class ServiceConfig:
     def check(self) -> None:
         """Raise `InvalidInput` naming the setting that cannot work."""
         if not self.models:
-            msg = "models must name at least one model"
-            raise InvalidInput(msg, field="models")
+            raise InvalidInput("models must name at least one model", field="models")
         may_come = self.extensions is not None and "/" in self.model  # once the extension that provides it runs
         if self.model not in self.models and not may_come:
-            msg = f"default_model is {self.model!r}, which is not among the models: {', '.join(self.models)}"
-            raise InvalidInput(msg, field="default_model")
+            raise InvalidInput(
+                f"default_model is {self.model!r}, which is not among the models: {', '.join(self.models)}",
+                field="default_model",
+            )
         if not self.cwd.startswith("/"):
-            msg = f"cwd must be an absolute path, not {self.cwd!r}"
-            raise InvalidInput(msg, field="cwd")
+            raise InvalidInput(f"cwd must be an absolute path, not {self.cwd!r}", field="cwd")
         if any("\ud800" <= each <= "\udfff" for each in self.cwd):
-            msg = f"cwd is {self.cwd!r}, a name that is not text in UTF-8; sessions cannot work there"
-            raise InvalidInput(msg, field="cwd")
+            raise InvalidInput(
+                f"cwd is {self.cwd!r}, a name that is not text in UTF-8; sessions cannot work there", field="cwd"
+            )
         for name, provider in self.models.items():
             if not callable(getattr(provider, "stream", None)):
-                msg = f"models: {name!r} is not a provider: it has no method called stream"
-                raise InvalidInput(msg, field="models")
+                raise InvalidInput(
+                    f"models: {name!r} is not a provider: it has no method called stream", field="models"
+                )
         for tool in self.tools:
             if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(getattr(tool, "run", None)):
-                msg = f"tools: {tool!r} is not a tool: it needs spec, effects and run"
-                raise InvalidInput(msg, field="tools")
+                raise InvalidInput(f"tools: {tool!r} is not a tool: it needs spec, effects and run", field="tools")
         names = [tool.spec.name for tool in self.tools]
         if len(set(names)) != len(names):
-            msg = f"two tools share a name: {', '.join(sorted(names))}"
-            raise InvalidInput(msg, field="tools")
+            raise InvalidInput(f"two tools share a name: {', '.join(sorted(names))}", field="tools")
         self._check_protocols()
         for field in _AT_LEAST_ONE:
             if getattr(self, field) < 1:
-                msg = f"{field} must be at least 1"
-                raise InvalidInput(msg, field=field)
+                raise InvalidInput(f"{field} must be at least 1", field=field)
 
     def _check_protocols(self) -> None:
         given: object = self.protocols
         if not isinstance(given, tuple):
-            msg = f"protocols must be a tuple of protocols, not a {type(given).__name__}"
-            raise InvalidInput(msg, field="protocols")
+            raise InvalidInput(
+                f"protocols must be a tuple of protocols, not a {type(given).__name__}", field="protocols"
+            )
         for factory in given:
             if isinstance(factory, type):
-                msg = f"protocols: {factory.__name__} is a class; give the protocol itself: {factory.__name__}()"
-                raise InvalidInput(msg, field="protocols")
+                raise InvalidInput(
+                    f"protocols: {factory.__name__} is a class; give the protocol itself: {factory.__name__}()",
+                    field="protocols",
+                )
             if not isinstance(factory, ProtocolFactory):
-                msg = f"protocols: {factory!r:.100} is not a ProtocolFactory"
-                raise InvalidInput(msg, field="protocols")
+                raise InvalidInput(f"protocols: {factory!r:.100} is not a ProtocolFactory", field="protocols")
             if (problem := find_factory_problem(factory)) is not None:
                 raise InvalidInput(f"protocols: {type(factory).__name__} {problem}", field="protocols")
         options: object = self.protocol_options
         if not isinstance(options, PluginOptions):
             kind = type(options).__name__
-            msg = f"protocol_options must be a PluginOptions, not a {kind} (see PluginOptions.for_plugin)"
-            raise InvalidInput(msg, field="protocol_options")
+            raise InvalidInput(
+                f"protocol_options must be a PluginOptions, not a {kind} (see PluginOptions.for_plugin)",
+                field="protocol_options",
+            )
         wrong = [name for name, stated in options.plugins.items() if not _is_a(stated, JsonObject)]
         if wrong:
-            msg = f"protocol_options: those of {wrong[0]!r} must be a JsonObject; PluginOptions.for_plugin makes one"
-            raise InvalidInput(msg, field="protocol_options")
+            raise InvalidInput(
+                f"protocol_options: those of {wrong[0]!r} must be a JsonObject; PluginOptions.for_plugin makes one",
+                field="protocol_options",
+            )
         if not _is_a(self.protocol, str):
-            msg = f"protocol must be the id of a protocol, not a {type(self.protocol).__name__}"
-            raise InvalidInput(msg, field="protocol")
+            raise InvalidInput(
+                f"protocol must be the id of a protocol, not a {type(self.protocol).__name__}", field="protocol"
+            )
 
 
 def _is_a(given: object, kind: type) -> bool:

@@ -195,8 +195,7 @@ class ServiceCore:
     def refuse_if_unsaved(self) -> None:
         """Refuse changes that cannot be saved, for handlers that have waited since their command was admitted."""
         if self.store.failure is not None:
-            msg = f"the service is read-only: {self.store.failure.message}"
-            raise ReadOnly(msg)
+            raise ReadOnly(f"the service is read-only: {self.store.failure.message}")
 
     def storage_failed(self, failure: StorageFailed) -> None:
         """Interrupt all work, as none of it can be saved, and notify all clients."""
@@ -216,8 +215,7 @@ class ServiceCore:
         """Look up a session; return an unreadable one only with `even_damaged`."""
         session = self.loaded_sessions.find(session_id, even_damaged=even_damaged)
         if session is None:
-            msg = f"there is no session {session_id!r}"
-            raise NotFound(msg, field="session_id")
+            raise NotFound(f"there is no session {session_id!r}", field="session_id")
         return session
 
     def snapshot_of(self, session_id: SessionId) -> SessionSnapshot:
@@ -228,8 +226,10 @@ class ServiceCore:
         """Look up a session; refuse if something runs in it."""
         session = self.session(session_id)
         if session.work is not None:
-            msg = f"cannot {what} while a {session.work.kind} is running; stop it first or wait for it"
-            raise Conflict(msg, field="session_id")
+            raise Conflict(
+                f"cannot {what} while a {session.work.kind} is running; stop it first or wait for it",
+                field="session_id",
+            )
         return session
 
     def add_session(self, protocol: SessionProtocol, created: ev.SessionCreated, by: ClientId | None) -> Session:

@@ -33,8 +33,7 @@ def is_overtaken(session: Session, caller: Caller) -> bool:
 def refuse_if_overtaken(session: Session, caller: Caller) -> None:
     """Refuse a command that a stop has overtaken."""
     if is_overtaken(session, caller):
-        msg = "a stop was requested after this command was sent, so nothing was started"
-        raise Conflict(msg, field="session_id")
+        raise Conflict("a stop was requested after this command was sent, so nothing was started", field="session_id")
 
 
 @attrs.frozen

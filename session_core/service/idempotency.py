@@ -41,16 +41,16 @@ class RememberedReplies:
         if key is None:
             return None
         if not key or len(key) > limits.MAX_NAME_CHARS:
-            msg = f"an idempotency key has 1 to {limits.MAX_NAME_CHARS} characters"
-            raise InvalidInput(msg, field="idempotency_key")
+            raise InvalidInput(
+                f"an idempotency key has 1 to {limits.MAX_NAME_CHARS} characters", field="idempotency_key"
+            )
         check_encodable(key, "idempotency_key")
         found = self._replies.get((request.client_id, key))
         if found is None:
             return None
         fingerprint, reply = found
         if fingerprint != _fingerprint(request):
-            msg = f"the idempotency key {key!r} was already used for another command"
-            raise Conflict(msg, field="idempotency_key")
+            raise Conflict(f"the idempotency key {key!r} was already used for another command", field="idempotency_key")
         return reply
 
     def knows(self, client_id: ClientId, key: str | None) -> bool:

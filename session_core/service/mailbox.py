@@ -150,8 +150,7 @@ class Mailbox:
             assert ahead.followers is not None
             await ahead.followers.park()
         if self._closed:
-            msg = "the service was closed before this command ran"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("the service was closed before this command ran")
 
     @contextmanager
     def while_asking_hooks(self, entry: MailboxEntry) -> Generator[None]:
@@ -194,8 +193,7 @@ class Mailbox:
             self._leave(entry)
         if self._closed:
             await trio.lowlevel.checkpoint()
-            msg = "the service is closed"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("the service is closed")
         if len(self._ready) + self._caller_runs >= self._capacity:
             await trio.lowlevel.checkpoint()
             raise self._count_refusal()

@@ -163,5 +163,4 @@ def _cwd_of(core: ServiceCore, session_id: SessionId) -> str | None:
 
 def _refuse(blocked: Blocked | None) -> None:
     if blocked is not None:
-        msg = f"an extension does not allow this: {blocked.reason}"
-        raise Forbidden(msg)
+        raise Forbidden(f"an extension does not allow this: {blocked.reason}")

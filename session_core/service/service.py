@@ -114,8 +114,7 @@ class SessionService(SessionMethods):
         for its reply ends.
         """
         if type(command) not in HANDLERS:
-            msg = f"unknown command: {type(command).__name__}"
-            raise InvalidInput(msg, field="command")
+            raise InvalidInput(f"unknown command: {type(command).__name__}", field="command")
         if client_id != LOCAL_CLIENT and client_id not in self._clients:
             checked_client_id(client_id)
         self._refuse_if_closed()
@@ -136,8 +135,9 @@ class SessionService(SessionMethods):
             raise
         except Exception as bug:
             log.exception("command %s failed because of a bug", type(command).__name__)
-            msg = f"{type(command).__name__} failed because of a bug in the service: {type(bug).__name__}: {bug}"
-            raise InternalError(msg) from bug
+            raise InternalError(
+                f"{type(command).__name__} failed because of a bug in the service: {type(bug).__name__}: {bug}"
+            ) from bug
 
     def _has_to_prepare(self, request: CommandRequest) -> bool:
         """Return whether a command may have to wait before it is ready."""
@@ -212,8 +212,7 @@ class SessionService(SessionMethods):
         if not isinstance(command, RequestStop):
             self._core.refuse_if_unsaved()
         if self._core.store.backlog > limits.MAX_BACKLOG_BYTES and command.lane != "beside":
-            msg = "the disk cannot keep up with the changes to save; try again in a moment"
-            raise Overloaded(msg)
+            raise Overloaded("the disk cannot keep up with the changes to save; try again in a moment")
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -247,12 +246,10 @@ class SessionService(SessionMethods):
 
     def _check_place(self, session_id: SessionId | None, after: Cursor | None) -> None:
         if after is not None and not build_check(Cursor)(after):
-            msg = f"after must be a cursor, not {after!r}"
-            raise InvalidInput(msg, field="after")
+            raise InvalidInput(f"after must be a cursor, not {after!r}", field="after")
         if session_id is not None:
             if not build_check(str)(session_id):
-                msg = f"session_id must be text, not {session_id!r}"
-                raise InvalidInput(msg, field="session_id")
+                raise InvalidInput(f"session_id must be text, not {session_id!r}", field="session_id")
             if session_id not in self._core.recorder.session_list.sessions or session_id in self._core.sessions:
                 self._core.session(session_id)
             if (summary := self._core.summary_of(session_id)) is not None:
@@ -353,13 +350,11 @@ class SessionService(SessionMethods):
     def _refuse_observer(self, request: CommandRequest) -> None:
         presence = self._clients.get(request.client_id)
         if not request.command.reads_only and presence is not None and presence.role == "observer":
-            msg = f"client {request.client_id!r} is an observer: it may watch but not act"
-            raise Forbidden(msg)
+            raise Forbidden(f"client {request.client_id!r} is an observer: it may watch but not act")
 
     def _refuse_if_closed(self) -> None:
         if self._core.stream.closed:
-            msg = "the service is closed"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("the service is closed")
 
 
 def _tells_of_success(reply: object) -> bool:

@@ -80,8 +80,9 @@ def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Pen
     found = _find_command(extensions, command.session_id, command.name, command.extension)
     if found is None:
         of_extension = f" of extension {command.extension!r}" if command.extension is not None else ""
-        msg = f"there is no command {command.name!r}{of_extension}, or its extension is not running"
-        raise NotFound(msg, field="name")
+        raise NotFound(
+            f"there is no command {command.name!r}{of_extension}, or its extension is not running", field="name"
+        )
     _refuse_side_work(core, session, caller)
     wait = core.side_tasks.start(
         command.session_id,
@@ -121,8 +122,7 @@ def press_key(core: ServiceCore, command: c.PressWidgetKey, _: Caller) -> r.Ackn
     session = core.session(command.session_id)
     extensions = _extensions(core)
     if not any(each.extension == command.extension and each.widget is not None for each in session.state.displays):
-        msg = f"extension {command.extension!r} shows no widget in this session"
-        raise NotFound(msg, field="extension")
+        raise NotFound(f"extension {command.extension!r} shows no widget in this session", field="extension")
     extensions.press_key(command.session_id, command.extension, widget_id, key)
     return r.Acknowledged(cursor=session.cursor)
 
@@ -131,8 +131,7 @@ def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Pend
     session = core.session(command.session_id)
     extensions = _extensions(core)
     if not any(command.provider in info.providers for info in extensions.list(command.session_id)):
-        msg = f"no extension has a provider called {command.provider!r}"
-        raise NotFound(msg, field="provider")
+        raise NotFound(f"no extension has a provider called {command.provider!r}", field="provider")
     _refuse_side_work(core, session, caller)
     return _acknowledge_after(
         core,
@@ -173,8 +172,7 @@ def _find_manager(core: ServiceCore, name: str, folder: str | None) -> Extension
     extensions = _extensions(core)
     checked_name(name, "name")
     if len(core.side_tasks.running_for(None)) >= limits.MAX_COMMANDS_AT_ONCE:
-        msg = "too many extensions are being changed already; try again in a moment"
-        raise Conflict(msg, field="name")
+        raise Conflict("too many extensions are being changed already; try again in a moment", field="name")
     return extensions.find_manager(name, folder)
 
 
@@ -248,8 +246,7 @@ def _display_text(text: str | None, field: str) -> str | None:
 def _optional_text(text: str, field: str, *, longest: int) -> str:
     """Return a string that may be empty, but not too long, and can be encoded."""
     if len(text) > longest:
-        msg = f"{field} has {len(text):,} characters; the limit is {longest:,}"
-        raise InvalidInput(msg, field=field)
+        raise InvalidInput(f"{field} has {len(text):,} characters; the limit is {longest:,}", field=field)
     check_encodable(text, field)
     return text
 

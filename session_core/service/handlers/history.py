@@ -22,8 +22,7 @@ def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Pend
     total = state.earlier + len(state.messages)
     before = total if command.before is None else command.before
     if not 0 <= before <= total:
-        msg = f"before must be from 0 to {total}, the number of messages in this session"
-        raise InvalidInput(msg, field="before")
+        raise InvalidInput(f"before must be from 0 to {total}, the number of messages in this session", field="before")
 
     async def load_page() -> r.MessagesReply:
         found = await core.store.load_messages(command.session_id, before=before, limit=command.limit)
@@ -58,8 +57,7 @@ async def load_old_path(session: Session, message_id: MessageId, field: str = "m
     """
     path = await session.load_path(message_id)
     if not path:
-        msg = f"there is no message {message_id!r} in this session"
-        raise NotFound(msg, field=field)
+        raise NotFound(f"there is no message {message_id!r} in this session", field=field)
     return path
 
 

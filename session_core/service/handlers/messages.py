@@ -23,8 +23,7 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
     if session.work is not None or command.deliver_as == "next_turn" or is_overtaken(session, caller):
         for field in ("output_schema", "extension"):
             if getattr(command, field) is not None:
-                msg = f"a message with {field} starts its own turn, so the session must be idle"
-                raise Conflict(msg, field=field)
+                raise Conflict(f"a message with {field} starts its own turn, so the session must be idle", field=field)
         return _enqueue(core, session, parts, command.deliver_as, caller)
     turn_id, message_id = core.start_turn(
         session, caller.client_id, parts, output_schema=schema, extension=command.extension
@@ -71,8 +70,7 @@ def _start_edited_turn(
     session = core.require_idle_session(command.session_id, "edit a message")
     *before, edited = path
     if edited.role != "user":
-        msg = f"only user messages can be edited; this one is from: {edited.role}"
-        raise Conflict(msg, field="message_id")
+        raise Conflict(f"only user messages can be edited; this one is from: {edited.role}", field="message_id")
     refuse_if_overtaken(session, caller)
     restore_branch(session, tuple(before), caller)
     turn_id, message_id = core.start_turn(session, caller.client_id, parts, after=edited.parent_id, branch=True)
@@ -82,8 +80,7 @@ def _start_edited_turn(
 def _get_message(session: Session, message_id: MessageId) -> Message:
     message = session.state.find_message(message_id)
     if message is None:
-        msg = f"there is no message {message_id!r} in this session"
-        raise NotFound(msg, field="message_id")
+        raise NotFound(f"there is no message {message_id!r} in this session", field="message_id")
     return message
 
 
@@ -114,12 +111,13 @@ async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, call
 def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.StartTurnReply:
     session = core.require_idle_session(command.session_id, "resume the session")
     if session.state.activity.name == "idle":
-        msg = "there is nothing to resume: the last turn completed"
-        raise Conflict(msg, field="session_id")
+        raise Conflict("there is nothing to resume: the last turn completed", field="session_id")
     head = session.state.find_message(session.state.head)
     if head is None or (head.role == "assistant" and not head.is_interrupted and head.source is None):
-        msg = "there is nothing to resume: the conversation is empty, or the model has answered to its end"
-        raise Conflict(msg, field="session_id")
+        raise Conflict(
+            "there is nothing to resume: the conversation is empty, or the model has answered to its end",
+            field="session_id",
+        )
     refuse_if_overtaken(session, caller)
     turn_id, _ = core.start_turn(session, caller.client_id)
     return r.StartTurnReply(started=True, turn_id=turn_id, cursor=session.cursor)
@@ -137,8 +135,7 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
     newest = work or session.state.last_outcome
     turn_id = command.turn_id or (newest.turn_id if newest is not None else None)
     if turn_id is None:
-        msg = "this session has had no turn yet"
-        raise Conflict(msg, field="session_id")
+        raise Conflict("this session has had no turn yet", field="session_id")
     if work is not None and work.turn_id == turn_id:
 
         async def wait_for_outcome() -> r.WaitForTurnReply:
@@ -147,8 +144,7 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
 
         return PendingReply(wait_for_outcome)
     if turn_id not in session.outcomes:
-        msg = f"there is no turn {turn_id!r} in this session, or it ended long ago"
-        raise NotFound(msg, field="turn_id")
+        raise NotFound(f"there is no turn {turn_id!r} in this session, or it ended long ago", field="turn_id")
     return r.WaitForTurnReply(outcome=session.outcomes[turn_id], cursor=session.cursor)
 
 
@@ -166,8 +162,7 @@ def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Ackno
 def compact(core: ServiceCore, command: c.CompactContext, caller: Caller) -> r.Acknowledged:
     session = core.require_idle_session(command.session_id, "compact the conversation")
     if not session.state.transcript:
-        msg = "there is nothing to compact: the conversation is empty"
-        raise Conflict(msg, field="session_id")
+        raise Conflict("there is nothing to compact: the conversation is empty", field="session_id")
     refuse_if_overtaken(session, caller)
     start_compaction(core, session, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)

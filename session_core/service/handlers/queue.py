@@ -33,8 +33,9 @@ def reorder(core: ServiceCore, command: c.ReorderQueue, caller: Caller) -> r.Ack
     session = core.session(command.session_id)
     waiting = [item.item_id for item in session.state.queue]
     if sorted(waiting) != sorted(command.item_ids):
-        msg = "item_ids must name every waiting message exactly once; list the queue and try again"
-        raise InvalidInput(msg, field="item_ids")
+        raise InvalidInput(
+            "item_ids must name every waiting message exactly once; list the queue and try again", field="item_ids"
+        )
     session.record(ev.QueueReordered(item_ids=command.item_ids), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
@@ -55,8 +56,7 @@ def take(core: ServiceCore, command: c.TakeQueue, caller: Caller) -> r.QueueRepl
 def _get_item(session: Session, item_id: QueueItemId) -> QueueItem:
     item = next((each for each in session.state.queue if each.item_id == item_id), None)
     if item is None:
-        msg = f"no message {item_id!r} is waiting; it may have been delivered just now"
-        raise NotFound(msg, field="item_id")
+        raise NotFound(f"no message {item_id!r} is waiting; it may have been delivered just now", field="item_id")
     return item
 
 

@@ -93,11 +93,9 @@ def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) ->
     if dialog is not None and dialog.to not in {None, caller.client_id}:
         raise Forbidden(f"this dialog is for the client {dialog.to!r}", field="request_id")
     if dialog is not None and dialog.kind == "select" and command.value not in (None, *dialog.choices):
-        msg = f"value must be one of: {', '.join(dialog.choices)}"
-        raise InvalidInput(msg, field="value")
+        raise InvalidInput(f"value must be one of: {', '.join(dialog.choices)}", field="value")
     if (fault := find_fault(command.value, limits.MAX_OPEN_JSON_DEPTH)) is not None:
-        msg = f"value{fault.path}: {fault.reason}"
-        raise InvalidInput(msg, field="value")
+        raise InvalidInput(f"value{fault.path}: {fault.reason}", field="value")
     answer = freeze_json(command.value)
     if len(encode(answer)) > limits.MAX_TEXT_CHARS:
         msg = f"value has more than {limits.MAX_TEXT_CHARS:,} bytes"
@@ -115,8 +113,7 @@ def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller
     message = checked_text(command.message, "message", longest=limits.MAX_ERROR_CHARS) if command.message else ""
     approval = next((each for each in session.state.approvals if each.request_id == command.request_id), None)
     if approval is not None and command.fingerprint not in (None, approval.fingerprint):
-        msg = "this answer does not match the open approval: read the approval again"
-        raise Conflict(msg, field="fingerprint")
+        raise Conflict("this answer does not match the open approval: read the approval again", field="fingerprint")
     if approval is not None and (refused := explain_refused_decision(command.decision, approval.rights)) is not None:
         raise Forbidden(refused, field="decision")
     accepted = session.resolve_approval(
@@ -132,8 +129,7 @@ def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller
 def _find_resolved(session: Session, request_id: RequestId) -> ResolvedRequest:
     resolved = session.find_resolved(request_id)
     if resolved is None:
-        msg = f"there is no open request {request_id!r} in this session"
-        raise NotFound(msg, field="request_id")
+        raise NotFound(f"there is no open request {request_id!r} in this session", field="request_id")
     return resolved
 
 
@@ -155,8 +151,9 @@ def schedule(core: ServiceCore, command: c.ScheduleWakeup, caller: Caller) -> r.
 def cancel_wakeup(core: ServiceCore, command: c.CancelWakeup, caller: Caller) -> r.Acknowledged:
     session = core.session(command.session_id)
     if not any(each.wakeup_id == command.wakeup_id for each in session.state.wakeups):
-        msg = f"there is no wake-up {command.wakeup_id!r} in this session; it may have fired"
-        raise NotFound(msg, field="wakeup_id")
+        raise NotFound(
+            f"there is no wake-up {command.wakeup_id!r} in this session; it may have fired", field="wakeup_id"
+        )
     core.cancel_wakeup(session, command.wakeup_id, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 

@@ -48,11 +48,11 @@ _NAMED_FILES: Final = 20
 
 def build_files_changed(files: Sequence[SkippedFile]) -> FilesChanged:
     """Return an error that names each file that prevents an undo, and why."""
-    msg = (
+    return FilesChanged(
         f"nothing was done, because files have changed since the turn ({describe_files(files)}); "
-        "with force they are overwritten where possible, and their current contents are saved first"
+        "with force they are overwritten where possible, and their current contents are saved first",
+        files=tuple((each.path, each.why) for each in files),
     )
-    return FilesChanged(msg, files=tuple((each.path, each.why) for each in files))
 
 
 def describe_files(files: Sequence[SkippedFile]) -> str:
@@ -67,19 +67,20 @@ def build_undo_failure(failure: Exception) -> Conflict:
     """Describe why an undo failed, and what it has left behind."""
     reason = failure.message if isinstance(failure, CheckpointFailed) else str(failure)
     if isinstance(failure, CheckpointFailed) and failure.unrestored:
-        msg = (
+        return Conflict(
             f"the undo failed in the middle ({reason}), and files that it had changed could not be put back "
             f"({describe_files(failure.unrestored)}); the conversation is as it was, "
             "and the same undo can be repeated to continue where it stopped"
         )
-        return Conflict(msg)
     return Conflict(f"the files could not be restored, so nothing was done: {reason}")
 
 
 def build_other_folder_conflict() -> Conflict:
     """Return the error for files in another folder than the session's current one."""
-    msg = "files were changed in another working folder: change back to it first, or leave the files as they are"
-    return Conflict(msg, field="files")
+    return Conflict(
+        "files were changed in another working folder: change back to it first, or leave the files as they are",
+        field="files",
+    )
 
 
 def find_undo(turns: Sequence[TurnCheckpoint], wanted: TurnId | None) -> TurnCheckpoint:
@@ -89,20 +90,19 @@ def find_undo(turns: Sequence[TurnCheckpoint], wanted: TurnId | None) -> TurnChe
         if turn.undoes is None or (wanted is None and turn.turn_id in taken):
             continue
         if turn.turn_id == wanted and turn.turn_id in taken:
-            msg = "this undo was taken back already"
-            raise Conflict(msg, field="undo_turn_id")
+            raise Conflict("this undo was taken back already", field="undo_turn_id")
         if turn.turn_id == wanted or (wanted is None and turn.undoes.takes_back is None):
             if turn.dropped:
-                msg = "this undo is too old: its saved files were dropped to save space, so it cannot be taken back"
-                raise Conflict(msg, field="undo_turn_id")
+                raise Conflict(
+                    "this undo is too old: its saved files were dropped to save space, so it cannot be taken back",
+                    field="undo_turn_id",
+                )
             return turn
         if turn.finished and turn.undoes.takes_back is not None and turn.turn_id not in taken:
             taken.add(turn.undoes.takes_back)
     if wanted is None:
-        msg = "there is no undo to take back in this session"
-        raise Conflict(msg, field="session_id")
-    msg = f"there is no undo {wanted!r} in this session"
-    raise NotFound(msg, field="undo_turn_id")
+        raise Conflict("there is no undo to take back in this session", field="session_id")
+    raise NotFound(f"there is no undo {wanted!r} in this session", field="undo_turn_id")
 
 
 def plan_take_back(session: Session, undo: TurnCheckpoint, *, force: bool) -> UndoDescription:
@@ -116,8 +116,9 @@ def plan_take_back(session: Session, undo: TurnCheckpoint, *, force: bool) -> Un
     if undo.files and was.root != state.settings.cwd:
         raise build_other_folder_conflict()
     if was.conversation and state.head not in {was.head_after, was.head_before} and not force:
-        msg = "the conversation has continued since this undo; with force it is taken back anyway"
-        raise Conflict(msg, field="force")
+        raise Conflict(
+            "the conversation has continued since this undo; with force it is taken back anyway", field="force"
+        )
     return UndoDescription(
         turn_ids=(undo.turn_id,),
         root=state.settings.cwd,
@@ -139,11 +140,9 @@ _FINISHING_S = 5.0
 def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: Caller) -> PendingReply:
     session = _get_resting_session(core, command.session_id, caller)
     if not (command.files or command.conversation):
-        msg = "files and conversation are both false, so there is nothing to do"
-        raise InvalidInput(msg, field="files")
+        raise InvalidInput("files and conversation are both false, so there is nothing to do", field="files")
     if command.files and core.config.checkpoints is None and not command.conversation:
-        msg = "this service was set up without checkpoints, so it cannot restore files"
-        raise Unavailable(msg)
+        raise Unavailable("this service was set up without checkpoints, so it cannot restore files")
     target, after = _find_target(session, command.message_id)
     cwd = session.state.settings.cwd
     turns = tuple(_list_turn_ids(after)) if command.files else ()
@@ -165,8 +164,7 @@ def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: C
 def take_back_undo(core: ServiceCore, command: c.TakeBackUndo, caller: Caller) -> PendingReply:
     session = _get_resting_session(core, command.session_id, caller)
     if core.config.checkpoints is None:
-        msg = "this service was set up without checkpoints, so no undo can be taken back"
-        raise Unavailable(msg)
+        raise Unavailable("this service was set up without checkpoints, so no undo can be taken back")
 
     def find(store: CheckpointStore) -> _RestoreRequest:
         undo = find_undo(store.turns(session.state.session_id), command.undo_turn_id)
@@ -359,17 +357,17 @@ def _find_target(session: Session, message_id: MessageId | None) -> tuple[Messag
         said_by_user = message.role == "user" and message.source is None
         if message.message_id == message_id or (message_id is None and said_by_user):
             if message.role != "user":
-                msg = f"only user messages can be gone back to; this one is from: {message.role}"
-                raise Conflict(msg, field="message_id")
+                raise Conflict(
+                    f"only user messages can be gone back to; this one is from: {message.role}", field="message_id"
+                )
             return message, transcript[place:]
     if message_id is None:
-        msg = "there is nothing to go back to: the conversation is empty"
-        raise Conflict(msg, field="session_id")
+        raise Conflict("there is nothing to go back to: the conversation is empty", field="session_id")
     if is_only_in_store(session, message_id):
-        msg = "this message is too far back, or does not exist; go back to a newer one first"
-        raise Conflict(msg, field="message_id")
-    msg = f"there is no message {message_id!r} in the conversation being shown"
-    raise NotFound(msg, field="message_id")
+        raise Conflict(
+            "this message is too far back, or does not exist; go back to a newer one first", field="message_id"
+        )
+    raise NotFound(f"there is no message {message_id!r} in the conversation being shown", field="message_id")
 
 
 def _original_turn_id(stored_id: TurnId) -> TurnId:

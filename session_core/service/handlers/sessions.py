@@ -87,8 +87,7 @@ def _create_now(core: ServiceCore, command: c.CreateSession, caller: Caller) -> 
     )
     parent = core.sessions.get(command.parent_id) if command.parent_id is not None else None
     if command.parent_id is not None and (parent is None or parent.closing):
-        msg = f"there is no session {command.parent_id!r} to be the parent"
-        raise NotFound(msg, field="parent_id")
+        raise NotFound(f"there is no session {command.parent_id!r} to be the parent", field="parent_id")
     name = "new session" if command.name is None else checked_name(command.name)
     opening = Materialization(
         opening="create" if command.parent_id is None else "child",
@@ -114,8 +113,9 @@ def check_model(core: ServiceCore, model: str, cwd: str) -> str:
     if model not in core.agent.models.with_folder_models(cwd).providers:
         why = explain_missing_model(model, core.config.extensions)
         known = ", ".join(core.config.models)
-        msg = f"there is no model called {model!r}{f' ({why})' if why else ''}; known models: {known}"
-        raise NotFound(msg, field="model")
+        raise NotFound(
+            f"there is no model called {model!r}{f' ({why})' if why else ''}; known models: {known}", field="model"
+        )
     return model
 
 
@@ -199,8 +199,7 @@ def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateS
         return _create_fork(core, command, caller, (), None)
     recent = path_to(origin.state.messages, fork_point)
     if not recent and not is_only_in_store(origin, fork_point):
-        msg = f"there is no message {fork_point!r} in this session"
-        raise NotFound(msg, field="at_message_id")
+        raise NotFound(f"there is no message {fork_point!r} in this session", field="at_message_id")
     missing = find_missing_parent(origin.state, recent) if recent else fork_point
     if missing is None and not origin.state.executor_points:
         return _create_fork(core, command, caller, recent, None)

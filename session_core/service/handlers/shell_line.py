@@ -25,8 +25,7 @@ def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.Sh
     session = core.require_idle_session(command.session_id, "run a command")
     tool = core.agent.tools.get(SHELL)
     if tool is None:
-        msg = f"there is no tool called {SHELL!r} here, so no command can be run"
-        raise Unavailable(msg)
+        raise Unavailable(f"there is no tool called {SHELL!r} here, so no command can be run")
     refuse_if_overtaken(session, caller)
     work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
     rights = {argument: True for right, argument in RIGHT_ARGUMENTS.items() if right in wanted.rights}
