@@ -6,8 +6,8 @@
 - `model_call`: one model call: retries, a conversation that is too long, its cost
 - `streamed_answer`: builds a message from the model's answer as it streams in
 - `context`: what a model sees of a long conversation
-- `compaction`: a summary that replaces a conversation; `compaction_policy`: when to compact, and by which model. A turn
-  compacts by itself in `turn` (`AutoCompaction`), a person by command in `service/compact_and_restore`
+- `compaction`: a summary that replaces a conversation, when to make one, and by which model. A turn compacts by itself
+  in `turn` (`AutoCompaction`), a person by command in `service/compact_and_restore`
 - `budget`: tokens and money that a turn and its subagents share, and how many model calls it may make
 - `tool_runner`: prepares and runs a tool call, and gets the approval for it, if one is needed, through
   `TurnHandle.ask_approval` (`session/turn_handle`); `tool_results`: its output, checked and cut

@@ -6,9 +6,9 @@ import attrs
 
 from session_core import limits
 from session_core.agent.streamed_answer import replace_surrogates
-from session_core.agent.tool_results import check_preview
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.tools.base import CallPreview, PreviewingTool, Tool, ToolContext, ToolFailed
+from session_core.vocabulary.argument_checks import build_check
 from session_core.vocabulary.messages import ToolCallPart
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,8 @@ async def build_preview(tool: Tool, call: ToolCallPart, context: ToolContext) ->
         return CallPreview(summary=f"{call.name} ({', '.join(sorted(tool.effects))})")
     try:
         preview = await tool.preview(call.arguments, context)
-        check_preview(preview)
+        if not build_check(CallPreview)(preview):
+            raise TypeError("it did not return a CallPreview")
     except ToolFailed:
         raise
     except FOREIGN_FAULTS as bug:

@@ -13,6 +13,7 @@ from session_core.agent.context import (
     replace_images,
     shorten_to_fit,
 )
+from session_core.agent.hooks import Hooks, ask_before_compaction
 from session_core.agent.model_call import Models
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.ids import MessageId, new_id
@@ -35,6 +36,10 @@ MAX_REPEATED_CHARS = 20_000
 """How much of the message being answered is repeated after a summary."""
 
 
+COMPACT_AT = 0.8
+"""How full a model's context may get before the conversation is compacted."""
+
+
 class SummaryFailed(Exception):
     """No summary could be made; the message says why."""
 
@@ -48,22 +53,45 @@ class Summary:
     usage: Usage = Usage()
 
 
-async def summarise_conversation(handle: TurnHandle, models: Models, *, compactor: Compactor | None = None) -> Summary:
-    """Summarise a session's conversation within the limits of its turn, and count the usage.
+@attrs.frozen(kw_only=True)
+class CompactionPolicy:
+    """When a service compacts conversations, and how: with its own compactor, or else with the session's model."""
 
-    Raises:
-        SummaryFailed: No summary could be made.
-    """
-    model, conversation = handle.state.settings.model, await handle.conversation()
-    if compactor is not None:
-        return _build_summary(await compactor(conversation), model, Usage())
-    if handle.state.turn is None:
-        return await _summarise_and_count(handle, models, conversation, None)
-    request = ModelRequest(model=model, messages=conversation)
-    async with reserve_share(handle, estimate_needs(request, models.infos.get(model), whole=True)) as share:
-        if isinstance(share, LimitReached):
-            raise SummaryFailed(share.reason)
-        return await _summarise_and_count(handle, models, conversation, share.max_output_tokens)
+    models: Models
+    hooks: Hooks
+    compactor: Compactor | None = None
+    compact_at: float = COMPACT_AT
+
+    def is_full(self, handle: TurnHandle) -> bool:
+        """Return whether a conversation fills its model's context."""
+        info = self._models_of(handle).infos.get(handle.state.settings.model)
+        return info is not None and handle.state.context_tokens >= self.compact_at * info.context_tokens
+
+    async def summarise(self, handle: TurnHandle, *, automatic: bool) -> Summary:
+        """Summarise a session's conversation within the limits of its turn, and count the usage.
+
+        The caller puts the summary in place.
+
+        Raises:
+            SummaryFailed: No summary could be made.
+        """
+        blocked = await ask_before_compaction(self.hooks, handle.state.session_id, automatic=automatic)
+        if blocked is not None:
+            raise SummaryFailed(f"an extension refused it: {blocked.reason}")
+        models, model = self._models_of(handle), handle.state.settings.model
+        conversation = await handle.conversation()
+        if self.compactor is not None:
+            return _build_summary(await self.compactor(conversation), model, Usage())
+        if handle.state.turn is None:
+            return await _summarise_and_count(handle, models, conversation, None)
+        request = ModelRequest(model=model, messages=conversation)
+        async with reserve_share(handle, estimate_needs(request, models.infos.get(model), whole=True)) as share:
+            if isinstance(share, LimitReached):
+                raise SummaryFailed(share.reason)
+            return await _summarise_and_count(handle, models, conversation, share.max_output_tokens)
+
+    def _models_of(self, handle: TurnHandle) -> Models:
+        return self.models.with_folder_models(handle.state.settings.cwd)
 
 
 async def _summarise_and_count(

@@ -9,7 +9,7 @@ from session_core import limits
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.ids import CallId
 from session_core.session.turn_handle import TurnHandle
-from session_core.tools.base import CallPreview, ToolOutput
+from session_core.tools.base import ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.argument_checks import build_check, is_base64
 from session_core.vocabulary.frozen import JsonValue, freeze_json
@@ -70,12 +70,6 @@ def check_output(output: ToolOutput) -> None:
         raise ValueError(f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together")
     if output.details is not None and len(encode(output.details)) > limits.MAX_MESSAGE_CHARS:
         raise ValueError(f"its details have more than {limits.MAX_MESSAGE_CHARS:,} bytes")
-
-
-def check_preview(preview: CallPreview) -> None:
-    """Refuse an invalid preview."""
-    if not build_check(CallPreview)(preview):
-        raise TypeError("it did not return a CallPreview")
 
 
 def build_result(

@@ -21,9 +21,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.budget import LimitReached, budget_limit_reason, step_limit_reason
-from session_core.agent.compaction import SummaryFailed, build_summary_message
-from session_core.agent.compaction_policy import COMPACT_AT as COMPACT_AT
-from session_core.agent.compaction_policy import CompactionPolicy
+from session_core.agent.compaction import CompactionPolicy, SummaryFailed, build_summary_message
 from session_core.agent.folder_settings import FolderUnusable, TurnFolder, merge_folder_tools
 from session_core.agent.hooks import NO_HOOKS, Hooks, run_agent_start_hook, run_message_end_hook
 from session_core.agent.model_call import (

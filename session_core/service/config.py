@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from session_core import limits
+from session_core.agent.compaction import COMPACT_AT
 from session_core.agent.compaction import Compactor as Compactor
 from session_core.agent.folder_settings import NO_FOLDER_FILES, FolderSettingsSource, SessionDefaults
 from session_core.agent.hooks import NO_HOOKS, Hooks
-from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
+from session_core.agent.turn import MakePrompt, ToolSource
 from session_core.checkpoints.store import CheckpointStore
 from session_core.errors import InvalidInput
 from session_core.ids import now_ms

@@ -15,7 +15,7 @@ from typing import NoReturn
 import attrs
 import trio
 
-from session_core.agent.compaction_policy import CompactionPolicy
+from session_core.agent.compaction import CompactionPolicy
 from session_core.agent.model_call import Models, clean_error
 from session_core.agent.tool_runner import ToolConfig
 from session_core.agent.turn import Agent

@@ -1,6 +1,7 @@
 """Services of a running turn for its tools: save files for an undo, hold the plan, run child sessions."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ from session_core.wire.codec import encode
 
 if TYPE_CHECKING:
     from session_core.service.core import ServiceCore
+
+
+_NOT_SAVED = (CheckpointFailed, WorkspaceRefused, OSError)
 
 
 def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
@@ -76,21 +80,19 @@ class TurnHost:
         if (store := self._store) is None:
             return
         self.touched.append(path)
-        workspace = self._workspace
         try:
-            await trio.to_thread.run_sync(store.save_before, *self.undo_turn, workspace, path)
-        except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
+            await trio.to_thread.run_sync(store.save_before, *self.undo_turn, self._workspace, path)
+        except _NOT_SAVED as failure:
             raise ToolFailed(str(failure)) from failure
 
     async def before_command(self) -> None:
         """Save the folder before running a command that may change any of its files."""
         if (store := self._store) is None:
             return
-        workspace = self._workspace
+        keep = partial(store.snapshot_tree, *self.undo_turn, self._workspace, command=self.command)
         try:
-            keep = partial(store.snapshot_tree, *self.undo_turn, workspace, command=self.command)
             await trio.to_thread.run_sync(keep)
-        except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
+        except _NOT_SAVED as failure:
             raise ToolFailed(f"The folder could not be saved before the command: {failure}") from failure
 
     async def after_call(self) -> None:
@@ -112,20 +114,9 @@ class TurnHost:
     async def _note(self, *, runs_on: bool = False, certain: bool = True) -> None:
         if (store := self._store) is None:
             return
-        workspace = self._workspace
-        try:
-            note = partial(
-                store.note_after,
-                *self.undo_turn,
-                workspace,
-                paths=self.touched,
-                command=self.command,
-                runs_on=runs_on,
-                certain=certain,
-            )
-            await trio.to_thread.run_sync(note)
-        except (CheckpointFailed, WorkspaceRefused, OSError):
-            return  # an undo then assumes that others changed the files, and asks
+        note = partial(store.note_after, *self.undo_turn, self._workspace, paths=self.touched, command=self.command)
+        with suppress(*_NOT_SAVED):  # an undo then assumes that others changed the files, and asks
+            await trio.to_thread.run_sync(partial(note, runs_on=runs_on, certain=certain))
 
     def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
         """Replace the session's plan."""

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import attrs
+
 from session_core.errors import StoreUnusable
 from session_core.storage.home import prepare_home
 from session_core.storage.private_files import hold_file_lock, read_private, replace_private, store_unusable_error
@@ -17,6 +19,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
+@attrs.define(eq=False)
 class PrivateTable(Generic[_Key, _Value]):
     """A few rows in a JSON file of the home, read anew each time and changed by one process at a time.
 
@@ -32,19 +35,13 @@ class PrivateTable(Generic[_Key, _Value]):
         most: The most bytes of the file.
     """
 
-    def __init__(
-        self,
-        file: Path | None,
-        *,
-        parse: Callable[[Any], dict[_Key, _Value]],
-        build: Callable[[dict[_Key, _Value]], Any],
-        explain: Callable[[Path, Exception], str],
-        most: int,
-    ) -> None:
-        self.file = file
-        self.remark: str | None = None
-        self._in_memory: dict[_Key, _Value] = {}
-        self._parse, self._build, self._explain, self._most = parse, build, explain, most
+    file: Path | None
+    _parse: Callable[[Any], dict[_Key, _Value]] = attrs.field(kw_only=True)
+    _build: Callable[[dict[_Key, _Value]], Any] = attrs.field(kw_only=True)
+    _explain: Callable[[Path, Exception], str] = attrs.field(kw_only=True)
+    _most: int = attrs.field(kw_only=True)
+    remark: str | None = attrs.field(default=None, init=False)
+    _in_memory: dict[_Key, _Value] = attrs.field(factory=dict, init=False)
 
     def read(self) -> dict[_Key, _Value]:
         """Return the rows, in the order of the file."""

@@ -201,22 +201,17 @@ class ServiceExtensions:
             return value
         release = self._folders.keep(folder) if folder is not None else None
         try:
-            return await self._ask(folder, hook, session_id, value)
+            for host in self._hosts_in(folder):
+                from session_core.service.extension_bridge.delegate import run_hook
+
+                answer = await run_hook(host, hook, session_id, value)
+                if isinstance(answer, Blocked):
+                    return answer
+                value = answer
+            return value
         finally:
             if release is not None:
                 release()
-
-    async def _ask(
-        self, folder: "OpenFolder | None", hook: HookName, session_id: SessionId, value: JsonObject
-    ) -> JsonObject | Blocked:
-        for host in self._hosts_in(folder):
-            from session_core.service.extension_bridge.delegate import run_hook
-
-            answer = await run_hook(host, hook, session_id, value)
-            if isinstance(answer, Blocked):
-                return answer
-            value = answer
-        return value
 
     # --- tools --------------------------------------------------------------------------------------------------------
 

@@ -98,37 +98,33 @@ _MOST_NAMES = 64
 _MAX_PENDING_EVENTS = 64
 
 
+@attrs.define(eq=False, kw_only=True)
 class Folders:
     """All folders in use; see `FolderSettingsSource`. Created by `open_folders`."""
 
-    def __init__(
-        self,
-        home: AgentEnvironment,
-        base: Config,
-        flags: Mapping[str, object],
-        nursery: trio.Nursery,
-        *,
-        mode: Mode,
-        most: int,
-        every_s: float,
-    ) -> None:
-        self._home = home
-        self._base = base
-        self._mode: Mode = mode
-        self._flags = flags
-        self._nursery = nursery
-        self._most = most
-        self._every_s = every_s
-        self._pool = ServerPool(nursery)
-        self._open: dict[str, OpenFolder] = {}  # most recently used last
-        self._names: dict[str, str] = {}
-        self._stated: dict[str, Config] = {}
-        self._pending_events: deque[ConfigurationChanged] = deque(maxlen=_MAX_PENDING_EVENTS)
-        self._service: SessionService | None = None
-        self._started = trio.Event()
-        self._visited: set[str] = set()
+    _home: AgentEnvironment
+    _base: Config
+    _flags: Mapping[str, object]
+    _nursery: trio.Nursery
+    _mode: Mode
+    _most: int
+    _every_s: float
+    _pool: ServerPool = attrs.field(init=False)
+    _open: dict[str, OpenFolder] = attrs.field(factory=dict, init=False)  # most recently used last
+    _names: dict[str, str] = attrs.field(factory=dict, init=False)
+    _stated: dict[str, Config] = attrs.field(factory=dict, init=False)
+    _pending_events: deque[ConfigurationChanged] = attrs.field(
+        factory=lambda: deque(maxlen=_MAX_PENDING_EVENTS), init=False
+    )
+    _service: "SessionService | None" = attrs.field(default=None, init=False)
+    _started: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _visited: set[str] = attrs.field(factory=set, init=False)
+    hosting: FolderHosts = attrs.field(init=False)
+    """Runs the extensions of folders."""
+
+    def __attrs_post_init__(self) -> None:
+        self._pool = ServerPool(self._nursery)
         self.hosting = FolderHosts(self._make_host, self.works_in)
-        """Runs the extensions of folders."""
 
     # --- lookup -------------------------------------------------------------------------------------------------------
 
@@ -442,6 +438,8 @@ async def open_folders(
         async with trio.open_nursery() as nursery:
             try:
                 with own.capture():
-                    yield Folders(home, base, flags, nursery, mode=mode, most=most, every_s=every_s)
+                    yield Folders(
+                        home=home, base=base, flags=flags, nursery=nursery, mode=mode, most=most, every_s=every_s
+                    )
             finally:
                 nursery.cancel_scope.cancel(reason="the folders are being closed")

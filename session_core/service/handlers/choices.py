@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
+import attrs
+
 from session_core import limits
 from session_core.agent.folder_settings import FolderUnusable
 from session_core.errors import InvalidInput
@@ -75,7 +77,6 @@ def _build_listed_model(
 
 
 def _build_description(info: ModelInfo, *, why_not: str, title: str = "") -> ListedModel:
-    prices = info.prices
     return ListedModel(
         name=info.name,
         provider=info.provider,
@@ -87,11 +88,7 @@ def _build_description(info: ModelInfo, *, why_not: str, title: str = "") -> Lis
         max_output_tokens=info.max_output_tokens if info.described else None,
         can_think=info.thinking != "none",
         can_see=info.images,
-        prices=None
-        if prices is None
-        else ModelPrices(
-            input=prices.input, output=prices.output, cache_read=prices.cache_read, cache_write=prices.cache_write
-        ),
+        prices=None if info.prices is None else ModelPrices(**attrs.asdict(info.prices)),
         retires=None if info.retires is None else info.retires.isoformat(),
     )
 

@@ -245,7 +245,10 @@ class _RestoreRun:
         store = self.core.config.checkpoints
         files: _FilesOutcome | None = None
         try:
-            wish = await self._resolve_request(store)
+            wish = self.request
+            if not isinstance(wish, _RestoreRequest):
+                assert store is not None, "the request is determined from the checkpoints"
+                wish = await trio.to_thread.run_sync(wish, store)
             path = await self._load_branch(wish.undoing)
             undo: TurnId | None = None
             if store is not None and wish.files:
@@ -270,12 +273,6 @@ class _RestoreRun:
             self._done.set(
                 InternalError(f"going back failed because of a bug in the service: {type(bug).__name__}: {bug}")
             )
-
-    async def _resolve_request(self, store: CheckpointStore | None) -> _RestoreRequest:
-        if isinstance(self.request, _RestoreRequest):
-            return self.request
-        assert store is not None, "the request is determined from the checkpoints"
-        return await trio.to_thread.run_sync(self.request, store)
 
     async def _load_branch(self, undoing: UndoDescription) -> tuple[Message, ...]:
         """Read the branch to switch back to, if it is no longer in memory."""

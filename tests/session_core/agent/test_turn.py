@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from session_core import limits
-from session_core.agent.compaction_policy import CompactionPolicy
+from session_core.agent.compaction import CompactionPolicy
 from session_core.agent.hooks import NO_HOOKS
 from session_core.agent.model_call import FIRST_RETRY_MS, LONGEST_RETRY_MS, Models, clean_error, retry_delay_ms
 from session_core.agent.turn import Agent
