@@ -104,7 +104,14 @@ class ProtocolWork:
         call = ToolCallPart(
             call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": replace_surrogates(action.code)})
         )
-        runner = ToolRunner(handle, tools, self._config)
+        runner, one_at_a_time = ToolRunner(handle, tools, self._config), trio.Lock()
+
+        async def call_tool(name: str, arguments: JsonObject) -> ToolResultPart:
+            """Run a tool call of the cell; it is judged after the effects of those before it."""
+            async with one_at_a_time:
+                inner = ToolCallPart(call_id=CallId(new_id("call")), name=name, arguments=arguments)
+                return await runner.run_inner(inner)
+
         settings = handle.state.settings
         rules = await self._config.load_rules(settings.cwd)
         execution = Execution(
@@ -113,7 +120,7 @@ class ProtocolWork:
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             tools=tuple(tool.spec for tool in tools.values()),
-            call_tool=_CellToolCaller(runner).call,
+            call_tool=call_tool,
             report=Reporter(handle, call.call_id),
             hidden=self._config.hidden,
             may_read=may_read_unasked(settings.permission_mode, rules),
@@ -288,20 +295,6 @@ class ProtocolWork:
                 self._protocol.settle(capture, is_stored=False)
                 raise
             self._protocol.settle(capture, is_stored=True)
-
-
-class _CellToolCaller:
-    """Runs the tool calls of a cell one after the other: each is judged after the effects of those before it."""
-
-    def __init__(self, runner: ToolRunner) -> None:
-        self._runner = runner
-        self._turn = trio.Lock()
-
-    async def call(self, name: str, arguments: JsonObject) -> ToolResultPart:
-        async with self._turn:
-            return await self._runner.run_inner(
-                ToolCallPart(call_id=CallId(new_id("call")), name=name, arguments=arguments)
-            )
 
 
 class _UnconfinedCell:

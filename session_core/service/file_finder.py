@@ -34,8 +34,6 @@ class FileFinder:
     def __init__(self, hidden: Sequence[str] = ()) -> None:
         self._hidden = tuple(hidden)
         self._folders: dict[str, _FolderIndex] = {}
-        self.walks = 0
-        """How often a folder was walked."""
 
     async def find(self, folder: str, query: str, limit: int) -> tuple[tuple[str, ...], bool]:
         """Return the best matching paths beneath a folder, and whether there are more.
@@ -69,7 +67,6 @@ class FileFinder:
         return known
 
     async def _collect(self, folder: str, known: _FolderIndex) -> None:
-        self.walks += 1
         try:
             found = await paths_beneath(folder, self._hidden)
         except OSError as problem:

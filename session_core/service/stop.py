@@ -10,7 +10,6 @@ Rules:
 4. The outcome is accurate: what ended, what survived, and whether something did not end in time.
 """
 
-import attrs
 import trio
 
 from session_core.ids import SessionId
@@ -34,95 +33,65 @@ STARTS_WORK = (
 
 
 def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> PendingReply:
-    """Stop now; the reply comes when the stopped work has ended, or after the stop patience."""
-    stopped = stop_now(core, command, caller)
-    return PendingReply(lambda: wait_for_outcome(core, stopped))
+    """Stop the session, and others with it as far as the scope reaches; all in this step.
 
-
-@attrs.frozen(kw_only=True)
-class Stopped:
-    """What a stop has done in its own step."""
-
-    command: c.RequestStop
-    session: Session
-    children: list[Session]
-    """All child sessions of the session, stopped or not."""
-    targets: list[Session]
-    """The session and those that are stopped with it."""
-    work: list[StoppedWork]
-    """What ran, waited or was scheduled in them, as far as the scope reaches."""
-    ended: list[trio.Event]
-    """One for each running task; set when it has ended."""
-    withheld: int
-    returned: tuple[QueueItem, ...]
-
-
-def stop_now(core: ServiceCore, command: c.RequestStop, caller: Caller) -> Stopped:
-    """Stop the session, and others with it as far as the scope reaches; all in this step."""
+    The reply comes when the stopped work has ended, or after the stop patience.
+    """
+    scope, jobs = command.scope, core.config.jobs
     session = core.session(command.session_id)
-    children = list(core.tree.subtree(command.session_id))
-    targets = [session, *(core.tree.subagents(session) if command.scope == "turn" else children)]
+    children = list(core.tree.subtree(command.session_id))  # all of them, stopped or not
+    targets = [session, *(core.tree.subagents(session) if scope == "turn" else children)]
     work = [each for target in targets for each in _list_running(core, target)]
-    ended = [target.work.ended for target in targets if target.work is not None]
-    ended += [task.ended for target in targets for task in core.side_tasks.running_for(target.state.session_id)]
+    endings = [target.work.ended for target in targets if target.work is not None]
+    endings += [task.ended for target in targets for task in core.side_tasks.running_for(target.state.session_id)]
     withheld = _withhold_waiting_commands(core, targets, caller)
     returned = _return_queue(targets, command, caller)
     for target in targets:
         for elsewhere, approval in core.tree.find_forwarded_approvals(target):
             elsewhere.resolve_approval(approval.request_id, "deny", "stopped", caller.client_id)
         core.side_tasks.stop(target.state.session_id)
-        if not target.request_stop(command.scope, caller.client_id):
+        if not target.request_stop(scope, caller.client_id):
             target.close_requests("stopped", caller.client_id)
-        if command.scope == "session":
+        if scope == "session":
             work += [*_list_wakeups(target), *_list_jobs(core, target)]
-            if core.config.jobs is not None:
-                core.config.jobs.cancel_session(target.state.session_id)
+            if jobs is not None:
+                jobs.cancel_session(target.state.session_id)
             for wakeup in target.state.wakeups:
                 core.cancel_wakeup(target, wakeup.wakeup_id, caller.client_id)
-    return Stopped(
-        command=command,
-        session=session,
-        children=children,
-        targets=targets,
-        work=work,
-        ended=ended,
-        withheld=withheld,
-        returned=returned,
-    )
 
+    async def wait_for_outcome() -> r.StopOutcome:
+        """Wait for the stopped work to end, at most for the stop patience, and report what happened."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(core.config.stop_patience_ms / 1000):
+            for ended in endings:
+                await ended.wait()
+            if scope == "session" and jobs is not None:
+                for target in targets:
+                    await jobs.stop_session(target.state.session_id)
+        scheduled = [each for target in targets for each in (*_list_wakeups(target), *_list_jobs(core, target))]
+        alive = {*scheduled, *(each for target in targets for each in _list_running(core, target))}
+        gone = tuple(each for each in work if each not in alive)
+        survived = [each for each in work if each in alive]  # did not end in time; the others were left alone
+        if scope != "session":
+            survived += scheduled
+        if scope == "turn":
+            survived += [each for child in children if child not in targets for each in _list_running(core, child)]
+        stuck = any(not ended.is_set() for ended in endings) or (
+            scope == "session" and any(_list_jobs(core, target) for target in targets)
+        )
+        return r.StopOutcome(
+            session_id=command.session_id,
+            scope=scope,
+            result="still_stopping" if stuck else "stopped" if gone else "nothing_running",
+            ended=gone,
+            survived=tuple(survived),
+            kept=tuple(item for target in targets for item in target.state.queue),
+            returned=returned,
+            withheld=withheld,
+            cursor=session.cursor,
+        )
 
-async def wait_for_outcome(core: ServiceCore, stopped: Stopped) -> r.StopOutcome:
-    """Wait for the stopped work to end, at most for the stop patience, and report what happened."""
-    await trio.lowlevel.checkpoint()
-    scope, targets, jobs = stopped.command.scope, stopped.targets, core.config.jobs
-    with trio.move_on_after(core.config.stop_patience_ms / 1000):
-        for ended in stopped.ended:
-            await ended.wait()
-        if scope == "session" and jobs is not None:
-            for target in targets:
-                await jobs.stop_session(target.state.session_id)
-    scheduled = [each for target in targets for each in (*_list_wakeups(target), *_list_jobs(core, target))]
-    alive = {*scheduled, *(each for target in targets for each in _list_running(core, target))}
-    gone = tuple(each for each in stopped.work if each not in alive)
-    survived = [each for each in stopped.work if each in alive]  # did not end in time; the others were left alone
-    if scope != "session":
-        survived += scheduled
-    if scope == "turn":
-        survived += [each for child in stopped.children if child not in targets for each in _list_running(core, child)]
-    stuck = any(not ended.is_set() for ended in stopped.ended) or (
-        scope == "session" and any(_list_jobs(core, target) for target in targets)
-    )
-    return r.StopOutcome(
-        session_id=stopped.command.session_id,
-        scope=scope,
-        result="still_stopping" if stuck else "stopped" if gone else "nothing_running",
-        ended=gone,
-        survived=tuple(survived),
-        kept=tuple(item for target in targets for item in target.state.queue),
-        returned=stopped.returned,
-        withheld=stopped.withheld,
-        cursor=stopped.session.cursor,
-    )
+    return PendingReply(wait_for_outcome)
 
 
 def _withhold_waiting_commands(core: ServiceCore, targets: list[Session], caller: Caller) -> int:

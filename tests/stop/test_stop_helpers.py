@@ -8,7 +8,6 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.service.service import SessionService
-from session_core.service.stop import wait_for_outcome
 from session_core.testing.cancel_sweep import SweepRun, at_step, cancel_sweep
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, text, tool_call
@@ -55,7 +54,7 @@ async def test_a_stop_of_any_scope_ends_the_helpers(scope: StopScope) -> None:
         meant = {"go", "a", "b", "c"} | ({"stranger"} if scope != "turn" else set())
         assert meant == asked, "nothing was awaited yet"
 
-        await wait_for_outcome(service.core, stopped)
+        await stopped.wait()
         await wait_all_tasks_blocked()
         assert dict.fromkeys(meant, "stopped") == {
             name: activity for name, activity in (await activities(service)).items() if name in meant

@@ -146,7 +146,6 @@ class FolderFiles:
         self.may_run: tuple[DiscoveredExtension, ...] = ()
         self.unused: tuple[SkippedExtension, ...] = ()
         self.remarks: tuple[str, ...] = ()
-        self.project_file = str(Path(folder, PROJECT_FOLDER, CONFIG_FILE))
 
     @property
     def watched(self) -> tuple[Path, ...]:

@@ -57,11 +57,6 @@ class ServerPool:
         self._open: list[OpenServers] = []
         self._opening = trio.Lock()
 
-    @property
-    def count(self) -> int:
-        """How many sets of servers are open."""
-        return len(self._open)
-
     async def take(self, configs: tuple[ServerConfig, ...]) -> OpenServers:
         """Return these servers, opened if needed; call `give_back` when they are no longer needed.
 

@@ -130,16 +130,6 @@ class Folders:
 
     has_files = True
 
-    @property
-    def open_count(self) -> int:
-        """How many folders are open."""
-        return len(self._open)
-
-    @property
-    def open_servers(self) -> int:
-        """How many different sets of MCP servers are open."""
-        return self._pool.count
-
     def get_known(self, cwd: str) -> OpenFolder | None:
         """Return a folder if it is loaded, without checking its files."""
         folder = self._open.get(self._names.get(cwd, ""))

@@ -158,7 +158,7 @@ def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: C
         files=command.files,
         text=as_typed_text(target),
     )
-    return _start(core, session, caller, wish, force=command.force)
+    return _RestoreRun(core, session, caller, wish, command.force).start()
 
 
 def take_back_undo(core: ServiceCore, command: c.TakeBackUndo, caller: Caller) -> PendingReply:
@@ -170,7 +170,7 @@ def take_back_undo(core: ServiceCore, command: c.TakeBackUndo, caller: Caller) -
         undo = find_undo(store.turns(session.state.session_id), command.undo_turn_id)
         return _RestoreRequest(undoing=plan_take_back(session, undo, force=command.force), turns=(), files=True)
 
-    return _start(core, session, caller, find, force=command.force)
+    return _RestoreRun(core, session, caller, find, command.force).start()
 
 
 def _get_resting_session(core: ServiceCore, session_id: SessionId, caller: Caller) -> Session:
@@ -198,27 +198,12 @@ class _FilesOutcome:
 
     def list_results(self) -> tuple[r.RestoredFile, ...]:
         report = self.report
-        done = [
+        return (
             *(r.RestoredFile(path=path, done="restored") for path in report.restored),
             *(r.RestoredFile(path=path, done="recreated") for path in report.recreated),
             *(r.RestoredFile(path=path, done="removed") for path in report.deleted),
             *(r.RestoredFile(path=each.path, done="skipped", why=each.why) for each in report.skipped),
-        ]
-        return tuple(done)
-
-
-def _start(
-    core: ServiceCore,
-    session: Session,
-    caller: Caller,
-    request: "_RestoreRequest | Callable[[CheckpointStore], _RestoreRequest]",
-    *,
-    force: bool,
-) -> PendingReply:
-    restore = _RestoreRun(core, session, caller, request, force)
-    # It counts as work: no turn starts before the files are restored.
-    start_restore(core, session, restore.run)
-    return PendingReply(restore.outcome)
+        )
 
 
 @attrs.define
@@ -233,7 +218,12 @@ class _RestoreRun:
     force: bool
     _done: Deferred[r.RestoreReply | SessionCoreError] = attrs.field(factory=Deferred)
 
-    async def outcome(self) -> r.RestoreReply:
+    def start(self) -> PendingReply:
+        """Start it as work of the session: no turn starts before the files are restored."""
+        start_restore(self.core, self.session, self.run)
+        return PendingReply(self._wait)
+
+    async def _wait(self) -> r.RestoreReply:
         """Wait for the end of the restore."""
         done = await self._done.wait()
         if isinstance(done, SessionCoreError):

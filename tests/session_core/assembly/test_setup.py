@@ -199,7 +199,7 @@ async def test_a_home_whose_folders_are_not_known_yet(place: AgentEnvironment, t
     async with open_setup(for_all, open_folder=False) as setup:
         assert (str(tmp_path / "user"), 200) == (setup.service.cwd, setup.service.turn_limits.steps)
         assert ["mcpServers.broken" in each for each in setup.remarks] == [True]
-        assert (0, 0) == (setup.folders.open_count, setup.folders.open_servers)
+        assert (0, 0) == (len(setup.folders._open), len(setup.folders._pool._open))
         assert 3 == (await setup.folders.load(setup.service.cwd)).config.limits.steps
     (place.home / "config.toml").write_text("limits = 5\n")
     with pytest.raises(InvalidInput, match="line 1"):
@@ -215,7 +215,7 @@ async def test_a_folder_that_is_wrong_is_told_at_once(place: AgentEnvironment) -
         async with open_setup(place):
             pass
     async with open_setup(place, open_folder=False) as setup:
-        assert 0 == setup.folders.open_count
+        assert 0 == len(setup.folders._open)
 
 
 async def test_what_the_code_around_it_says_counts(place: AgentEnvironment) -> None:

@@ -9,9 +9,9 @@ import trio
 
 from session_core.ids import LOCAL_CLIENT, SessionId
 from session_core.service.config import ServiceConfig
-from session_core.service.handler_api import Caller
+from session_core.service.handler_api import Caller, PendingReply
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.stop import Stopped, stop_now
+from session_core.service.stop import stop
 from session_core.storage.memory import MemoryStore
 from session_core.testing.checked import WitnessStore, check_laws
 from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
@@ -73,9 +73,9 @@ def actor_held(service: SessionService) -> Generator[None]:
     actor.unpark()
 
 
-def stop_in_this_step(service: SessionService, command: RequestStop) -> Stopped:
+def stop_in_this_step(service: SessionService, command: RequestStop) -> PendingReply:
     """Stop as `request_stop` does, without the checkpoints around it; nobody waits for the outcome."""
-    return stop_now(service.core, command, Caller(client_id=LOCAL_CLIENT, number=service._mailbox.last_number))
+    return stop(service.core, command, Caller(client_id=LOCAL_CLIENT, number=service._mailbox.last_number))
 
 
 async def until(holds: Callable[[], object]) -> None:

@@ -155,12 +155,12 @@ async def test_whoever_gives_up_holds_nothing(tmp_path: Path) -> None:
 
     async def operation(folders: Folders) -> None:
         release = await folders.hold(left)
-        assert 1 == folders.open_servers
+        assert 1 == len(folders._pool._open)
         release()
 
     async def check(folders: Folders, _run: SweepRun) -> None:
         (await folders.hold(right))()
-        assert (1, 0) == (folders.open_count, folders.open_servers)
+        assert (1, 0) == (len(folders._open), len(folders._pool._open))
 
     with trio.fail_after(300):
         await cancel_sweep(prepare, operation, check)

@@ -10,7 +10,6 @@ from session_core import limits
 from session_core.ids import SessionId
 from session_core.providers.base import ModelFinished
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.stop import wait_for_outcome
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, failure, text, tool_call
@@ -347,7 +346,7 @@ async def test_an_approval_is_denied_when_whoever_it_is_for_stops(stopped: str) 
         ids = by_name(service)
         stop = stop_in_this_step(service, RequestStop(session_id=ids[stopped]))
         assert () == service._core.session(parent).state.approvals, "nothing was awaited yet"
-        await wait_for_outcome(service.core, stop)
+        await stop.wait()
         (resolved,) = of_type(service, parent, ev.ApprovalResolved)
         assert ("deny", "stopped") == (resolved.decision, resolved.because)
         assert [] == write.calls

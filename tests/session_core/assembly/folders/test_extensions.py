@@ -393,7 +393,7 @@ async def test_nothing_begins_when_all_is_over(tmp_path: Path) -> None:
     """Looking at a session whose folder nobody has read begins nothing once the folders are closed."""
     async with served(Place(tmp_path)) as world:
         await world.session(folder(tmp_path, "left"))
-    before = world.folders.open_count
+    before = len(world.folders._open)
     world.folders.visit(str(tmp_path))
     await trio.testing.wait_all_tasks_blocked()
-    assert before == world.folders.open_count
+    assert before == len(world.folders._open)

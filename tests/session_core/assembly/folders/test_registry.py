@@ -54,7 +54,7 @@ async def test_each_session_obeys_its_own_folder(tmp_path: Path) -> None:
         steps = [(await world.service.load_session(each)).settings.limits.steps for each in sessions]
         statuses = [await world.statuses(each) for each in sessions]
         processes = [pid_in(left, "one"), pid_in(right, "two")]
-        assert 2 == world.folders.open_servers
+        assert 2 == len(world.folders._pool._open)
         seen = world.tools_seen()
 
     assert [7, 200] == steps
@@ -203,7 +203,7 @@ async def test_many_folders_leave_few_open(tmp_path: Path) -> None:
             for path in wanted:
                 nursery.start_soon(use, path)
         assert wanted == steps
-        assert MAX_OPEN_FOLDERS == world.folders.open_count
+        assert MAX_OPEN_FOLDERS == len(world.folders._open)
 
 
 async def test_folders_that_nobody_uses_are_closed_with_their_servers(tmp_path: Path) -> None:
@@ -215,11 +215,11 @@ async def test_folders_that_nobody_uses_are_closed_with_their_servers(tmp_path: 
         async with open_folders(place, base, {}, most=1) as folders:
             release = await folders.hold(one)
             (await folders.hold(two))()
-            assert (2, 2) == (folders.open_count, folders.open_servers)
+            assert (2, 2) == (len(folders._open), len(folders._pool._open))
             release()
             release()  # once is enough
             await gone(pid_in(two, "two"))
-            assert (1, 1, None) == (folders.open_count, folders.open_servers, folders.get_known(two))
+            assert (1, 1, None) == (len(folders._open), len(folders._pool._open), folders.get_known(two))
             names = {each.spec.name for each in (await folders.load(one)).tools()}
         await gone(pid_in(one, "one"))
 
@@ -322,7 +322,7 @@ async def test_a_folder_has_many_names(tmp_path: Path) -> None:
     async with served(tmp_path, LOOK, DONE, LOOK, DONE) as world:
         session = await new_session(world.service, cwd=str(link))
         await new_session(world.service, cwd=left)
-        assert 1 == world.folders.open_count
+        assert 1 == len(world.folders._open)
         await say(world.service, session)
         other = tmp_path / "other"
         other.symlink_to(right)
