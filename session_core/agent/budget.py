@@ -23,7 +23,6 @@ from session_core.agent.context import CHARS_PER_TOKEN, message_cost, request_ch
 from session_core.providers.base import ModelRequest
 from session_core.providers.catalogue import PER_MILLION, ModelInfo, cost_micros
 from session_core.session.session import Session, Work
-from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary.messages import Usage
 
@@ -111,8 +110,13 @@ def turn_usage(session: Session) -> Usage:
     return reduce(Usage.plus, (subagent.state.usage for subagent in _subagents(session)), used)
 
 
-def budget_limit_reason(handle: TurnHandle) -> str | None:
-    """Describe which limit of tokens or money is used up, if any."""
+def limit_reason(handle: TurnHandle) -> str | None:
+    """Return why the running turn may make no further model call: which limit it has reached; None if it may."""
+    state = handle.state
+    most = state.settings.limits.steps
+    steps = limits.MAX_STEPS_PER_TURN if most is None else most
+    if state.turn is not None and state.turn.steps >= steps:
+        return f"stopped after {steps} model call{'s' if steps != 1 else ''}"
     return _first(purse.exhausted_reason() for purse in _list_limits(handle.root_session, Usage()))
 
 
@@ -222,15 +226,6 @@ def _least(amounts: list[int | None]) -> int | None:
 
 def _cost(info: ModelInfo | None, usage: Usage) -> int:
     return cost_micros(info, usage) if info is not None else 0
-
-
-def step_limit_reason(state: SessionState) -> str | None:
-    """Return why the running turn may make no further model call; None if it may."""
-    turn, bounds = state.turn, state.settings.limits
-    steps = limits.MAX_STEPS_PER_TURN if bounds.steps is None else bounds.steps
-    if turn is None or turn.steps < steps:
-        return None
-    return f"stopped after {steps} model call{'s' if steps != 1 else ''}"
 
 
 def format_dollars(micros: int) -> str:

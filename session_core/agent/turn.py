@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.budget import LimitReached, budget_limit_reason, step_limit_reason
+from session_core.agent.budget import LimitReached, limit_reason
 from session_core.agent.compaction import CompactionPolicy, SummaryFailed, build_summary_message
 from session_core.agent.folder_settings import FolderUnusable, TurnFolder, merge_folder_tools
 from session_core.agent.hooks import NO_HOOKS, Hooks, run_agent_start_hook, run_message_end_hook
@@ -84,7 +84,7 @@ class AutoCompaction:
 
     def note_answer(self) -> None:
         """Note that the model has answered: the fill level of its context is known again."""
-        self._done = self._done and self._is_full()
+        self._done = self._done and self._summarising.is_full(self._handle)
 
     async def compact_if_full(self, *, forced: bool = False) -> bool:
         """Compact the conversation when it fills the model's context; returns whether it did.
@@ -92,7 +92,7 @@ class AutoCompaction:
         If compaction fails, the turn continues with the conversation as it is.
         """
         handle = self._handle
-        if self._done or not (forced or self._is_full()):
+        if self._done or not (forced or self._summarising.is_full(handle)):
             return False
         if not any(message.role == "assistant" for message in handle.state.transcript):
             return False
@@ -116,9 +116,6 @@ class AutoCompaction:
             if failed is not None:
                 handle.record(ev.CompactionFinished(status=failed[0], error=failed[1]))
         return failed is None
-
-    def _is_full(self) -> bool:
-        return self._summarising.is_full(self._handle)
 
 
 # --- the tools that a session's model sees, when an extension has narrowed them ---------------------------------------
@@ -363,9 +360,9 @@ class _Turn:
 
     async def _ask(self, action: AskModel) -> CheckedActions | None:
         handle = self._handle
-        if (reached := _limit_reason(handle)) is None:
+        if (reached := limit_reason(handle)) is None:
             await self._compaction.compact_if_full()
-            reached = _limit_reason(handle)
+            reached = limit_reason(handle)
         if reached is not None:
             await self._end("limit_reached", error=reached)
             return None
@@ -474,8 +471,3 @@ class _Turn:
             raise self._build_fault("the driver asked to run code, but has no on_code callback")
         self._view = attrs.evolve(self._view, cell=await self._work.run_cell(action, await self._tools()))
         return self._ask_driver("on_code")
-
-
-def _limit_reason(handle: TurnHandle) -> str | None:
-    """Describe which limit the running turn has reached, if any."""
-    return step_limit_reason(handle.state) or budget_limit_reason(handle)
