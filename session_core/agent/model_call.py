@@ -221,7 +221,7 @@ async def _stream(
         return ModelFailed(kind="malformed", message="the model's answer ended early")
     finally:
         if not finished:
-            _record_usage(call, model, unfinished_usage(needs, reported, answer.size))
+            record_usage(handle, call.models, model, "turn", unfinished_usage(needs, reported, answer.size))
 
 
 def _fit_conversation(
@@ -242,7 +242,7 @@ def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished
     handle, cut = call.handle, finished.stop_reason == "max_tokens"
     message = answer.build_message(usage=finished.usage, now=handle.now(), cut=cut)
     if not message.parts:
-        _record_usage(call, answer.model, finished.usage)
+        record_usage(handle, call.models, answer.model, "turn", finished.usage)
         return ModelFailed(kind="malformed", message="the model gave an empty answer")
     if cut:
         message = attrs.evolve(message, parts=(*message.parts, InterruptedPart(reason="max_tokens")))
@@ -250,10 +250,10 @@ def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished
     return ModelAnswer(message=message, finished=finished, unreadable=frozenset(answer.malformed))
 
 
-def _record_usage(call: ModelCall, model: str, usage: Usage) -> None:
-    """Count the usage of a call that leaves no answer."""
+def record_usage(handle: TurnHandle, models: Models, model: str, source: str, usage: Usage) -> None:
+    """Count the usage of a call that leaves no answer in the conversation, by its purpose."""
     if usage.tokens or usage.cost_micros:
-        call.handle.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.add_cost(model, usage)))
+        handle.record(ev.UsageRecorded(model=model, source=source, usage=models.add_cost(model, usage)))
 
 
 def withdraw_partial(handle: TurnHandle, reason: str) -> None:

@@ -23,7 +23,7 @@ from session_core.agent.budget import (
     reserve_share,
     unfinished_usage,
 )
-from session_core.agent.model_call import Models, clean_error
+from session_core.agent.model_call import Models, clean_error, record_usage
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.errors import Conflict, InvalidInput
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
@@ -40,7 +40,6 @@ from session_core.providers.base import (
     ToolCallOpened,
 )
 from session_core.session.turn_handle import TurnHandle
-from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Usage
 from session_core.wire.codec import encode
 
@@ -115,11 +114,13 @@ class DirectCompletions:
                 raise DirectFailed(share.reason)
             most = [each for each in (model_request.max_output_tokens, share.max_output_tokens) if each is not None]
             model_request = attrs.evolve(model_request, max_output_tokens=min(most, default=None))
-            return await self._stream(provider, model_request, needs, source)
+            return await self._stream(provider, models, model_request, needs, source)
 
-    async def _stream(self, provider: Provider, request: ModelRequest, needs: CallNeeds, source: str) -> DirectAnswer:
+    async def _stream(
+        self, provider: Provider, models: Models, request: ModelRequest, needs: CallNeeds, source: str
+    ) -> DirectAnswer:
         pieces: list[str] = []
-        size, reported, done = 0, Usage(), False
+        size, reported = 0, Usage()
         try:
             async with provider.stream(request) as chunks:
                 async for chunk in chunks:
@@ -128,9 +129,9 @@ class DirectCompletions:
                             reported = chunk.usage
                             raise DirectFailed(clean_error(f"{chunk.kind}: {chunk.message}"))
                         case ModelFinished():
-                            used = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
-                            done = True
-                            return self._build_answer(request.model, source, "".join(pieces), used)
+                            reported = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
+                            usage = models.add_cost(request.model, reported)
+                            return DirectAnswer(text="".join(pieces), model=request.model, usage=usage)
                         case TextChunk(text=text):
                             pieces.append(replace_surrogates(text))
                             size += len(text) or 1
@@ -149,18 +150,7 @@ class DirectCompletions:
             log.exception("a provider failed because of a bug")
             raise DirectFailed(clean_error(f"{type(fault).__name__}: {fault}")) from fault
         finally:
-            if not done:
-                self._count(request.model, source, unfinished_usage(needs, reported, size))
-
-    def _build_answer(self, model: str, source: str, text: str, used: Usage) -> DirectAnswer:
-        usage = self._models.add_cost(model, used)
-        self._count(model, source, usage)
-        return DirectAnswer(text=text, model=model, usage=usage)
-
-    def _count(self, model: str, source: str, usage: Usage) -> None:
-        if usage.tokens or usage.cost_micros:
-            priced = self._models.add_cost(model, usage)
-            self._handle.record(ev.UsageRecorded(model=model, source=source, usage=priced))
+            record_usage(self._handle, models, request.model, source, unfinished_usage(needs, reported, size))
 
 
 def _fingerprint(request: DirectRequest, source: str) -> bytes:

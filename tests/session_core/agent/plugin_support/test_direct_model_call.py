@@ -9,6 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
+from session_core.agent.folder_settings import NoFolderFiles
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import MessageId
 from session_core.protocols.contexts import (
@@ -21,6 +22,7 @@ from session_core.protocols.contexts import (
 )
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk, ThinkingChunk
+from session_core.providers.catalogue import ModelInfo
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedProvider, failure, text, tool_call
 from session_core.vocabulary import events as ev
@@ -97,6 +99,28 @@ async def test_an_answer_and_its_usage() -> None:
     assert asked.conversation == ["hello", "end"]
     assert asked.outcome is not None
     assert (asked.outcome.usage, asked.outcome.steps, asked.outcome.status) == (used, 0, "completed")
+
+
+class Priced(NoFolderFiles):
+    """A folder that has a model of its own, whose prices are known."""
+
+    def get_known(self, cwd: str) -> Any:
+        provider = ScriptedProvider(text("because", usage=USED))
+        facts = ModelInfo(name="own", provider="p", api_id="own", prices=PRICES)
+        return attrs.evolve(super().get_known(cwd), providers={"own": provider}, infos={"own": facts})
+
+
+async def test_a_model_of_the_folder_has_its_price() -> None:
+    """A question to a model that only the session's folder has costs what is known of it."""
+    answers: list[DirectAnswer] = []
+
+    async def ask(context: BeforeCallContext) -> None:
+        answers.append(await question(context, model="own"))
+
+    asked = await play(ask, folders=Priced())
+    used = attrs.evolve(USED, cost_micros=11)
+    assert answers == [DirectAnswer(text="because", model="own", usage=used)]
+    assert asked.usage_by == (UsageLine(model="own", source="judge", calls=1, usage=used),)
 
 
 async def test_usage_by_purpose_and_model() -> None:
