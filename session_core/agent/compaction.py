@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from session_core import limits
-from session_core.agent.budget import LimitReached, estimate_needs, estimate_usage, reserve_share, unfinished_usage
+from session_core.agent.budget import LimitReached, estimate_needs, reserve_share
 from session_core.agent.context import (
     CHARS_PER_TOKEN,
     message_cost,
@@ -14,10 +14,10 @@ from session_core.agent.context import (
     shorten_to_fit,
 )
 from session_core.agent.hooks import Hooks, ask_before_compaction
-from session_core.agent.model_call import Models
+from session_core.agent.model_call import AnswerEndless, Models, ask_for_text
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.ids import MessageId, new_id
-from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
+from session_core.providers.base import ModelFailed, ModelRequest
 from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, TextPart, Usage
@@ -146,25 +146,10 @@ async def _ask(asking: _SummaryAttempts, messages: tuple[Message, ...]) -> str |
         max_output_tokens=asking.max_output_tokens,
     )
     needs = estimate_needs(request, asking.models.infos.get(asking.model), whole=False)
-    pieces: list[str] = []
-    size, reported = 0, Usage()
     try:
-        async with provider.stream(request) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, ModelFailed):
-                    reported = chunk.usage
-                    return chunk
-                if isinstance(chunk, TextChunk):
-                    pieces.append(chunk.text)
-                    size += len(chunk.text)
-                if isinstance(chunk, ModelFinished):
-                    reported = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
-                    return "".join(pieces)
-                if size > limits.MAX_ANSWER_CHARS:
-                    return ModelFailed(kind="malformed", message="the summary exceeds the length limit")
-        return ModelFailed(kind="malformed", message="the summary ended early")
-    finally:
-        asking.count(unfinished_usage(needs, reported, size))
+        return await ask_for_text(provider, request, needs, asking.count)
+    except AnswerEndless as fault:
+        raise SummaryFailed(str(fault)) from fault
 
 
 def _build_summary(text: str, model: str, usage: Usage) -> Summary:

@@ -36,7 +36,17 @@ from session_core.agent.streamed_answer import AnswerInProgress, replace_surroga
 from session_core.ids import CallId, MessageId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.prose import ProseProjector
-from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
+from session_core.providers.base import (
+    RETRYABLE,
+    ModelFailed,
+    ModelFinished,
+    ModelRequest,
+    Provider,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+    ToolCallOpened,
+)
 from session_core.providers.catalogue import ModelInfo, cost_micros
 from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary import events as ev
@@ -254,6 +264,44 @@ def record_usage(handle: TurnHandle, models: Models, model: str, source: str, us
     """Count the usage of a call that leaves no answer in the conversation, by its purpose."""
     if usage.tokens or usage.cost_micros:
         handle.record(ev.UsageRecorded(model=model, source=source, usage=models.add_cost(model, usage)))
+
+
+class AnswerEndless(Exception):
+    """The answer of a model has no end, or is too long; the message says which."""
+
+
+async def ask_for_text(
+    provider: Provider, request: ModelRequest, needs: CallNeeds, count: Callable[[Usage], None]
+) -> str | ModelFailed:
+    """Ask a model for text outside the conversation; `count` gets the usage, however the call ends.
+
+    Raises:
+        AnswerEndless: The answer has no end, or is too long.
+    """
+    pieces: list[str] = []
+    size, reported = 0, Usage()
+    try:
+        async with provider.stream(request) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case ModelFailed():
+                        reported = chunk.usage
+                        return chunk
+                    case ModelFinished():
+                        reported = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
+                        return "".join(pieces)
+                    case TextChunk(text=text):
+                        pieces.append(replace_surrogates(text))
+                        size += len(text) or 1
+                    case ThinkingChunk(text=text) | ToolCallChunk(text=text):
+                        size += len(text) or 1  # it is paid for, but not kept
+                    case ToolCallOpened():
+                        size += 1
+                if size > limits.MAX_ANSWER_CHARS:
+                    raise AnswerEndless("the model's answer exceeds the length limit")
+        raise AnswerEndless("the model's answer ended early")
+    finally:
+        count(unfinished_usage(needs, reported, size))
 
 
 def withdraw_partial(handle: TurnHandle, reason: str) -> None:

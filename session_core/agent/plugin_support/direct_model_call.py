@@ -15,30 +15,13 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.budget import (
-    CallNeeds,
-    LimitReached,
-    estimate_needs,
-    estimate_usage,
-    reserve_share,
-    unfinished_usage,
-)
-from session_core.agent.model_call import Models, clean_error, record_usage
-from session_core.agent.streamed_answer import replace_surrogates
+from session_core.agent.budget import CallNeeds, LimitReached, estimate_needs, reserve_share
+from session_core.agent.model_call import AnswerEndless, Models, ask_for_text, clean_error, record_usage
 from session_core.errors import Conflict, InvalidInput
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.protocols.contexts import DirectAnswer, DirectFailed, DirectRequest, TooManyQuestions
 from session_core.protocols.frames import is_label
-from session_core.providers.base import (
-    ModelFailed,
-    ModelFinished,
-    ModelRequest,
-    Provider,
-    TextChunk,
-    ThinkingChunk,
-    ToolCallChunk,
-    ToolCallOpened,
-)
+from session_core.providers.base import ModelFailed, ModelRequest, Provider
 from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary.messages import Usage
 from session_core.wire.codec import encode
@@ -119,38 +102,25 @@ class DirectCompletions:
     async def _stream(
         self, provider: Provider, models: Models, request: ModelRequest, needs: CallNeeds, source: str
     ) -> DirectAnswer:
-        pieces: list[str] = []
-        size, reported = 0, Usage()
+        used = Usage()
+
+        def count(usage: Usage) -> None:
+            nonlocal used
+            used = models.add_cost(request.model, usage)
+            record_usage(self._handle, models, request.model, source, used)
+
         try:
-            async with provider.stream(request) as chunks:
-                async for chunk in chunks:
-                    match chunk:
-                        case ModelFailed():
-                            reported = chunk.usage
-                            raise DirectFailed(clean_error(f"{chunk.kind}: {chunk.message}"))
-                        case ModelFinished():
-                            reported = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
-                            usage = models.add_cost(request.model, reported)
-                            return DirectAnswer(text="".join(pieces), model=request.model, usage=usage)
-                        case TextChunk(text=text):
-                            pieces.append(replace_surrogates(text))
-                            size += len(text) or 1
-                        case ThinkingChunk(text=text) | ToolCallChunk(text=text):
-                            size += len(text) or 1  # it is paid for, but not kept
-                        case ToolCallOpened():
-                            size += 1
-                    if size > limits.MAX_ANSWER_CHARS:
-                        raise DirectFailed("the model's answer exceeds the length limit")
-            raise DirectFailed("the model's answer ended early")
-        except DirectFailed:
-            raise
+            answer = await ask_for_text(provider, request, needs, count)
+        except AnswerEndless as fault:
+            raise DirectFailed(str(fault)) from fault
         except FOREIGN_FAULTS as fault:
             if must_propagate(fault):
                 raise
             log.exception("a provider failed because of a bug")
             raise DirectFailed(clean_error(f"{type(fault).__name__}: {fault}")) from fault
-        finally:
-            record_usage(self._handle, models, request.model, source, unfinished_usage(needs, reported, size))
+        if isinstance(answer, ModelFailed):
+            raise DirectFailed(clean_error(f"{answer.kind}: {answer.message}"))
+        return DirectAnswer(text=answer, model=request.model, usage=used)
 
 
 def _fingerprint(request: DirectRequest, source: str) -> bytes:

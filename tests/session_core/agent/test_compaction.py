@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from session_core import limits
 from session_core.agent.compaction import INSTRUCTION, MAX_REPEATED_CHARS
 from session_core.agent.hooks import Blocked, HookName
 from session_core.ids import SessionId
@@ -199,6 +200,21 @@ async def test_a_summary_that_fails(answer: ScriptedAnswer, why: str) -> None:
         expected = [("user", "a"), ("assistant", "one"), ("user", "b"), ("assistant", "two")]
         assert expected == await transcript(service, session_id)
         assert expected[:3] == said(provider.requests[2].messages)
+
+
+async def test_a_summary_before_which_the_thinking_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that thinks without end instead of summarising is given up, and the turn goes on."""
+    monkeypatch.setattr(limits, "MAX_ANSWER_CHARS", 100)
+    endless = text("in short", thinking="hm" * 100)
+    async with open_checked_service(
+        config(ScriptedProvider(text("1", usage=used(FULL)), endless, text("2")))
+    ) as service:
+        session_id = await new_session(service)
+        await say(service, session_id)
+        assert "completed" == (await say(service, session_id)).status
+        (finished,) = of_type(service, session_id, ev.CompactionFinished)
+        assert "failed" == finished.status
+        assert "exceeds the length limit" in (finished.error or "")
 
 
 @pytest.mark.usefixtures("quiet_log")
