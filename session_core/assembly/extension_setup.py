@@ -31,43 +31,28 @@ LOGS: Final = Path("logs") / "extensions"
 _LOOK_EVERY_S: Final = 1.0
 
 
-def make_host(place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule) -> ExtensionHost:
-    """Build the host of the user's own extensions; blocks. Starts nothing yet."""
-    look = partial(discover_in, user_places(place))
-    return _host(place, config, mode, takes_part, look, trusted=_is_trusted(place))
-
-
-def make_folder_host(
-    place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule
+def make_host(
+    place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule, *, of_folder: bool = False
 ) -> ExtensionHost:
-    """Build the host for the extensions of one trusted folder. Starts nothing yet."""
+    """Build the host of the user's own extensions, which blocks, or that for those of one trusted folder.
 
-    def look(consents: Consents) -> Discovery:
-        return discover_in(project_places(place, trusted=_is_trusted(place)), consents)
+    Starts nothing yet.
+    """
 
-    return _host(place, config, mode, takes_part, look, trusted=True, serves=place.folder)
+    def discover(consents: Consents) -> Discovery:
+        places = project_places(place, trusted=_is_trusted(place)) if of_folder else user_places(place)
+        return discover_in(places, consents)
 
-
-def _host(
-    place: AgentEnvironment,
-    config: Config,
-    mode: Mode,
-    takes_part: ParticipationRule,
-    discover: Callable[[Consents], Discovery],
-    *,
-    trusted: bool,
-    serves: str | None = None,
-) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
     copies = AgreedCopies.in_home(place.home) if place.is_persistent else AgreedCopies()
     look = partial(_discover_extensions, discover, consents)
     host_config = HostConfig(
         folder=place.folder,
-        trusted=trusted,
+        trusted=of_folder or _is_trusted(place),
         mode=mode,
         flags=flags_of(config.extension_flags),
         logs=place.home / LOGS if place.is_persistent else None,
-        serves=serves,
+        serves=place.folder if of_folder else None,
     )
     return ExtensionHost(
         partial(look, frozenset(config.watched_extensions)),

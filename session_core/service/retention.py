@@ -160,10 +160,8 @@ async def _list(service: Executor) -> tuple[SessionSummary, ...]:
 
 
 async def _apply(service: Executor, action: Action, session_id: SessionId) -> None:
-    if action == "archive":
-        await service.execute(ArchiveSession(session_id=session_id), client_id=CLIENT)
-    else:
-        await service.execute(DeleteSession(session_id=session_id), client_id=CLIENT)
+    command = ArchiveSession if action == "archive" else DeleteSession
+    await service.execute(command(session_id=session_id), client_id=CLIENT)
 
 
 _NOT_ABOUT_ONE_SESSION = (Overloaded, ReadOnly, StorageFailed, ServiceClosed)

@@ -55,6 +55,11 @@ def _lenient_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+def surrogate_text(data: bytes) -> str:
+    """Decode text that may be damaged: a damaged character shows as a difference instead of raising."""
+    return data.decode("utf-8", "surrogateescape")
+
+
 def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
     """Open the store of a home whose lock is held, and create or migrate its tables.
 

@@ -80,7 +80,7 @@ class SqliteStore(SqliteReader):
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[OpenedStore]:
         """Take the right to write; leaving the block writes the remaining data and releases the right."""
-        lock = await trio.to_thread.run_sync(self._take_lock, limiter=self._writing)
+        lock = await trio.to_thread.run_sync(lambda: HomeLock.acquire(prepare_home(self.home)), limiter=self._writing)
         self._reset()
         try:
             self._writer = await trio.to_thread.run_sync(self._open_writer, limiter=self._writing)
@@ -97,9 +97,6 @@ class SqliteStore(SqliteReader):
             lock.release()
         if self.failure is not None:
             raise self.failure
-
-    def _take_lock(self) -> HomeLock:
-        return HomeLock.acquire(prepare_home(self.home))
 
     def _open_writer(self) -> Writer:
         connection = open_for_writing(self.home, self._connect)
@@ -239,7 +236,8 @@ class SqliteStore(SqliteReader):
         task_status.started()
         try:
             while True:
-                commit_at, index_at, wipe_at = self._due_at(), self._index_at, self._wipe_due_at()
+                commit_at = min(self._partial.due_at, self._commit_at)
+                index_at, wipe_at = self._index_at, self._wipe_due_at()
                 if trio.current_time() >= commit_at:
                     await self._let_others_join()
                     await self._commit_pending(live)
@@ -266,9 +264,6 @@ class SqliteStore(SqliteReader):
             quiet = 0 if len(self._steps) > known else quiet + 1
             if quiet == _QUIET_TICKS:
                 break
-
-    def _due_at(self) -> float:
-        return min(self._partial.due_at, self._commit_at)
 
     async def _fill_search_index(self, live: LiveState) -> None:
         self._index_at = math.inf

@@ -382,9 +382,10 @@ class Folders:
         self.hosting.align(folder)
 
     def _make_host(self, folder: OpenFolder, takes_part: "ParticipationRule") -> "ExtensionHost":
-        from session_core.assembly.extension_setup import make_folder_host
+        from session_core.assembly.extension_setup import make_host
 
-        return make_folder_host(self._home.with_folder(folder.path), folder.config, self._mode, takes_part)
+        place = self._home.with_folder(folder.path)
+        return make_host(place, folder.config, self._mode, takes_part, of_folder=True)
 
     def _report(self, event: ConfigurationChanged) -> None:
         if not (event.changed or event.problems or event.warnings):

@@ -22,6 +22,7 @@ from session_core.storage.files import (
     open_for_writing,
     require_store,
     store_file,
+    surrogate_text,
     wal_path,
 )
 from session_core.storage.home import prepare_home
@@ -186,7 +187,7 @@ def backup_store(
 
 def _check_copy(copy: sqlite3.Connection) -> tuple[int, bool]:
     """Return how many sessions a copy has, and whether anything is wrong with it."""
-    copy.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    copy.text_factory = surrogate_text
     try:
         (sessions,) = copy.execute("SELECT count(*) FROM session").fetchone()
     except sqlite3.DatabaseError:

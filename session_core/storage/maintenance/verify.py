@@ -11,7 +11,15 @@ from typing import Any
 
 from session_core.errors import NoStore, SessionCoreError, StoreDamaged
 from session_core.ids import SessionId
-from session_core.storage.files import MARK_FILE, Connect, connect, open_for_reading, store_file, wal_path
+from session_core.storage.files import (
+    MARK_FILE,
+    Connect,
+    connect,
+    open_for_reading,
+    store_file,
+    surrogate_text,
+    wal_path,
+)
 from session_core.storage.home_lock import lock_holder
 from session_core.storage.maintenance.findings import (
     LOG_CUT_OFF,
@@ -67,7 +75,7 @@ def verify_store(
         return findings.build_report(size)
     with closing(connection) as db:
         run_check(findings, "the list of sessions, as a service reads it,", lambda: _read_as_service(db))
-        db.text_factory = _lenient
+        db.text_factory = surrogate_text
         progress("checking the pages of the file")
         run_check(findings, "the pages", lambda: check_pages(db, findings))
         run_check(findings, "the tables", lambda: check_schema(db, findings))
@@ -81,10 +89,6 @@ _ADVICE_UNUSABLE = (
     "if the store was written by a newer session-core, update this one; otherwise make a copy of the home, then run "
     "`session-core store rebuild`"
 )
-
-
-def _lenient(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")  # so a damaged character shows as a difference instead of raising
 
 
 def _read_as_service(db: sqlite3.Connection) -> None:

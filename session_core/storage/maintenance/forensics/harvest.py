@@ -15,7 +15,7 @@ import attrs
 
 from session_core.ids import SessionId
 from session_core.storage.executor_state import raw_digest
-from session_core.storage.files import Connect, store_file, wal_path
+from session_core.storage.files import Connect, store_file, surrogate_text, wal_path
 from session_core.storage.kv import kv_rows
 from session_core.storage.maintenance.findings import Progress, StoreFinding
 from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, PAGE_SIZES, page_size_of, read_log
@@ -196,7 +196,7 @@ def _harvest_tables(harvest: Harvest, home: Path, connect: Connect, progress: Pr
         harvest.problems.append(f"SQLite cannot open the file: {error}")
         return
     with closing(connection) as db:
-        db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        db.text_factory = surrogate_text
         if not _check_schema(harvest, db):
             return
         progress("reading the records")
