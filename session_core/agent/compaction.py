@@ -97,59 +97,51 @@ class CompactionPolicy:
 async def _summarise_and_count(
     handle: TurnHandle, models: Models, conversation: tuple[Message, ...], max_output_tokens: int | None
 ) -> Summary:
-    model = handle.state.settings.model
-    asking = _SummaryAttempts(models=models, model=model, max_output_tokens=max_output_tokens)
+    """Summarise a conversation, and count the usage of all attempts, including cancelled ones."""
+    model, used = handle.state.settings.model, Usage()
+
+    def count(usage: Usage) -> None:
+        nonlocal used
+        used = used.plus(models.add_cost(model, usage))
+
     try:
-        return await _summarise(asking, conversation)
+        text = await _summarise(models, model, conversation, max_output_tokens, count)
+        return _build_summary(text, model, used)
     finally:
-        if asking.used.tokens or asking.used.cost_micros:
-            handle.record(ev.UsageRecorded(model=model, source="compaction", usage=asking.used))
+        if used.tokens or used.cost_micros:
+            handle.record(ev.UsageRecorded(model=model, source="compaction", usage=used))
 
 
-@attrs.define(kw_only=True)
-class _SummaryAttempts:
-    """The models to ask for a summary, and the usage of all attempts so far, including cancelled ones."""
-
-    models: Models
-    model: str
-    max_output_tokens: int | None
-    used: Usage = Usage()
-
-    def count(self, usage: Usage) -> None:
-        self.used = self.used.plus(self.models.add_cost(self.model, usage))
-
-
-async def _summarise(asking: _SummaryAttempts, conversation: tuple[Message, ...]) -> Summary:
-    models, model = asking.models, asking.model
-    info = models.infos.get(model)
+async def _summarise(
+    models: Models,
+    model: str,
+    conversation: tuple[Message, ...],
+    max_output_tokens: int | None,
+    count: Callable[[Usage], None],
+) -> str:
+    provider, info = models.providers.get(model), models.infos.get(model)
+    if provider is None:
+        raise SummaryFailed(f"refused: there is no model called {model!r} here")
     room = sum(map(message_cost, conversation)) if info is None else info.context_tokens * CHARS_PER_TOKEN * 3 // 4
     messages = shorten_to_fit(conversation, room)
     while True:
-        answer = await _ask(asking, messages)
+        # Tool calls as text: model APIs refuse conversations with tool calls when no tools are offered.
+        request = ModelRequest(
+            model=model,
+            messages=(*render_without_tools(replace_images(messages)), _instruction_message(messages)),
+            max_output_tokens=max_output_tokens,
+        )
+        try:
+            answer = await ask_for_text(provider, request, estimate_needs(request, info, whole=False), count)
+        except AnswerEndless as fault:
+            raise SummaryFailed(str(fault)) from fault
         if not isinstance(answer, ModelFailed):
-            return _build_summary(answer, model, asking.used)
+            return answer
         room //= 2
         shorter = shorten_to_fit(messages, room)
         if answer.kind != "context_too_long" or shorter == messages:
             raise SummaryFailed(f"{answer.kind}: {answer.message}")
         messages = shorter
-
-
-async def _ask(asking: _SummaryAttempts, messages: tuple[Message, ...]) -> str | ModelFailed:
-    provider = asking.models.providers.get(asking.model)
-    if provider is None:
-        return ModelFailed(kind="refused", message=f"there is no model called {asking.model!r} here")
-    # Tool calls as text: model APIs refuse conversations with tool calls when no tools are offered.
-    request = ModelRequest(
-        model=asking.model,
-        messages=(*render_without_tools(replace_images(messages)), _instruction_message(messages)),
-        max_output_tokens=asking.max_output_tokens,
-    )
-    needs = estimate_needs(request, asking.models.infos.get(asking.model), whole=False)
-    try:
-        return await ask_for_text(provider, request, needs, asking.count)
-    except AnswerEndless as fault:
-        raise SummaryFailed(str(fault)) from fault
 
 
 def _build_summary(text: str, model: str, usage: Usage) -> Summary:
