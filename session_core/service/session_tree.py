@@ -1,15 +1,13 @@
 """Which sessions belong together: parents, children, and who works for whom."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final, get_args
 
 from session_core.ids import ClientId, SessionId
 from session_core.session.session import Session
 from session_core.session.session_list import SessionListState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.sessions import Approval, PermissionMode, SandboxPolicy, TurnLimits
-
-_STRICTEST_FIRST: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
+from session_core.vocabulary.strictness import PERMISSION_MODES
 
 
 class SessionTree:
@@ -92,7 +90,7 @@ class SessionTree:
             if subagent is not None and tool.result is None:
                 has = subagent.state.settings.permission_mode
                 follows = has == before and not tool.arguments.get("read_only")
-                self.change_mode(subagent, mode if follows else _stricter(has, mode), by)
+                self.change_mode(subagent, mode if follows else min(has, mode, key=PERMISSION_MODES.index), by)
 
     def change_sandbox(self, session: Session, policy: SandboxPolicy, by: ClientId | None) -> None:
         """Change the sandbox of a session, and of its subagents that had the same one."""
@@ -113,10 +111,6 @@ class SessionTree:
                 self.change_limits(subagent, limits, by)
         if session.work is not None:
             session.work.on_limits_changed()
-
-
-def _stricter(one: PermissionMode, other: PermissionMode) -> PermissionMode:
-    return one if _STRICTEST_FIRST.index(one) <= _STRICTEST_FIRST.index(other) else other
 
 
 def _awaited_children(session: Session) -> list[SessionId]:

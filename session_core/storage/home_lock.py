@@ -23,6 +23,7 @@ from typing import Final
 import attrs
 
 from session_core.errors import StoreInUse, StoreUnusable
+from session_core.ids import now_ms
 from session_core.storage.private_files import private_open, store_unusable_error
 
 LOCK_NAME: Final = "lock"
@@ -49,7 +50,7 @@ class LockHolder:
             return "another process"
         since = _local_time(self.since)
         # The date only matters if it is not today.
-        since_text = f"{since:%H:%M}" if since.date() == _local_time(_now()).date() else f"{since:%Y-%m-%d %H:%M}"
+        since_text = f"{since:%H:%M}" if since.date() == _local_time(now_ms()).date() else f"{since:%Y-%m-%d %H:%M}"
         where = "" if self.host == os.uname().nodename else f" on {self.host}"
         return f"process {self.pid}{where} ({self.program}, since {since_text})"
 
@@ -169,7 +170,7 @@ def _pause() -> None:
 
 
 def _describe_this_process() -> LockHolder:
-    return LockHolder(pid=os.getpid(), program=_describe_program(sys.argv), since=_now(), host=os.uname().nodename)
+    return LockHolder(pid=os.getpid(), program=_describe_program(sys.argv), since=now_ms(), host=os.uname().nodename)
 
 
 def _describe_program(argv: list[str]) -> str:
@@ -204,10 +205,6 @@ def _may_be_alive(holder: LockHolder) -> bool:
     except PermissionError:  # it is alive, but belongs to another user
         pass
     return True
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _local_time(time_ms: int) -> datetime:

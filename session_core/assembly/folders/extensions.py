@@ -72,12 +72,8 @@ class ServiceExtensions:
             folder = await self._folders.find_folder_of_session(session_id)
         except FolderUnusable:
             folder = None
-        release = self._folders.keep(folder) if folder is not None else None
-        try:
+        with self._folders.keep(folder):
             yield
-        finally:
-            if release is not None:
-                release()
 
     async def wait_until_started(self, cwd: str) -> None:
         """Wait until every extension of a folder has been started once, successfully or not."""
@@ -199,8 +195,7 @@ class ServiceExtensions:
             return value  # nothing runs there, and the turn says why
         if folder is not None and not folder.config.extensions:
             return value
-        release = self._folders.keep(folder) if folder is not None else None
-        try:
+        with self._folders.keep(folder):
             for host in self._hosts_in(folder):
                 from session_core.service.extension_bridge.delegate import run_hook
 
@@ -209,9 +204,6 @@ class ServiceExtensions:
                     return answer
                 value = answer
             return value
-        finally:
-            if release is not None:
-                release()
 
     # --- tools --------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ Rules:
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -167,10 +167,17 @@ class Folders:
             raise
         return self._build_release(folder, work=work)
 
-    def keep(self, folder: OpenFolder) -> Callable[[], None]:
-        """Hold an open folder as it is, until the returned function is called."""
+    @contextmanager
+    def keep(self, folder: OpenFolder | None) -> Generator[None]:
+        """Hold an open folder as it is within the block, if there is one."""
+        if folder is None:
+            yield
+            return
         folder.holds += 1
-        return self._build_release(folder, work=False)
+        try:
+            yield
+        finally:
+            self._leave(folder)
 
     def _build_release(self, folder: OpenFolder, *, work: bool) -> Callable[[], None]:
         held = True

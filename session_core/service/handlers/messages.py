@@ -13,7 +13,6 @@ from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message, UserPart
-from session_core.vocabulary.sessions import DeliverAs
 
 
 def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.SendUserMessageReply:
@@ -24,19 +23,14 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
         for field in ("output_schema", "extension"):
             if getattr(command, field) is not None:
                 raise Conflict(f"a message with {field} starts its own turn, so the session must be idle", field=field)
-        return _enqueue(core, session, parts, command.deliver_as, caller)
+        check_queue_room(session, parts)
+        restart = not is_overtaken(session, caller)
+        item = core.enqueue(session, parts, command.deliver_as, caller.client_id, restart=restart)
+        return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
     turn_id, message_id = core.start_turn(
         session, caller.client_id, parts, output_schema=schema, extension=command.extension
     )
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
-
-
-def _enqueue(
-    core: ServiceCore, session: Session, parts: tuple[UserPart, ...], deliver_as: DeliverAs, caller: Caller
-) -> r.SendUserMessageReply:
-    check_queue_room(session, parts)
-    item = core.enqueue(session, parts, deliver_as, caller.client_id, restart=not is_overtaken(session, caller))
-    return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
 
 
 def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller) -> r.StartTurnReply:

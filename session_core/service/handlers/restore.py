@@ -1,7 +1,7 @@
 """Goes back to an earlier message: the conversation and the files together."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
@@ -145,7 +145,8 @@ def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: C
         raise Unavailable("this service was set up without checkpoints, so it cannot restore files")
     target, after = _find_target(session, command.message_id)
     cwd = session.state.settings.cwd
-    turns = tuple(_list_turn_ids(after)) if command.files else ()
+    turn_ids = dict.fromkeys(each.turn_id for each in after if each.turn_id is not None)
+    turns = tuple(turn_ids) if command.files else ()
     wish = _RestoreRequest(
         undoing=UndoDescription(
             turn_ids=tuple(checkpoint_turn_id(turn_id, cwd) for turn_id in turns),
@@ -359,10 +360,6 @@ def _find_target(session: Session, message_id: MessageId | None) -> tuple[Messag
 
 def _original_turn_id(stored_id: TurnId) -> TurnId:
     return TurnId(stored_id.rpartition("-")[0] or stored_id)
-
-
-def _list_turn_ids(messages: tuple[Message, ...]) -> Iterator[TurnId]:
-    return iter(dict.fromkeys(message.turn_id for message in messages if message.turn_id is not None))
 
 
 HANDLERS: Handlers = {c.RestoreToMessage: restore_to_message, c.TakeBackUndo: take_back_undo}

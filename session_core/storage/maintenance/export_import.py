@@ -346,7 +346,7 @@ class _ImportReader:
         if not content.startswith(b"{"):  # a store may use another form, an export may not
             self._refuse("this is not an event")
         try:
-            event = from_record(content, None, _no_blob, written_as=self._format)
+            event = from_record(content, None, lambda _: None, written_as=self._format)  # its texts are in place
         except DamagedRecord as damage:
             self._refuse(f"this is not an event: {damage}")
         self._check(event)
@@ -433,7 +433,3 @@ class _ImportReader:
 
 def _has_type(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _no_blob(_: bytes) -> None:
-    """Return None: an export contains its texts in place."""

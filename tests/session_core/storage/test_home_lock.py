@@ -56,7 +56,7 @@ def test_a_released_lock_is_free_at_once(home: Path) -> None:
 
 def test_the_holder_is_known_while_it_holds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`lock_holder` tells who holds the lock and since when, and nobody before, after, or without a home."""
-    monkeypatch.setattr(home_module, "_now", lambda: 1_700_000_000_000)
+    monkeypatch.setattr(home_module, "now_ms", lambda: 1_700_000_000_000)
     monkeypatch.setattr(sys, "argv", ["/usr/bin/session-core", "serve"])
     before = open_descriptors()
     assert lock_holder(home) is None
@@ -125,7 +125,7 @@ async def test_a_dead_process_is_never_named(home: Path) -> None:
 
 def test_a_holder_is_shown_with_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time stands alone on the same day, with its date otherwise, and another machine is named."""
-    monkeypatch.setattr(home_module, "_now", lambda: 1_700_000_000_000)
+    monkeypatch.setattr(home_module, "now_ms", lambda: 1_700_000_000_000)
     holder = LockHolder(pid=7, program="x", since=1_700_000_000_000, host=os.uname().nodename)
     assert re.fullmatch(r"process 7 \(x, since \d\d:\d\d\)", str(holder))
     before = attrs.evolve(holder, since=1_690_000_000_000, host="elsewhere")
