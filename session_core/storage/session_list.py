@@ -27,20 +27,19 @@ _SUMMARY_TYPES: Mapping[str, Any] = {
     "parent_id": _MAYBE_TEXT,
     "cwd": str,
     "model": str,
-    "activity": str,
-    "retry_at": _MAYBE_NUMBER,
-    "activity_message": _MAYBE_TEXT,
     "queued": int,
     "open_requests": int,
     "wakeups": int,
+    "activity": str,
+    "retry_at": _MAYBE_NUMBER,
+    "activity_message": _MAYBE_TEXT,
 }
-"""The columns that a session's line in the list is read from, and what they hold."""
-_ACTIVITY = {"activity": "name", "retry_at": "retry_at", "activity_message": "message"}
-"""Those of them that hold the fields of its activity."""
-SUMMARY_COLUMNS = tuple(name for name in _SUMMARY_TYPES if name != "session_id")
+"""The columns that a session's line in the list is read from, and what they hold; its activity is in the last three."""
+_FIELDS = tuple(_SUMMARY_TYPES)[:-3]
+SUMMARY_COLUMNS = tuple(_SUMMARY_TYPES)[1:]
 """The columns that change with a session's line in the list."""
 summary_values: Callable[[SessionSummary], tuple[object, ...]] = attrgetter(
-    *(f"activity.{_ACTIVITY[name]}" if name in _ACTIVITY else name for name in SUMMARY_COLUMNS)
+    *_FIELDS[1:], "activity.name", "activity.retry_at", "activity.message"
 )
 """Returns what these columns should hold for a line."""
 _INSTEAD: dict[object, object] = {str: "(damaged)", int: 0}
@@ -49,8 +48,9 @@ _INSTEAD: dict[object, object] = {str: "(damaged)", int: 0}
 def read_summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
     """Return the list of sessions, oldest first."""
     query = f"SELECT {', '.join(_SUMMARY_TYPES)} FROM session ORDER BY session_id"  # noqa: S608 - our names
+    types = tuple(_SUMMARY_TYPES.values())
     return tuple(
-        _build_summary(row if all(map(isinstance, row, _SUMMARY_TYPES.values())) else _replace_damaged(row))
+        _build_summary(row if all(map(isinstance, row, types)) else _replace_damaged(row))
         for row in db.execute(query)
         if isinstance(row[0], str)
     )
@@ -74,10 +74,11 @@ def _replace_damaged(row: tuple[object, ...]) -> tuple[Any, ...]:
 
 
 def _build_summary(row: tuple[Any, ...]) -> SessionSummary:
-    columns = dict(zip(_SUMMARY_TYPES, row, strict=True))
-    activity = Activity(**{field: columns.pop(name) for name, field in _ACTIVITY.items()})
-    columns["archived"] = bool(columns["archived"])
-    return SessionSummary(**columns, activity=activity)
+    *columns, name, retry_at, message = row
+    fields = dict(zip(_FIELDS, columns, strict=True))
+    fields["archived"] = bool(fields["archived"])
+    fields["activity"] = Activity(name=name, retry_at=retry_at, message=message)
+    return SessionSummary(**fields)
 
 
 _REPLY: Any = reduce(or_, dict.fromkeys(reply_type(command) for command in COMMANDS))
