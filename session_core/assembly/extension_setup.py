@@ -34,9 +34,9 @@ _LOOK_EVERY_S: Final = 1.0
 def make_host(
     place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule, *, of_folder: bool = False
 ) -> ExtensionHost:
-    """Build the host of the user's own extensions, which blocks, or that for those of one trusted folder.
+    """Build the host of the user's own extensions or, with `of_folder`, of those of one trusted folder.
 
-    Starts nothing yet.
+    Starts nothing yet. Blocks, except for a folder.
     """
 
     def discover(consents: Consents) -> Discovery:

@@ -265,7 +265,7 @@ class ServiceCore:
         except CheckpointFailed as failure:
             log.warning("%s", failure.message)
         except OSError as error:
-            log.warning("the outputs of session %s could not be deleted: %s", session_id, error.strerror or error)
+            log.warning("files of session %s could not be deleted: %s", session_id, error.strerror or error)
 
     async def delete_orphaned_outputs(self) -> None:
         """Delete the outputs of sessions that were deleted while no service ran, or just before one was killed."""
