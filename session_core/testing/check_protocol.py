@@ -17,6 +17,7 @@ Each check has two minutes; only code that never yields control cannot be ended.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from inspect import iscoroutinefunction
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
@@ -121,41 +122,22 @@ def _tasks_below(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
 ProtocolCheck = Callable[[ProtocolSubject], Awaitable[str | None]]
 """Raises `AssertionError`, or returns why the check does not apply, or None."""
 
-_CHECKS: tuple[Callable[[ProtocolSubject], Awaitable[object]], ...] = (
-    values.building_touches_nothing,
-    values.building_again_gives_the_same,
-    values.options_are_decided_at_every_opening,
-    values.stating_options_again_changes_nothing,
-    values.the_driver_keeps_its_rules,
-    values.the_driver_decides_by_its_view_alone,
-    values.what_people_see_does_not_depend_on_chunks,
-    turns.plain_text_ends_a_turn,
-    turns.its_own_script_ends_a_turn,
-    turns.sessions_know_nothing_of_each_other,
-    turns.a_stopped_session_goes_on,
-    turns.appended_messages_are_survived,
-    turns.children_and_forks_work,
-    turns.reopening_changes_nothing,
-    turns.a_crash_in_a_turn_is_survived,
-    turns.restoring_is_a_reset,
-    turns.contexts_are_given_back,
-    code.what_code_leaves_behind_is_kept,
-    code.an_aborted_capture_is_offered_again,
-    code.a_wrong_state_is_rejected,
-    code.a_cancelled_cell_leaves_the_executor_usable,
-)
 
-
-def _name_check(check: Callable[[ProtocolSubject], Awaitable[object]]) -> tuple[str, ProtocolCheck]:
+def _guard(check: Callable[[ProtocolSubject], Awaitable[object]]) -> ProtocolCheck:
     async def run(subject: ProtocolSubject) -> str | None:
         skipped = await run_guarded(check, subject)
         return skipped if isinstance(skipped, str) else None
 
-    return getattr(check, "__name__", ""), run
+    return run
 
 
-PROTOCOL_CHECKS: tuple[tuple[str, ProtocolCheck], ...] = tuple(_name_check(check) for check in _CHECKS)
-"""Every check with its name, for test runners that run them one by one."""
+PROTOCOL_CHECKS: tuple[tuple[str, ProtocolCheck], ...] = tuple(
+    (name, _guard(check))
+    for module in (values, turns, code)
+    for name, check in vars(module).items()
+    if iscoroutinefunction(check) and check.__module__ == module.__name__ and not name.startswith("_")
+)
+"""Every check with its name, for test runners that run them one by one: the public coroutines of these modules."""
 
 
 @attrs.frozen(kw_only=True)

@@ -3,18 +3,19 @@
 from session_core.errors import SessionCoreError
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.testing.check_store_world import (
+    HALF_A_CHARACTER,
     LiveSessions,
     StoreHarness,
+    check_journal,
     check_loads,
+    check_unknown,
     expect,
     open_live_sessions,
-    read_journal,
 )
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, Message, ToolResultPart
 
-HALF_A_CHARACTER = "\ud83d"
 ODD_TEXTS = (
     "",
     " \n\t ",
@@ -174,11 +175,7 @@ async def names_that_nobody_has_are_unknown(harness: StoreHarness) -> None:
         for name in (*ODD_TEXTS, HALF_A_CHARACTER, "%", "_", session_id.upper(), session_id + " ", "x" * 100_000):
             nobody, nothing = SessionId(name), MessageId(name)
             try:
-                expect(await live.store.load(nobody), None, "there is no such session")
-                expect(await read_journal(live.store, nobody), (), "there is no such session")
-                expect(
-                    (await live.store.load_messages(nobody, before=9, limit=9)).messages, (), "there is no such session"
-                )
+                await check_unknown(live.store, nobody, nothing, "an unknown session")
                 expect(await live.store.load_path(session_id, nothing, max_chars=9), (), "there is no such message")
                 expect(await live.store.newest_leaf(session_id, nothing), None, "there is no such message")
             except (SessionCoreError, ValueError) as error:
@@ -233,11 +230,7 @@ async def odd_and_long_contents_come_back(harness: StoreHarness) -> None:
         survivor = await live.crash(harness)
     async with open_live_sessions(survivor or harness.make_store()) as again:
         for session_id in sessions:
-            expect(
-                await read_journal(again.store, session_id),
-                live.expected_journal(session_id),
-                "events come back as they were",
-            )
+            await check_journal(again, session_id, "events come back as they were", truth=live)
             page = await again.store.load_messages(session_id, before=3, limit=3)
             expect(page.messages, tuple(live.messages[session_id]), "messages come back as they were")
             await check_loads(again, session_id, live)

@@ -8,7 +8,9 @@ from session_core.ids import CallId, MessageId, QueueItemId, RequestId, SessionI
 from session_core.testing.check_store_world import (
     LiveSessions,
     StoreHarness,
+    check_journal,
     check_loads,
+    check_unknown,
     expect,
     list_ids,
     open_live_sessions,
@@ -29,11 +31,7 @@ async def a_new_store_is_empty(harness: StoreHarness) -> None:
         store = live.store
         expect((live.opened.summaries, live.opened.replies), ((), ()), "a new store is empty")
         expect(await store.list_sessions(), (), "a new store has no sessions")
-        expect(await store.load(nobody), None, "an unknown session is none")
-        expect((await store.load_messages(nobody, before=5, limit=5)).messages, (), "it has no messages")
-        expect(await store.load_path(nobody, nothing, max_chars=5), (), "it has no paths")
-        expect(await store.newest_leaf(nobody, nothing), None, "it has no messages")
-        expect(await read_journal(store, nobody), (), "it has no events")
+        await check_unknown(store, nobody, nothing, "an unknown session")
         expect(await store.search("anything", limit=5), (), "nothing is found")
         expect((store.durable_seq, store.failure, store.backlog), (0, None, 0), "nothing has happened yet")
 
@@ -62,7 +60,7 @@ async def a_loaded_session_is_the_one_that_was_left(harness: StoreHarness) -> No
             _record_round(again, session_id, 1_000 + number)
         await again.wait_durable()
         await check_loads(again, session_id)
-        expect(await read_journal(again.store, session_id), again.expected_journal(session_id), "the journal is whole")
+        await check_journal(again, session_id, "the journal is whole")
 
 
 def _record_round(live: LiveSessions, session_id: SessionId, number: int) -> None:

@@ -7,7 +7,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import InvalidInput
-from session_core.testing.check_store_world import StoreHarness, expect, list_ids, open_live_sessions
+from session_core.testing.check_store_world import HALF_A_CHARACTER, StoreHarness, expect, list_ids, open_live_sessions
 
 VALUES: tuple[Any, ...] = (
     None,
@@ -21,7 +21,6 @@ VALUES: tuple[Any, ...] = (
     {},
     {"deep": [{"er": [1, 2, {"x": None}]}]},
 )
-HALF_A_CHARACTER = "\ud83d"
 
 
 async def values_come_back(harness: StoreHarness) -> None:

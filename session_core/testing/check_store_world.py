@@ -26,6 +26,8 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 NOWHERE = Cursor(epoch=Epoch("run_check"), seq=0)
 """The cursor of compared states: it depends on when a state was read, not on its content."""
+HALF_A_CHARACTER = "\ud83d"
+"""Text that cannot be encoded."""
 _START_MS = 1_700_000_000_000
 _SETTINGS = Settings(model="check-model", cwd="/check")
 
@@ -314,8 +316,29 @@ def list_ids(summaries: Iterable[SessionSummary]) -> list[SessionId]:
     return [summary.session_id for summary in summaries]
 
 
-async def check_loads(live: LiveSessions, session_id: SessionId, truth: LiveSessions | None = None) -> None:
+async def check_unknown(store: StoreReader, session_id: SessionId, message_id: MessageId, who: str) -> None:
+    """Check that nothing is found of a session or of a message in it; `who` describes the session."""
+    expect(await store.load(session_id), None, f"{who} cannot be loaded")
+    expect(await read_journal(store, session_id), (), f"{who} has no events")
+    expect((await store.load_messages(session_id, before=9, limit=9)).messages, (), f"{who} has no messages")
+    expect(await store.load_path(session_id, message_id, max_chars=9), (), f"{who} has no paths")
+    expect(await store.newest_leaf(session_id, message_id), None, f"{who} has no newest message")
+
+
+async def check_journal(
+    live: LiveSessions, session_id: SessionId, promise: str, *, truth: LiveSessions | None = None
+) -> None:
+    """Check that a session's journal holds exactly what was handed over; `truth` is its last writer."""
+    expect(await read_journal(live.store, session_id), (truth or live).expected_journal(session_id), promise)
+
+
+async def check_loads(
+    live: LiveSessions,
+    session_id: SessionId,
+    truth: LiveSessions | None = None,
+    *,
+    promise: str = "a loaded session is the one that was left",
+) -> None:
     """Check that loading a session gives the state it was left in; `truth` is its last writer."""
-    wanted = (truth or live).snapshot(session_id)
     found = restore_snapshot(session_id, await live.store.load(session_id))
-    expect(found, wanted, "a loaded session is the one that was left")
+    expect(found, (truth or live).snapshot(session_id), promise)

@@ -11,9 +11,13 @@ from session_core.errors import ProtocolError, StoreInUse
 from session_core.ids import ClientId, SessionId
 from session_core.storage.base import SessionStore, StoredReply
 from session_core.testing.check_store_world import (
+    HALF_A_CHARACTER,
     NOWHERE,
     LiveSessions,
     StoreHarness,
+    check_journal,
+    check_loads,
+    check_unknown,
     expect,
     list_ids,
     open_live_sessions,
@@ -22,10 +26,10 @@ from session_core.testing.check_store_world import (
 )
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
+from session_core.vocabulary.messages import Message
 from session_core.vocabulary.replies import Acknowledged, CreateSessionReply
 
 CLIENT = ClientId("cli_check")
-HALF_A_CHARACTER = "\ud83d"
 CRASHES = 8
 
 
@@ -41,27 +45,15 @@ async def events_come_back_in_order(harness: StoreHarness) -> None:
         expect(live.store.durable_seq, live.seq, "what was waited for is durable")
         expect(live.store.backlog, 0, "nothing waits to be written when everything is durable")
         for session_id in sessions:
-            expect(
-                await read_journal(live.store, session_id),
-                live.expected_journal(session_id),
-                "events come back in order",
-            )
+            await check_journal(live, session_id, "events come back in order")
     async with open_live_sessions(harness.make_store()) as again:
         for session_id in sessions:
             await again.load_session(session_id, live)
-            expect(
-                await read_journal(again.store, session_id),
-                live.expected_journal(session_id),
-                "events come back in order",
-            )
+            await check_journal(again, session_id, "events come back in order", truth=live)
             again.say(session_id, "after the restart")
         await again.wait_durable()
         for session_id in sessions:
-            expect(
-                await read_journal(again.store, session_id),
-                again.expected_journal(session_id),
-                "later events follow the earlier",
-            )
+            await check_journal(again, session_id, "later events follow the earlier")
 
 
 async def events_of_no_session_pass(harness: StoreHarness) -> None:
@@ -71,11 +63,7 @@ async def events_of_no_session_pass(harness: StoreHarness) -> None:
         await live.wait_durable()
         live.record(None, ev.ClientAttached(client_id=CLIENT, role="observer"))
         await live.wait_durable()
-        expect(
-            await read_journal(live.store, session_id),
-            live.expected_journal(session_id),
-            "an event of no session is of no session",
-        )
+        await check_journal(live, session_id, "an event of no session is of no session")
         expect(list_ids(await live.store.list_sessions()), [session_id], "an event of no session makes no session")
 
 
@@ -87,11 +75,7 @@ async def leaving_writes_the_rest(harness: StoreHarness) -> None:
         live.say(session_id, "the very last word")
         live.store.remember(_reply("last", session_id))
     async with open_live_sessions(harness.make_store()) as again:
-        expect(
-            await read_journal(again.store, session_id),
-            live.expected_journal(session_id),
-            "leaving writes what is left",
-        )
+        await check_journal(again, session_id, "leaving writes what is left", truth=live)
         expect(again.opened.replies, (_reply("last", session_id),), "leaving writes what is left")
 
 
@@ -110,7 +94,7 @@ async def a_store_can_be_opened_again(harness: StoreHarness) -> None:
         expect(store.durable_seq, again.seq, "what was waited for is durable")
         survivor = await again.crash(harness)
     async with open_live_sessions(survivor or store) as last:
-        expect(await read_journal(last.store, session_id), again.expected_journal(session_id), "both runs are kept")
+        await check_journal(last, session_id, "both runs are kept", truth=again)
 
 
 async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
@@ -236,12 +220,8 @@ async def text_of_a_finished_answer_is_dropped(harness: StoreHarness) -> None:
             await live.wait_durable()
             survivor = await live.crash(harness)
         async with open_live_sessions(survivor or harness.make_store()) as again:
+            await check_loads(again, session_id, live, promise="the end of an answer replaces its pieces")
             stored = await again.store.load(session_id)
-            expect(
-                restore_snapshot(session_id, stored),
-                live.snapshot(session_id),
-                "the end of an answer replaces its pieces",
-            )
             pieces = [event for event in (stored.events if stored else ()) if isinstance(event.event, TRANSIENT_EVENTS)]
             expect(pieces, [], "nothing is left of the pieces of an answer that has ended")
 
@@ -273,11 +253,7 @@ async def what_cannot_be_written_is_refused(harness: StoreHarness) -> None:
             live.store.remember(_reply(HALF_A_CHARACTER, session_id))
         live.say(session_id, "it goes on")
         await live.wait_durable()
-        expect(
-            await read_journal(live.store, session_id),
-            live.expected_journal(session_id),
-            "a refused event leaves no trace",
-        )
+        await check_journal(live, session_id, "a refused event leaves no trace")
         assert live.store.failure is None, f"a refused event broke the store: {live.store.failure}"
 
 
@@ -343,20 +319,16 @@ async def nothing_is_left_of_a_deleted_session(harness: StoreHarness) -> None:
         live.store.forget(gone)  # a second time, or for an unknown session, does no harm
         live.store.forget(SessionId("ses_unknown"))
         await live.wait_durable()
-        await _check_gone(live.store, gone, stays)
+        await _check_gone(live.store, gone, last, stays)
         survivor = await live.crash(harness)
     async with open_live_sessions(survivor or harness.make_store()) as again:
         expect(list_ids(again.opened.summaries), [stays], "a deleted session is not in the list")
-        await _check_gone(again.store, gone, stays)
-        expect((await again.store.load_path(gone, last.message_id, max_chars=1)), (), "its messages are gone")
-        expect(await again.store.newest_leaf(gone, last.message_id), None, "its messages are gone")
-        expect(await read_journal(again.store, stays), live.expected_journal(stays), "other sessions keep everything")
+        await _check_gone(again.store, gone, last, stays)
+        await check_journal(again, stays, "other sessions keep everything", truth=live)
 
 
-async def _check_gone(store: SessionStore, gone: SessionId, stays: SessionId) -> None:
-    expect(await store.load(gone), None, "a deleted session cannot be loaded")
-    expect(await read_journal(store, gone), (), "a deleted session has no events")
-    expect((await store.load_messages(gone, before=9, limit=9)).messages, (), "a deleted session has no messages")
+async def _check_gone(store: SessionStore, gone: SessionId, last: Message, stays: SessionId) -> None:
+    await check_unknown(store, gone, last.message_id, "a deleted session")
     hits = await store.search("xylophonic", limit=9)
     expect([hit.session_id for hit in hits], [stays], "a deleted session is not found by searching")
 
@@ -374,15 +346,9 @@ async def the_id_of_a_deleted_session_may_come_back(harness: StoreHarness) -> No
             live.create(name, session_id)
             live.say(session_id, f"of the {name}")
             await live.wait_durable()
-            expect(
-                await read_journal(live.store, session_id), live.expected_journal(session_id), "it starts from nothing"
-            )
+            await check_journal(live, session_id, "it starts from nothing")
     async with open_live_sessions(harness.make_store()) as again:
-        expect(
-            restore_snapshot(session_id, await again.store.load(session_id)),
-            live.snapshot(session_id),
-            "only the last is left",
-        )
+        await check_loads(again, session_id, live, promise="only the last is left")
         page = await again.store.load_messages(session_id, before=9, limit=9)
         expect(page.messages, tuple(live.messages[session_id]), "only the messages of the last are left")
 
@@ -405,8 +371,4 @@ async def one_at_a_time_may_write(harness: StoreHarness) -> None:
         live.say(session_id, "not disturbed")
         await live.wait_durable()
     async with open_live_sessions(harness.make_store()) as again:
-        expect(
-            await read_journal(again.store, session_id),
-            live.expected_journal(session_id),
-            "the first was not disturbed",
-        )
+        await check_journal(again, session_id, "the first was not disturbed", truth=live)
