@@ -9,8 +9,7 @@ packages provide the same name, it is ambiguous and cannot be used; all others c
 
 import logging
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Final
 
 import trio
@@ -26,10 +25,12 @@ log = logging.getLogger(__name__)
 
 GROUP: Final = "session_core.protocols"
 
-_BUILT_IN: Final = {
-    "standard": "session_core.protocols.standard:StandardProtocol",
-    "code": "session_core.protocols.code.protocol:CodeProtocol",
-}
+_BUILT_IN: Final = EntryPoints(
+    (
+        EntryPoint("standard", "session_core.protocols.standard:StandardProtocol", GROUP),
+        EntryPoint("code", "session_core.protocols.code.protocol:CodeProtocol", GROUP),
+    )
+)
 
 
 class ProtocolRegistry:
@@ -50,11 +51,11 @@ class ProtocolRegistry:
         self._loaded: dict[str, ProtocolFactory] = {}
         self._duplicates: dict[str, list[str]] = {}
         """The origins of installed names that are ambiguous."""
-        for name, path in _BUILT_IN.items():
-            self._offer(name, f"session-core ({path})", lambda path=path: _load_path(path))  # type: ignore[misc]
+        for entry in _BUILT_IN:
+            self._offer(entry.name, f"session-core ({entry.value})", entry.load)
         for entry in entry_points(group=GROUP) if installed is None else installed:
             self._offer_installed(entry)
-        self._installed = frozenset(self._loaders) - _BUILT_IN.keys()
+        self._installed = frozenset(self._loaders) - _BUILT_IN.names
         for factory in factories:
             self.register(factory)
 
@@ -125,7 +126,7 @@ class ProtocolRegistry:
 
     def _offer_installed(self, entry: EntryPoint) -> None:
         name, origin = entry.name, f"{_package_name(entry)} ({entry.value})"
-        if name in _BUILT_IN:
+        if name in _BUILT_IN.names:
             log.warning("the protocol %r of %s is not offered: session-core has one of this name", name, origin)
         elif name in self._loaders:
             first = self._loaders[name][0]
@@ -177,11 +178,6 @@ def problem_of_protocol_name(name: str) -> str | None:
     except (UnknownPlugin, DuplicatePlugin) as refused:
         return refused.message
     return None
-
-
-def _load_path(path: str) -> object:
-    module, _, attribute = path.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def _package_name(entry: EntryPoint) -> str:

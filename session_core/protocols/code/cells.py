@@ -21,6 +21,8 @@ from typing import Final
 
 import attrs
 
+from session_core.protocols.prose import Span
+
 LANGUAGE: Final = "python"
 
 _MOST_TICKS: Final = 32
@@ -86,7 +88,7 @@ CellFinding = FoundCell | NoCell | EmptyCell | UnclosedCell | MalformedCell | Fo
 def find_cell(written: str) -> CellFinding:
     """Return what to run in a complete answer."""
     watch = OpeningWatch()
-    code = watch.feed(written)[1] + watch.close()[1]
+    code = "".join(words for kind, words in (*watch.feed(written), *watch.close()) if kind == "code")
     if watch.begun:
         return _read_cell(code)
     if watch.swallowed:
@@ -128,7 +130,7 @@ def _remove_indent(code: str, spaces: int) -> str:
 
 
 class OpeningWatch:
-    """Divides an answer, as it streams in, at the line where its first cell opens.
+    """Divides an answer, as it streams in, at the line where its first cell opens; a `ProseStream`.
 
     At most the start of one line is held back, while it could still become an opening fence.
 
@@ -149,10 +151,10 @@ class OpeningWatch:
         self._head = ""
         self._ticks_after_head = self._words_after_head = False
 
-    def feed(self, text: str) -> tuple[str, str]:
+    def feed(self, text: str) -> tuple[Span, ...]:
         """Add a piece; returns the known prose, and what belongs to a cell."""
         if self.begun:
-            return "", text
+            return _spans("", text)
         prose: list[str] = []
         place = 0
         while place < len(text):
@@ -162,22 +164,22 @@ class OpeningWatch:
                 continue
             end = text.find("\n", place) + 1 or len(text)
             if self._read_on(text[place:end]):
-                return "".join(prose), self._release_held() + text[end:]
+                return _spans("".join(prose), self._release_held() + text[end:])
             if not self._holding:
                 prose.append(self._release_held())
             if text[end - 1] == "\n":
                 self._begin_line()
             place = end
-        return "".join(prose), ""
+        return _spans("".join(prose), "")
 
-    def close(self) -> tuple[str, str]:
+    def close(self) -> tuple[Span, ...]:
         """End the answer and return what was held back."""
         if not self.begun and self._holding:
             self.begun = bool(_opens_cell(self._head, ended=True) or _OPENING_SO_FAR.fullmatch(self._head))
         if not self.begun:
             self._end_line()
         held = self._release_held()
-        return ("", held) if self.begun else (held, "")
+        return _spans("", held) if self.begun else _spans(held, "")
 
     def _read_on(self, piece: str) -> bool:
         """Add a piece of a line, or the rest of it; returns whether that opens a cell."""
@@ -224,6 +226,11 @@ class OpeningWatch:
             self._block = ticks
             if self.foreign is None:
                 self.foreign = (info.split() or [""])[0][:_LANGUAGE_CHARS]
+
+
+def _spans(prose: str, code: str) -> tuple[Span, ...]:
+    both: tuple[Span, ...] = (("text", prose), ("code", code))
+    return tuple(span for span in both if span[1])
 
 
 def _plain_until(text: str, place: int) -> int:

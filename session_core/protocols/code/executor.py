@@ -43,17 +43,6 @@ _BOUNDS: Final = {
 _AGAIN: Final = "The Python process was restarted"
 
 
-@attrs.frozen(kw_only=True)
-class _WorkerSettings:
-    """The settings a process is bound to; when they change, another one is needed."""
-
-    cwd: str
-    mode: str
-    hidden: tuple[str, ...]
-    may_read: bool
-    unconfined: bool
-
-
 class PythonExecutor(CodeExecutor):
     """Runs Python.
 
@@ -70,7 +59,8 @@ class PythonExecutor(CodeExecutor):
         self._output_chars = output_chars
         self._lock = trio.Lock()
         self._worker: Worker | None = None
-        self._place: _WorkerSettings | None = None
+        self._place: tuple[object, ...] = ()
+        """What the process is bound to: the folder, and how it is confined there."""
         self._variables = SavedVariables()
         self._stored: tuple[object, ...] = self._variables.identity
         """What the store has, see `SavedVariables.identity`."""
@@ -192,13 +182,8 @@ class PythonExecutor(CodeExecutor):
 
     async def _ensure_worker(self, execution: Execution, remarks: list[str]) -> Worker:
         """Return a process that has the variables; adds anything worth reporting to `remarks`."""
-        place = _WorkerSettings(
-            cwd=execution.cwd,
-            mode=execution.sandbox.mode,
-            hidden=execution.hidden,
-            may_read=execution.may_read,
-            unconfined=execution.unconfined,
-        )
+        mode, hidden = execution.sandbox.mode, execution.hidden
+        place = (execution.cwd, mode, hidden, execution.may_read, execution.unconfined)
         if self._worker is not None and not self._worker.usable:
             await self._end_worker(f"{_AGAIN}, as it had ended since the last cell.")
         if self._worker is not None and place != self._place:
@@ -209,7 +194,7 @@ class PythonExecutor(CodeExecutor):
             launch = await plan_launch(
                 execution.cwd,
                 execution.sandbox,
-                execution.hidden,
+                hidden,
                 may_read=execution.may_read,
                 unconfined=execution.unconfined,
             )

@@ -14,43 +14,6 @@ from session_core.protocols.code.instructions import build_instructions
 from session_core.protocols.contexts import BuildContext
 from session_core.protocols.execution import CodeExecutor
 from session_core.protocols.options import option, read_options
-from session_core.protocols.prose import Span
-
-
-# What people see of an answer with a cell: the prose before it, and nothing of the cell or of what follows.
-class CellStream:
-    """One answer as it streams in."""
-
-    def __init__(self) -> None:
-        self._watch = OpeningWatch()
-
-    def feed(self, text: str) -> tuple[Span, ...]:
-        """Add a piece; the start of a line is held back while it could become a fence."""
-        return _spans(*self._watch.feed(text))
-
-    def close(self) -> tuple[Span, ...]:
-        """Return what was held back."""
-        return _spans(*self._watch.close())
-
-
-class CellProjector:
-    """Divides answers by the rule of `cells`."""
-
-    def open(self) -> CellStream:
-        """Begin an answer."""
-        return CellStream()
-
-
-def _spans(prose: str, code: str) -> tuple[Span, ...]:
-    spans: list[Span] = []
-    if prose:
-        spans.append(("text", prose))
-    if code:
-        spans.append(("code", code))
-    return tuple(spans)
-
-
-# --- protocol ---------------------------------------------------------------------------------------------------------
 
 CODE: Final = "code"
 """The id of the protocol."""
@@ -79,6 +42,14 @@ class CodeOptions:
         for name, (least, most) in _ALLOWED.items():
             if not least <= getattr(self, name) <= most:
                 raise InvalidInput(f"{name} must be from {least} to {most}", field=name)
+
+
+class CellProjector:
+    """What people see of an answer with a cell: the prose before it, and nothing of the cell or of what follows."""
+
+    def open(self) -> OpeningWatch:
+        """Begin an answer."""
+        return OpeningWatch()
 
 
 MakeExecutor = Callable[[CodeOptions], CodeExecutor]
