@@ -9,6 +9,11 @@ from typing import Any
 import attrs
 
 
+def drop_none(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None: a message leaves out what it does not say."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 @attrs.frozen(kw_only=True)
 class ToolResult:
     """The result of a tool, for when plain text is not enough.
@@ -25,8 +30,7 @@ class ToolResult:
 
     def wire(self) -> dict[str, Any]:
         """Return the wire form."""
-        details_entry = {} if self.details is None else {"details": self.details}
-        return {"content": self.content, "is_error": self.is_error, **details_entry}
+        return {"content": self.content, "is_error": self.is_error, **drop_none(details=self.details)}
 
 
 def tool_result(returned: object) -> ToolResult:
@@ -98,7 +102,7 @@ def hook_outcome(hook: str, given: Mapping[str, Any], returned: Iterable[HookRet
             case None:
                 continue
             case Block(reason=reason):
-                return {"action": "block"} | ({} if reason is None else {"reason": reason})
+                return {"action": "block", **drop_none(reason=reason)}
             case Patch(changes=changes):
                 changed = {**(given if changed is None else changed), **changes}
             case _:
@@ -118,12 +122,7 @@ def completions(returned: Iterable[str | CommandCompletion] | str | None) -> dic
     """Return the wire form of completions; a single string counts as one completion."""
     several = (returned,) if isinstance(returned, str) else returned or ()
     known = [each if isinstance(each, CommandCompletion) else CommandCompletion(each) for each in several]
-    return {
-        "completions": [
-            {"value": each.value} | ({} if each.description is None else {"description": each.description})
-            for each in known
-        ]
-    }
+    return {"completions": [{"value": each.value, **drop_none(description=each.description)} for each in known]}
 
 
 @attrs.frozen(kw_only=True)
@@ -174,16 +173,13 @@ class Answer:
 
     def wire(self) -> dict[str, Any]:
         """Return the wire form."""
-        found: dict[str, Any] = {"content": self.content, "finish_reason": self.finish_reason}
-        if self.tool_calls:
-            found["tool_calls"] = [each.wire() for each in self.tool_calls]
-        if self.usage is not None:
-            found["usage"] = self.usage.wire()
-        if self.reasoning is not None:
-            found["reasoning_content"] = self.reasoning
-        if self.resolved_model is not None:
-            found["resolved_model"] = self.resolved_model
-        return found
+        more = drop_none(
+            tool_calls=[each.wire() for each in self.tool_calls] or None,
+            usage=None if self.usage is None else self.usage.wire(),
+            reasoning_content=self.reasoning,
+            resolved_model=self.resolved_model,
+        )
+        return {"content": self.content, "finish_reason": self.finish_reason, **more}
 
 
 @attrs.frozen(kw_only=True)
@@ -199,4 +195,4 @@ class Credentials:
 
     def wire(self) -> dict[str, Any]:
         """Return the wire form."""
-        return {name: each for name, each in attrs.asdict(self).items() if each is not None}
+        return drop_none(**attrs.asdict(self))

@@ -9,7 +9,7 @@ import trio
 
 from session_core.rpc.failures import INVALID_PARAMS, RpcFailed
 from session_core.sep.protocol.names import UiKind
-from session_core.sep.sdk.answers import ExecResult, TokenUsage, ToolCall
+from session_core.sep.sdk.answers import ExecResult, TokenUsage, ToolCall, drop_none
 from session_core.sep.sdk.link import HostInfo, HostLink
 from session_core.sep.sdk.ports import Bus, ExtensionSession, Kv, Log, Ui, Wire
 
@@ -99,8 +99,8 @@ class Context:
         Raises:
             Refused: A person or a rule refused it.
         """
-        params: dict[str, Any] = {"command": command, "args": list(args), "context": dict(self._wire)}
-        answer = await self._link.ask("exec/run", params if cwd is None else {**params, "cwd": cwd})
+        params = {"command": command, "args": list(args), "context": dict(self._wire), **drop_none(cwd=cwd)}
+        answer = await self._link.ask("exec/run", params)
         return ExecResult(exit_code=answer["exit_code"], stdout=answer["stdout"], stderr=answer["stderr"])
 
     async def state(self) -> dict[str, Any]:
@@ -146,8 +146,7 @@ class ToolCallContext(Context):
 
     def progress(self, value: float | None = None, message: str | None = None, *, details: Any = None) -> None:
         """Report progress from 0 to 1, and what the tool is doing. Works from any thread and never blocks."""
-        values = {"progress": value, "message": message, "details": details}
-        news = {name: each for name, each in values.items() if each is not None}
+        news = drop_none(progress=value, message=message, details=details)
         self._link.tell_now("tool/update", {"call_id": self.call_id, **news})
 
 

@@ -32,8 +32,8 @@ from session_core.sep.sdk.signatures import (
     check_function_given,
     check_name_given,
     check_new,
+    describe_unknown,
     name_of,
-    suggest_name,
 )
 
 KNOWN_EVENTS = (*EVENTS, "events_lost")
@@ -230,7 +230,7 @@ class Extension:
         if hook not in HOOKS:
             if hook in KNOWN_EVENTS:
                 raise ValueError(f"{hook!r} is an event, not a hook: use @ext.on({hook!r})")
-            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known: {', '.join(HOOKS)}")
+            raise ValueError(describe_unknown("hook", hook, HOOKS))
 
         def register(function: Handler) -> Handler:
             check_called_with(function, f"a function for the hook {hook}", "ctx")
@@ -250,9 +250,7 @@ class Extension:
         if event not in KNOWN_EVENTS:
             if event in HOOKS:
                 raise ValueError(f"{event!r} is a hook, not an event: use @ext.hook({event!r})")
-            raise ValueError(
-                f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known: {', '.join(KNOWN_EVENTS)}"
-            )
+            raise ValueError(describe_unknown("event", event, KNOWN_EVENTS))
         return self._observer(event, {})
 
     def on_topic(self, topic: str) -> Callable[[Handler], Handler]:

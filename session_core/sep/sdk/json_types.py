@@ -136,27 +136,15 @@ def _child_path(path: str, key: str | int) -> str:
 
 def _members_of_class(cls: Any) -> list[Member]:
     hints = get_type_hints(cls, include_extras=True)
-    if attrs.has(cls):
-        return [
-            member(
-                field.alias or field.name,
-                hints.get(field.name, Any),
-                field.default,
-                required=field.default is attrs.NOTHING,
+    members: list[Member] = []
+    for field in attrs.fields(cls) if attrs.has(cls) else dataclasses.fields(cls):
+        if field.init:
+            name = getattr(field, "alias", None) or field.name
+            required = field.default is attrs.NOTHING or (
+                field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             )
-            for field in attrs.fields(cls)
-            if field.init
-        ]
-    return [
-        member(
-            field.name,
-            hints.get(field.name, Any),
-            field.default,
-            required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
-        )
-        for field in dataclasses.fields(cls)
-        if field.init
-    ]
+            members.append(member(name, hints.get(field.name, Any), field.default, required=required))
+    return members
 
 
 def member(name: str, hint: Any, default: Any, *, required: bool) -> Member:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import attrs
 
+from session_core.sep.sdk.answers import drop_none
 from session_core.sep.sdk.contexts import Context
 from session_core.sep.sdk.json_types import Member, Shape, member, object_shape, shape_of
 from session_core.sep.sdk.render import RenderBlock
@@ -42,13 +43,8 @@ class RegisteredTool:
 
     def wire(self) -> dict[str, Any]:
         """Return the wire form."""
-        deferred_entry = {"deferred": True} if self.deferred else {}
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": dict(self.shape.schema),
-            **deferred_entry,
-        }
+        schema, more = dict(self.shape.schema), drop_none(deferred=self.deferred or None)
+        return {"name": self.name, "description": self.description, "parameters": schema, **more}
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -111,15 +107,9 @@ class RegisteredProvider:
 
     def wire(self) -> dict[str, Any]:
         """Return the wire form."""
-        found: dict[str, Any] = {"name": self.name, "oauth": self.on_login is not None}
-        found["models"] = [
-            {"id": each.id} | ({} if each.display_name is None else {"display_name": each.display_name})
-            for each in self.models
-        ]
-        for key in ("base_url", "api_key_env"):
-            if getattr(self, key) is not None:
-                found[key] = getattr(self, key)
-        return found
+        models = [{"id": each.id, **drop_none(display_name=each.display_name)} for each in self.models]
+        more = drop_none(base_url=self.base_url, api_key_env=self.api_key_env)
+        return {"name": self.name, "oauth": self.on_login is not None, "models": models, **more}
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -92,10 +92,11 @@ def name_of(function: Callable[..., Any], name: str | None, decorator: str) -> s
     return found
 
 
-def suggest_name(name: object, known: Sequence[str]) -> str:
-    """Return a guess at the intended name, to append to a message about an unknown one."""
+def describe_unknown(what: str, name: object, known: Sequence[str]) -> str:
+    """Return the message about an unknown name, with a guess at the intended one."""
     near = get_close_matches(str(name), known, 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    guess = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"there is no {what} {name!r}{guess}; known: {', '.join(known)}"
 
 
 def _without_hints(signature: inspect.Signature) -> str:

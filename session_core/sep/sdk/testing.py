@@ -21,7 +21,7 @@ from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.sdk.answers import CommandCompletion, Credentials, ToolResult
 from session_core.sep.sdk.extension import KNOWN_EVENTS, Extension
 from session_core.sep.sdk.failures import HostError as HostError
-from session_core.sep.sdk.signatures import suggest_name
+from session_core.sep.sdk.signatures import describe_unknown
 from session_core.sep.sdk.testing_answers import HookResult as HookResult
 from session_core.sep.sdk.testing_answers import ModelCompletion as ModelCompletion
 from session_core.sep.sdk.testing_answers import UnusableAnswer as UnusableAnswer
@@ -115,7 +115,7 @@ class TestHost(HostLife):
             UnusableAnswer: The answer is not a hook outcome.
         """
         if hook not in HOOKS:
-            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known: {', '.join(HOOKS)}")
+            raise ValueError(describe_unknown("hook", hook, HOOKS))
         handled = handled_hooks(self.registrations)
         if handled is not None and hook not in handled:
             raise NotFound(f"the extension does not handle the hook {hook}; it handles: {', '.join(handled) or 'none'}")
@@ -198,8 +198,7 @@ class TestHost(HostLife):
             ValueError: Hosts send no such event.
         """
         if event not in KNOWN_EVENTS:
-            known = ", ".join(KNOWN_EVENTS)
-            raise ValueError(f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known: {known}")
+            raise ValueError(describe_unknown("event", event, KNOWN_EVENTS))
         return await self._tell(event, {"session_id": self.session_id, **(payload or {})})
 
     async def publish(self, topic: str, payload: Mapping[str, Any] | None = None, *, sender: str = "other") -> bool:

@@ -10,7 +10,9 @@ import attrs
 import trio
 
 from session_core._version import __version__
+from session_core.error_capture import ErrorCapture
 from session_core.ids import SessionId
+from session_core.rpc.connection import open_connection
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.requests import InboundRequests
@@ -24,7 +26,6 @@ from session_core.sep.sdk.testing_link import (
     ExtensionEndpoint,
     ExtensionLink,
     StartedCall,
-    open_line,
     run_as_process,
     run_in_memory,
 )
@@ -107,24 +108,22 @@ class HostLife:
 
     @asynccontextmanager
     async def _open_host(self) -> AsyncGenerator[None]:
-        body_error: BaseException | None = None
-        try:
-            async with self._open_endpoint() as far, open_line(far, self._answer, self._note) as connection:
+        own = ErrorCapture()
+        with own.reraise():
+            async with (
+                self._open_endpoint() as far,
+                open_connection(
+                    far.source, far.sink, handle_request=self._answer, handle_notification=self._note, name="extension"
+                ) as connection,
+            ):
                 self._far, self._line = far, ExtensionLink(connection)
-                async with trio.open_nursery() as self._nursery:
-                    try:
-                        yield
-                    except BaseException as error:
-                        body_error = error
-                        raise
-                    self._nursery.cancel_scope.cancel(reason="the block of the host has ended")
+                with own.reraise():
+                    async with trio.open_nursery() as self._nursery:
+                        with own.capture():
+                            yield
+                        self._nursery.cancel_scope.cancel(reason="the block of the host has ended")
                 if not self._ended:
                     await self.shutdown()
-        except BaseExceptionGroup as group:
-            if body_error is None or _leaves(group) != [body_error]:
-                raise
-        if body_error is not None:
-            raise body_error  # as it was raised, without the wrapping of our nurseries
         self._raise_faults()
 
     def _open_endpoint(self) -> AbstractAsyncContextManager[ExtensionEndpoint]:
@@ -267,12 +266,4 @@ def _answers(ui: Mapping[UiKind, Responder] | Iterable[UiKind]) -> dict[UiKind, 
     found: dict[UiKind, Responder] = dict(ui) if isinstance(ui, Mapping) else dict.fromkeys(ui)
     for kind in found:
         check_kind(kind)
-    return found
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """Return the exceptions in a group, however deeply nested."""
-    found: list[BaseException] = []
-    for each in group.exceptions:
-        found += _leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
     return found

@@ -3,7 +3,7 @@
 import math
 import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
@@ -13,10 +13,9 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from session_core.errors import InvalidInput
-from session_core.rpc.connection import NotificationHandler, RpcConnection, open_connection
+from session_core.rpc.connection import RpcConnection
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.peer import CANCEL
-from session_core.rpc.request_tasks import RequestHandler
 from session_core.sep.sdk.extension import Extension
 from session_core.sep.sdk.failures import host_error
 from session_core.sep.sdk.runtime import CLEANUP_SECONDS, Runtime
@@ -161,10 +160,3 @@ class ExtensionLink:
     def cancel(self, number: int) -> None:
         """Tell the extension that a request was cancelled."""
         self.connection.notify_now(CANCEL, {"id": number})
-
-
-def open_line(
-    far: ExtensionEndpoint, answer: RequestHandler, note: NotificationHandler
-) -> AbstractAsyncContextManager[RpcConnection]:
-    """Connect to an extension."""
-    return open_connection(far.source, far.sink, handle_request=answer, handle_notification=note, name="extension")

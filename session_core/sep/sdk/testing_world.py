@@ -20,7 +20,7 @@ from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import NOT_TRUSTED, QUESTIONS, UI_KINDS, UiKind
 from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, Role
 from session_core.sep.sdk.answers import ExecResult
-from session_core.sep.sdk.signatures import suggest_name
+from session_core.sep.sdk.signatures import describe_unknown
 
 T = TypeVar("T")
 
@@ -246,7 +246,7 @@ def check_kind(kind: str) -> None:
         ValueError: There is no such kind.
     """
     if kind not in UI_KINDS:
-        raise ValueError(f"ui: there is no kind {kind!r}{suggest_name(kind, UI_KINDS)}; known: {', '.join(UI_KINDS)}")
+        raise ValueError(f"ui: {describe_unknown('kind', kind, UI_KINDS)}")
 
 
 def _ui_answer(kind: UiKind, said: Any, options: Any) -> dict[str, Any]:
