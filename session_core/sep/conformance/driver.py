@@ -42,6 +42,22 @@ class _PeerProcess:
     gone: trio.Event = attrs.field(factory=trio.Event)
 
 
+class StepRecorder:
+    """The steps so far; each is passed on when it is done."""
+
+    def __init__(self, on_step: Callable[[ConformanceStep], None]) -> None:
+        self.done: list[ConformanceStep] = []
+        self._on_step = on_step
+
+    def record(self, name: str, expected: str, verdict: StepVerdict, milliseconds: int = 0) -> None:
+        """Record a step."""
+        step = ConformanceStep(
+            name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen, milliseconds=milliseconds
+        )
+        self.done.append(step)
+        self._on_step(step)
+
+
 class ConformanceDriver:
     """Drives one extension through the steps.
 
@@ -50,8 +66,8 @@ class ConformanceDriver:
         answers_pings: Whether a ping shows that it is alive; most steps need that.
         responsiveness: Whether it responded while it waited for the host.
         usual_answers: Answers of tools to calls that are not cancelled, by tool name.
-        broken: Why no further steps make sense.
-        called: The name and version that it gave itself.
+        broken: Why no further steps make sense; once it is set, they are skipped.
+        reported_identity: The name and version that it gave itself.
     """
 
     def __init__(
@@ -62,7 +78,7 @@ class ConformanceDriver:
         nursery: trio.Nursery,
         *,
         seconds: float,
-        on_step: Callable[[ConformanceStep], None],
+        steps: StepRecorder,
     ) -> None:
         self.target = target
         self.workspace = workspace
@@ -76,20 +92,13 @@ class ConformanceDriver:
         self.reported_identity: tuple[str, str] = ("", "")
         self._launch = launch
         self._nursery = nursery
-        self._on_step = on_step
+        self.record = steps.record
         self._life: _PeerProcess | None = None
         self._process_log = self.log.open_process_log()
         self._starts = 0
         self.broken: str | None = None
 
     # --- steps --------------------------------------------------------------------------------------------------------
-
-    def record(self, name: str, expected: str, verdict: StepVerdict, milliseconds: int = 0) -> None:
-        """Record a step."""
-        step = ConformanceStep(
-            name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen, milliseconds=milliseconds
-        )
-        self._on_step(step)
 
     async def step(
         self, name: str, expected: str, attempt: Attempt, *, probe: bool = True, fresh: bool = False
@@ -155,10 +164,6 @@ class ConformanceDriver:
         params = greeting(self.target.manifest, self.workspace, offered=offered)
         return await peer.ask("initialize", params, seconds=max(self.seconds, START_SECONDS))
 
-    def give_up(self, why: str) -> None:
-        """Skip all further steps."""
-        self.broken = why
-
     async def end_process(self) -> None:
         """End the running process, with its group."""
         life, self._life = self._life, None
@@ -176,12 +181,12 @@ class ConformanceDriver:
         if self._life is not None and not self._life.peer.over.is_set():
             return self._life.peer
         if self._starts >= _MAX_STARTS:
-            self.give_up(f"it was started {_MAX_STARTS} times and ended each time")
+            self.broken = f"it was started {_MAX_STARTS} times and ended each time"
             return None
         peer = await self.start()
         if not isinstance(await self.greet(peer), SuccessReply):
             await self.end_process()
-            self.give_up("a new process of it did not answer initialize")
+            self.broken = "a new process of it did not answer initialize"
             return None
         return peer
 

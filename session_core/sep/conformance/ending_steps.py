@@ -42,7 +42,7 @@ async def try_greeting(driver: ConformanceDriver) -> None:
             answer, offered=PROTOCOL_VERSION, spoken=PROTOCOL_VERSION, name=driver.target.name
         )
         if not isinstance(answer, SuccessReply):
-            driver.give_up("it did not answer initialize")
+            driver.broken = "it did not answer initialize"
             return verdict
         extension = answer.result.get("extension") if isinstance(answer.result, dict) else None
         if isinstance(extension, dict):

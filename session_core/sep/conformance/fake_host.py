@@ -11,7 +11,7 @@ from session_core import limits
 from session_core.rpc.failures import RpcFailed, method_not_found
 from session_core.rpc.messages import Request
 from session_core.sep.conformance.catalogue import fault_of, methods
-from session_core.sep.conformance.frames import Complaint, Complaints
+from session_core.sep.conformance.frames import Complaint, Complaints, Weight
 from session_core.sep.conformance.host_messages import SESSION
 from session_core.sep.host.calls.contexts import Contexts, HostContext
 from session_core.sep.protocol.fields import size_of
@@ -104,10 +104,8 @@ class FakeHost:
                 self._complain("warned", request, "after its request had been answered: act first, then answer")
             raise
 
-    def _complain(self, weight: str, request: Request, what: str) -> None:
-        said = f"it sent {request.method} {what}"
-        heavy = weight == "failed"
-        self._complaints.add(Complaint(about="contexts", weight="failed" if heavy else "warned", sentence=said))
+    def _complain(self, weight: Weight, request: Request, what: str) -> None:
+        self._complaints.add(Complaint(about="contexts", weight=weight, sentence=f"it sent {request.method} {what}"))
 
     def _check_capability(self, method: str) -> None:
         group = method.partition("/")[0]

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from session_core._version import __version__
 from session_core.ids import SessionId
 from session_core.sep.host.registrations import ProviderRegistration
@@ -106,41 +104,25 @@ def completion_request(provider: ProviderRegistration, request_id: str) -> dict[
     }
 
 
-@attrs.frozen(kw_only=True)
-class OddLine:
-    """A line that should not crash any extension; `about` describes it."""
-
-    about: str
-    line: bytes
-
-
-ODD_LINES: Final = (
-    OddLine(about="a blank line", line=b""),
-    OddLine(about="a line of blanks", line=b" \t "),
-    OddLine(about="a line that is not JSON", line=b"this is not JSON"),
-    OddLine(about="half a message", line=b'{"jsonrpc":"2.0","id":'),
-    OddLine(about="a bare null", line=b"null"),
-    OddLine(about="a bare number", line=b"5"),
-    OddLine(about="a bare string", line=b'"ping"'),
-    OddLine(about="a list", line=b"[]"),
-    OddLine(about="a batch", line=b'[{"jsonrpc":"2.0","method":"conformance/never_heard_of"}]'),
-    OddLine(about="an empty object", line=b"{}"),
-    OddLine(about="bytes that are not UTF-8", line=b'{"jsonrpc":"2.0","method":"\xff\xfe\xc3"}'),
-    OddLine(about="a reply to nothing it asked", line=b'{"jsonrpc":"2.0","id":987654321,"result":{}}'),
-    OddLine(
-        about="an error reply to nothing it asked",
-        line=b'{"jsonrpc":"2.0","id":"never asked","error":{"code":-32603,"message":"sample"}}',
+ODD_LINES: Final[Mapping[str, bytes]] = {
+    "a blank line": b"",
+    "a line of blanks": b" \t ",
+    "a line that is not JSON": b"this is not JSON",
+    "half a message": b'{"jsonrpc":"2.0","id":',
+    "a bare null": b"null",
+    "a bare number": b"5",
+    "a bare string": b'"ping"',
+    "a list": b"[]",
+    "a batch": b'[{"jsonrpc":"2.0","method":"conformance/never_heard_of"}]',
+    "an empty object": b"{}",
+    "bytes that are not UTF-8": b'{"jsonrpc":"2.0","method":"\xff\xfe\xc3"}',
+    "a reply to nothing it asked": b'{"jsonrpc":"2.0","id":987654321,"result":{}}',
+    "an error reply to nothing it asked": (
+        b'{"jsonrpc":"2.0","id":"never asked","error":{"code":-32603,"message":"sample"}}'
     ),
-    OddLine(
-        about="an error reply without an id", line=b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}'
-    ),
-    OddLine(
-        about="a notification that it does not know",
-        line=b'{"jsonrpc":"2.0","method":"conformance/never_heard_of","params":{}}',
-    ),
-    OddLine(about="a notification without params", line=b'{"jsonrpc":"2.0","method":"conformance/never_heard_of"}'),
-    OddLine(
-        about="a cancellation of nothing that runs",
-        line=b'{"jsonrpc":"2.0","method":"$/cancel","params":{"id":987654321}}',
-    ),
-)
+    "an error reply without an id": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}',
+    "a notification that it does not know": b'{"jsonrpc":"2.0","method":"conformance/never_heard_of","params":{}}',
+    "a notification without params": b'{"jsonrpc":"2.0","method":"conformance/never_heard_of"}',
+    "a cancellation of nothing that runs": b'{"jsonrpc":"2.0","method":"$/cancel","params":{"id":987654321}}',
+}
+"""Lines that should not crash any extension, by what they are."""

@@ -92,13 +92,13 @@ async def try_events(driver: ConformanceDriver) -> None:
 
 async def try_odd_lines(driver: ConformanceDriver) -> None:
     """Send malformed messages, and messages that it cannot know."""
-    for odd in ODD_LINES:
+    for about, line in ODD_LINES.items():
 
-        async def send(peer: Peer, line: bytes = odd.line) -> StepVerdict:
+        async def send(peer: Peer, line: bytes = line) -> StepVerdict:
             await peer.send(line)
             return passed("it ignored it")
 
-        await driver.step(f"bad input: {odd.about}", "it is ignored, or answered with an error", send)
+        await driver.step(f"bad input: {about}", "it is ignored, or answered with an error", send)
 
     async def unknown(peer: Peer) -> StepVerdict:
         return judge_unknown_method(await peer.ask(UNKNOWN_METHOD))

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from session_core.sep.conformance import call_steps, ending_steps, message_steps
-from session_core.sep.conformance.driver import ConformanceDriver
+from session_core.sep.conformance.driver import ConformanceDriver, StepRecorder
 from session_core.sep.conformance.report import ConformanceReport, ConformanceStep
 from session_core.sep.conformance.target import ConformanceTarget, read_target
 from session_core.sep.conformance.verdicts import StepVerdict, failed, passed, skipped, warned
@@ -69,14 +69,14 @@ async def check_extension(
     Cancellation: its process group is ended.
     """
     target_text = str(target) if isinstance(target, Path) else " ".join(target)
-    steps = _Steps(on_step)
+    steps = StepRecorder(on_step)
     try:
         found = await trio.to_thread.run_sync(read_target, target, cwd or Path.cwd(), abandon_on_cancel=True)
     except ManifestInvalid as error:
-        steps.add("manifest", _MANIFEST, failed(error.message))
+        steps.record("manifest", _MANIFEST, failed(error.message))
         return ConformanceReport(target=target_text, steps=tuple(steps.done))
     if found.declared:
-        steps.add("manifest", _MANIFEST, _judge_manifest(found))
+        steps.record("manifest", _MANIFEST, _judge_manifest(found))
     report = ConformanceReport(
         target=found.label, name=found.name or "", version=found.manifest.version if found.declared else ""
     )
@@ -87,7 +87,7 @@ async def check_extension(
                 found, launch, workspace, steps, seconds=seconds or ANSWER_SECONDS, total_seconds=total_seconds
             )
         except LaunchRefused as error:
-            steps.add("start", "a process", failed(f"it cannot be started: {error}"))
+            steps.record("start", "a process", failed(f"it cannot be started: {error}"))
             return attrs.evolve(report, steps=tuple(steps.done))
     name, version = driver.reported_identity
     return attrs.evolve(
@@ -99,33 +99,18 @@ async def check_extension(
     )
 
 
-class _Steps:
-    """The steps so far."""
-
-    def __init__(self, on_step: Callable[[ConformanceStep], None]) -> None:
-        self.done: list[ConformanceStep] = []
-        self._on_step = on_step
-
-    def record(self, step: ConformanceStep) -> None:
-        self.done.append(step)
-        self._on_step(step)
-
-    def add(self, name: str, expected: str, verdict: StepVerdict) -> None:
-        self.record(ConformanceStep(name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen))
-
-
 async def _drive(
     found: ConformanceTarget,
     launch: ExtensionLaunch,
     workspace: str,
-    steps: _Steps,
+    steps: StepRecorder,
     *,
     seconds: float,
     total_seconds: float,
 ) -> ConformanceDriver:
     refused: LaunchRefused | None = None
     async with trio.open_nursery() as nursery:
-        driver = ConformanceDriver(found, launch, workspace, nursery, seconds=seconds, on_step=steps.record)
+        driver = ConformanceDriver(found, launch, workspace, nursery, seconds=seconds, steps=steps)
         with trio.move_on_after(total_seconds) as limit:
             try:
                 for attempt in _STEPS:
@@ -140,7 +125,7 @@ async def _drive(
         raise refused
     if limit.cancelled_caught:
         said = f"the check was ended after {total_seconds:g} s: answer more quickly, or give it more time"
-        steps.add("time", f"an end within {total_seconds:g} s", failed(said))
+        steps.record("time", f"an end within {total_seconds:g} s", failed(said))
     ending_steps.judge_meanwhile(driver)
     ending_steps.judge_complaints(driver)
     return driver
