@@ -19,7 +19,7 @@ clients of our socket. The meaning of the methods is up to them.
 - `outbox`: `Outbox`, frames that wait to be written: the control lane, and the lane of events, which may be shed
 - `byte_streams`: reading and writing, over file descriptors or over any stream of trio
 - `connection`: `open_connection` and `RpcConnection`, which combine these on trio
-- `deadlines`: `Deadlines`, one timer for the time limits of all requests
+- `deadlines`: `Waiter`, a caller that waits for its reply, and `Deadlines`, one timer for the time limits of all
 - `request_tasks`: the other side's requests, each in its own task
 - `memory`: `memory_connection_pair`, two connected ends for tests
 

@@ -17,13 +17,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, NoReturn, TypeVar
 
-import attrs
 import trio
 
 from session_core import limits
 from session_core.error_capture import ErrorCapture
 from session_core.rpc.byte_streams import STREAM_ERRORS, Sink, Source, make_sink, make_source, nonblocking_descriptors
-from session_core.rpc.deadlines import Deadlines, ExtendableTimeout
+from session_core.rpc.deadlines import Deadlines, ExtendableTimeout, Waiter
 from session_core.rpc.failures import ClosedKind, CloseReason, RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.messages import Notification, Request, SuccessReply, encode_notification
 from session_core.rpc.outbox import Outbox, OutboxOverflow, OutboxStatistics
@@ -112,58 +111,6 @@ class ReadLoop(Generic[W]):
             if not self._peer.has_unread or self._peer.is_flooded:
                 return
             await trio.lowlevel.checkpoint()
-
-
-# --- a caller that waits for its reply --------------------------------------------------------------------------------
-@attrs.define(eq=False)
-class Waiter:
-    """A caller that is about to sleep, asleep, or woken; the task wakes up with this object in place of an `Outcome`.
-
-    Attributes:
-        give_up: Tells the other side that the reply to this id is no longer wanted.
-        task: The waiting task.
-        id: The id of the request.
-        asleep: Whether the task sleeps until this is resolved.
-        resolved: Whether there is a result or an error.
-    """
-
-    give_up: Callable[[int], None]
-    task: trio.lowlevel.Task
-    id: int = 0
-    asleep: bool = False
-    resolved: bool = False
-    _result: Any = attrs.field(init=False, default=None)
-    _error: RpcFailed | None = attrs.field(init=False, default=None)
-
-    def resolve(self, result: Any, error: RpcFailed | None = None) -> None:
-        """Store the result or the error, and wake the task."""
-        self._result, self._error = result, error
-        self.resolved = True
-        if self.asleep:
-            self.asleep = False
-            # Trio only unwraps it, and a separate outcome object per reply would cost a tenth of a request.
-            trio.lowlevel.reschedule(self.task, self)  # type: ignore[arg-type]
-
-    def unwrap(self) -> Any:
-        """Return the result or raise the error, once."""
-        error, self._error = self._error, None
-        if error is None:
-            return self._result
-        try:
-            raise error
-        finally:
-            del error, self  # breaks the reference cycle between the traceback and the error
-
-    def abort(self, _: object) -> trio.lowlevel.Abort:
-        """Stop waiting because the caller is cancelled."""
-        self.asleep = False
-        self.give_up(self.id)
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    def time_out(self, method: str, seconds: float) -> None:
-        """Stop waiting because the time is up."""
-        self.give_up(self.id)
-        self.resolve(None, RpcTimedOut(method, seconds))
 
 
 # --- connection -------------------------------------------------------------------------------------------------------
@@ -261,8 +208,7 @@ class RpcConnection:
 
         Cancellation: nothing was sent.
         """
-        await trio.lowlevel.checkpoint()
-        await self._wait_for_room()
+        await self.wait_for_room()
         self._send(encode_notification(method, params))
 
     def notify_now(self, method: str, params: Mapping[str, Any] | None = None) -> bool:

@@ -1,13 +1,18 @@
-"""Request timeouts: one timer per connection, because a cancel scope per request would cost more than all the rest.
+"""Callers that wait for their replies, and their timeouts.
 
+There is one timer per connection, because a cancel scope per request would cost more than all the rest.
 Answered requests stay in the heap until their deadline comes or they are the majority, so an answer costs nothing
 here.
 """
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn
 
+import attrs
 import trio
+
+from session_core.rpc.failures import RpcFailed, RpcTimedOut
 
 _SLACK = 64  # answered requests that may always stay
 
@@ -31,27 +36,65 @@ class ExtendableTimeout:
         self.until = max(self.until, until)
 
 
-class TimedRequest(Protocol):
-    """A request with a time limit."""
+@attrs.define(eq=False)
+class Waiter:
+    """A caller that is about to sleep, asleep, or woken; the task wakes up with this object in place of an `Outcome`.
 
-    @property
-    def asleep(self) -> bool:
-        """Whether it is still waiting for its answer."""
-        ...
+    Attributes:
+        give_up: Tells the other side that the reply to this id is no longer wanted.
+        task: The waiting task.
+        id: The id of the request.
+        asleep: Whether the task sleeps until this is resolved.
+        resolved: Whether there is a result or an error.
+    """
+
+    give_up: Callable[[int], None]
+    task: trio.lowlevel.Task
+    id: int = 0
+    asleep: bool = False
+    resolved: bool = False
+    _result: Any = attrs.field(init=False, default=None)
+    _error: RpcFailed | None = attrs.field(init=False, default=None)
+
+    def resolve(self, result: Any, error: RpcFailed | None = None) -> None:
+        """Store the result or the error, and wake the task."""
+        self._result, self._error = result, error
+        self.resolved = True
+        if self.asleep:
+            self.asleep = False
+            # Trio only unwraps it, and a separate outcome object per reply would cost a tenth of a request.
+            trio.lowlevel.reschedule(self.task, self)  # type: ignore[arg-type]
+
+    def unwrap(self) -> Any:
+        """Return the result or raise the error, once."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del error, self  # breaks the reference cycle between the traceback and the error
+
+    def abort(self, _: object) -> trio.lowlevel.Abort:
+        """Stop waiting because the caller is cancelled."""
+        self.asleep = False
+        self.give_up(self.id)
+        return trio.lowlevel.Abort.SUCCEEDED
 
     def time_out(self, method: str, seconds: float) -> None:
-        """End the request because its time is up."""
-        ...
+        """Stop waiting because the time is up."""
+        self.give_up(self.id)
+        self.resolve(None, RpcTimedOut(method, seconds))
 
 
 class Deadlines:
     """The requests of a connection that have a deadline; `run` it as long as there can be any."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, TimedRequest, str, ExtendableTimeout]] = []
+        self._heap: list[tuple[float, int, Waiter, str, ExtendableTimeout]] = []
         self._timer = trio.CancelScope()
 
-    def add(self, id: int, waiting: TimedRequest, method: str, patience: ExtendableTimeout, *, pending: int) -> None:
+    def add(self, id: int, waiting: Waiter, method: str, patience: ExtendableTimeout, *, pending: int) -> None:
         """Add a request with its timeout; `pending` is the total number of pending requests."""
         heap = self._heap
         if len(heap) > _SLACK + 4 * pending:

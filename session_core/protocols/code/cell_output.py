@@ -4,12 +4,12 @@ import codecs
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, cast
+from typing import Final
 
 from session_core import limits
-from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.messages import ImagePart, ImageType, image_type
 
-_STARTS: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg")
 _NO_MORE: Final = "\n[further output is not shown]\n"
 
 
@@ -78,8 +78,9 @@ class CellImages:
 
     def add(self, kind: object, data: object) -> None:
         """Add data from the worker, if it is an image."""
-        if isinstance(kind, str) and isinstance(data, str) and _is_image(kind, data):
-            self.add_parts([ImagePart(media_type=cast(Literal["image/png", "image/jpeg"], kind), data=data)])
+        found = _find_type(data) if kind in _IMAGE_TYPES and isinstance(data, str) else None
+        if found is not None and found == kind:
+            self.add_parts([ImagePart(media_type=found, data=str(data))])
         else:
             self.refused += 1
 
@@ -98,11 +99,11 @@ class CellImages:
         return tuple(self._images)
 
 
-def _is_image(kind: str, data: str) -> bool:
-    if kind not in _STARTS or len(data) > 2 * limits.MAX_IMAGE_BYTES:
-        return False
+def _find_type(data: str) -> ImageType | None:
+    if len(data) > 2 * limits.MAX_IMAGE_BYTES:
+        return None
     try:
         decoded = b64decode(data, validate=True)
     except ValueError:
-        return False
-    return decoded.startswith(_STARTS[kind]) and len(decoded) <= limits.MAX_IMAGE_BYTES
+        return None
+    return image_type(decoded) if len(decoded) <= limits.MAX_IMAGE_BYTES else None

@@ -12,8 +12,7 @@
    who approves.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -148,7 +147,7 @@ class PythonExecutor(CodeExecutor):
         """Describe what is lost with a process that died in the middle of a cell."""
         lost = self._variables.lost
         self._variables = attrs.evolve(self._variables, lost=())
-        too = f" Lost as well, as they cannot be kept: {_join_names(lost)}." if lost else ""
+        too = f" Lost as well, as they cannot be kept: {', '.join(lost)}." if lost else ""
         return f"{what} Variables are as they were before this cell: what it changed is lost.{too}"
 
     def _fault(self, reason: str) -> ProtocolFault:
@@ -212,7 +211,7 @@ class PythonExecutor(CodeExecutor):
         if self._restart is not None or self._variables.lost or loaded.lost:
             remarks.append(self._restart or f"{_AGAIN}.")
         if self._variables.lost:
-            remarks.append(f"Gone, as they cannot be kept: {_join_names(self._variables.lost)}.")
+            remarks.append(f"Gone, as they cannot be kept: {', '.join(self._variables.lost)}.")
         if loaded.lost:
             named = "; ".join(f"{name.partition(':')[2]} ({why})" for name, why in loaded.lost)
             remarks.append(f"Gone, as they could not be brought back: {named}.")
@@ -283,7 +282,3 @@ class PythonExecutor(CodeExecutor):
             self._worker.kill()  # its reader notices, and gives up
         async with self._lock:
             await self._end_worker(None)
-
-
-def _join_names(names: Sequence[Any]) -> str:
-    return ", ".join(map(str, names))

@@ -7,7 +7,7 @@ from session_core.rpc.messages import FailureReply, SuccessReply
 from session_core.sep.conformance.catalogue import fault_of
 from session_core.sep.conformance.driver import ConformanceDriver
 from session_core.sep.conformance.frames import PeerAnswer
-from session_core.sep.conformance.host_messages import UNKNOWN_NAME, completion_request, hook_input
+from session_core.sep.conformance.host_messages import TYPED_ARGUMENTS, UNKNOWN_NAME, completion_request, hook_input
 from session_core.sep.conformance.peer import Peer
 from session_core.sep.conformance.sample_arguments import sample_arguments, wrong_arguments
 from session_core.sep.conformance.verdicts import (
@@ -19,7 +19,7 @@ from session_core.sep.conformance.verdicts import (
     judge_completion,
     judge_hook,
     judge_tool,
-    judge_unknown,
+    judge_unknown_command,
     judge_unknown_tool,
     judge_wrong_arguments,
     passed,
@@ -85,7 +85,7 @@ async def try_commands(driver: ConformanceDriver) -> None:
     """Run each command, with and without arguments, and complete it; run one that does not exist."""
     commands = driver.registrations.commands
     for command in commands[:MOST_OF_A_KIND]:
-        for what, more in (("", _build_typed_arguments("sample")), (" without arguments", {})):
+        for what, more in (("", TYPED_ARGUMENTS), (" without arguments", {})):
 
             async def run(peer: Peer, params: dict[str, Any] = {"command": command.name, **more}) -> StepVerdict:  # noqa: B006
                 return judge_command(await peer.ask_in_dispatch("command/execute", params))
@@ -107,14 +107,10 @@ async def try_commands(driver: ConformanceDriver) -> None:
         return
 
     async def unknown(peer: Peer) -> StepVerdict:
-        params = {"command": UNKNOWN_NAME, **_build_typed_arguments("sample")}
-        return judge_unknown(await peer.ask_in_dispatch("command/execute", params), "command/execute")
+        params = {"command": UNKNOWN_NAME, **TYPED_ARGUMENTS}
+        return judge_unknown_command(await peer.ask_in_dispatch("command/execute", params))
 
     await driver.step("command that does not exist", "an error, or a sentence that says so", unknown)
-
-
-def _build_typed_arguments(text: str) -> dict[str, Any]:
-    return {"arguments": {"text": text, "args": [text]}}
 
 
 async def try_hooks(driver: ConformanceDriver) -> None:

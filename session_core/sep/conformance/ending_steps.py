@@ -38,9 +38,7 @@ async def try_greeting(driver: ConformanceDriver) -> None:
 
     async def greet(peer: Peer) -> StepVerdict:
         answer = await driver.greet(peer)
-        verdict, driver.registrations = judge_greeting(
-            answer, offered=PROTOCOL_VERSION, spoken=PROTOCOL_VERSION, name=driver.target.name
-        )
+        verdict, driver.registrations = judge_greeting(answer, name=driver.target.name)
         if not isinstance(answer, SuccessReply):
             driver.broken = "it did not answer initialize"
             return verdict
@@ -81,7 +79,7 @@ async def try_beginnings(driver: ConformanceDriver) -> None:
 
     async def later_version(peer: Peer) -> StepVerdict:
         answer = await driver.greet(peer, offered=HIGHER_VERSION)
-        return judge_version(answer, offered=HIGHER_VERSION, spoken=PROTOCOL_VERSION)
+        return judge_version(answer, offered=HIGHER_VERSION)
 
     async def end_of_input(peer: Peer) -> StepVerdict:
         await peer.close_stdin()

@@ -18,6 +18,9 @@ UNKNOWN_NAME: Final = "never_heard_of"
 LARGE_CHARS: Final = 1024 * 1024
 """Far more than the default line limit of some readers (64 KiB), and far less than any host's limit."""
 
+TYPED_ARGUMENTS: Final = {"arguments": {"text": "sample", "args": ["sample"]}}
+"""The params of a command after which something was typed."""
+
 _MESSAGE: Final = "message_check"
 _CALL: Final = "call_check"
 _USAGE: Final = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15, "cached_tokens": 0}

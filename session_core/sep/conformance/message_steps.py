@@ -13,6 +13,7 @@ from session_core.sep.conformance.frames import NoAnswer, PeerAnswer
 from session_core.sep.conformance.host_messages import (
     LARGE_CHARS,
     ODD_LINES,
+    TYPED_ARGUMENTS,
     UNKNOWN_EVENT,
     UNKNOWN_METHOD,
     event_payload,
@@ -30,7 +31,6 @@ from session_core.sep.conformance.verdicts import (
     skipped,
 )
 from session_core.sep.host.registrations import clamp_subscriptions, handled_hooks
-from session_core.sep.protocol.names import HOOKS
 from session_core.vocabulary.frozen import thaw_json
 
 _AT_ONCE: Final = 24
@@ -195,14 +195,8 @@ def _calls(driver: ConformanceDriver) -> list[Call]:
         if arguments is not None:
             calls.append(("tool/execute", tool_call(tool.name, arguments)))
             break
-    typed = {"text": "sample", "args": ["sample"]}
-    calls += [
-        ("command/execute", {"command": each.name, "arguments": typed}) for each in driver.registrations.commands[:1]
-    ]
-    handled = handled_hooks(driver.registrations) or frozenset()
-    calls += [
-        ("hook", {"hook": hook, "input": hook_input(hook, "read")})
-        for hook in HOOKS
-        if hook == min(handled, default="")
-    ]
+    commands = driver.registrations.commands[:1]
+    calls += [("command/execute", {"command": each.name, **TYPED_ARGUMENTS}) for each in commands]
+    hooks = sorted(handled_hooks(driver.registrations) or ())[:1]
+    calls += [("hook", {"hook": hook, "input": hook_input(hook, "read")}) for hook in hooks]
     return calls

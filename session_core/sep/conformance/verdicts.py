@@ -11,7 +11,7 @@ from session_core.sep.conformance.report import StepOutcome
 from session_core.sep.host.calls.hooks import FailureOutcome as HookFailure
 from session_core.sep.host.calls.hooks import read_outcome
 from session_core.sep.host.registrations import Registrations, RegistrationsInvalid, read_registrations
-from session_core.sep.protocol.names import CANCELLED, METHOD_NOT_FOUND
+from session_core.sep.protocol.names import CANCELLED, METHOD_NOT_FOUND, PROTOCOL_VERSION
 from session_core.wire.error_text import describe_json, quote_text
 
 _LONGEST_QUOTE: Final = 400
@@ -74,9 +74,7 @@ def judge_answer(method: str, answer: PeerAnswer) -> StepVerdict:
             return passed(f"it answered {method}")
 
 
-def judge_greeting(
-    answer: PeerAnswer, *, offered: int, spoken: int, name: str | None
-) -> tuple[StepVerdict, Registrations]:
+def judge_greeting(answer: PeerAnswer, *, name: str | None) -> tuple[StepVerdict, Registrations]:
     """Judge the answer to `initialize`; `name` is that of the manifest, if there is one."""
     if isinstance(answer, NoAnswer):
         hint = "; does the program call ext.serve()?" if answer.gone and "exit status 0" in answer.why else ""
@@ -86,7 +84,7 @@ def judge_greeting(
         return _with_hint(verdict, answer), Registrations()
     result: dict[str, Any] = answer.result
     version, called = result["protocol_version"], result["extension"]["name"]
-    about_version = judge_version(answer, offered=offered, spoken=spoken)
+    about_version = judge_version(answer, offered=PROTOCOL_VERSION)
     if about_version.outcome == "failed":
         return about_version, Registrations()
     try:
@@ -99,16 +97,16 @@ def judge_greeting(
     return passed(f"{called} {result['extension']['version']} speaks version {version}"), registrations
 
 
-def judge_version(answer: PeerAnswer, *, offered: int, spoken: int) -> StepVerdict:
-    """Judge only the version in an answer to `initialize`; the rest is judged elsewhere."""
+def judge_version(answer: PeerAnswer, *, offered: int) -> StepVerdict:
+    """Judge only the version in an answer to `initialize`, which offered this one; the rest is judged elsewhere."""
     if not isinstance(answer, SuccessReply):
         return judge_answer("initialize", answer)
     version = answer.result.get("protocol_version") if isinstance(answer.result, dict) else None
     if not isinstance(version, int):
         return skipped("its answer to initialize names no version")
-    if version > min(offered, spoken):
+    if version > min(offered, PROTOCOL_VERSION):
         said = f"it answered with protocol_version {version} where the host offered {offered}"
-        return failed(f"{said}: answer with the lower one of the host's version and your own, {spoken}")
+        return failed(f"{said}: answer with the lower one of the host's version and your own, {PROTOCOL_VERSION}")
     return passed(f"it speaks version {version}")
 
 
@@ -168,11 +166,11 @@ def judge_command(answer: PeerAnswer) -> StepVerdict:
     return judge_answer("command/execute", answer)
 
 
-def judge_unknown(answer: PeerAnswer, method: str) -> StepVerdict:
-    """Judge the answer to a request for an unknown name: an error is fine, and so is a result."""
+def judge_unknown_command(answer: PeerAnswer) -> StepVerdict:
+    """Judge a command that does not exist: an error is fine, and so is a result."""
     if isinstance(answer, FailureReply):
         return passed(f"it answered with the error {format_error_reply(answer)}")
-    return judge_answer(method, answer)
+    return judge_answer("command/execute", answer)
 
 
 def judge_completion(answer: PeerAnswer) -> StepVerdict:

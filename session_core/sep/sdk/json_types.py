@@ -99,8 +99,7 @@ def object_shape(members: Sequence[Member], make: Callable[..., Any]) -> Shape:
 
 
 def _read_object(members: tuple[Member, ...], make: Callable[..., Any], path: str, value: Any) -> Any:
-    if not isinstance(value, dict):
-        raise WrongArgument(path, mismatch("an object", value))
+    _read_as(dict, "an object", path, value)
     known = {each.name for each in members}
     for key in value:
         if key not in known:
@@ -218,9 +217,8 @@ def _collection(kind: Any, inner: tuple[Any, ...]) -> Shape | None:
 
 
 def _read_items(item: Shape, make: Callable[[list[Any]], Any], path: str, value: Any) -> Any:
-    if not isinstance(value, list):
-        raise WrongArgument(path, mismatch("a list", value))
-    found = [item.read(child_path(path, number), each) for number, each in enumerate(value)]
+    items = enumerate(_read_as(list, "a list", path, value))
+    found = [item.read(child_path(path, number), each) for number, each in items]
     try:
         return make(found)
     except TypeError as error:  # a set of Any that got a list
@@ -241,9 +239,8 @@ def _fixed_tuple(items: Sequence[Shape]) -> Shape:
 
 def _mapping(item: Shape) -> Shape:
     def read(path: str, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise WrongArgument(path, mismatch("an object", value))
-        return {key: item.read(_child_path(path, key), each) for key, each in value.items()}
+        pairs = _read_as(dict, "an object", path, value).items()
+        return {key: item.read(_child_path(path, key), each) for key, each in pairs}
 
     return Shape({"type": "object", "additionalProperties": dict(item.schema)}, read, hashable=False)
 
@@ -251,20 +248,18 @@ def _mapping(item: Shape) -> Shape:
 # --- single values ----------------------------------------------------------------------------------------------------
 
 
-def _read_text(path: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        raise WrongArgument(path, mismatch("text", value))
+def _read_as(kind: type, expected: str, path: str, value: Any) -> Any:
+    """Return a value that Python reads from JSON as this kind."""
+    if not isinstance(value, kind):
+        raise WrongArgument(path, mismatch(expected, value))
     return value
+
+
+_read_text = partial(_read_as, str, "text")
 
 
 def _read_path(path: str, value: Any) -> Any:
     return Path(_read_text(path, value))
-
-
-def _read_truth(path: str, value: Any) -> Any:
-    if not isinstance(value, bool):
-        raise WrongArgument(path, mismatch("true or false", value))
-    return value
 
 
 def _read_whole(path: str, value: Any) -> Any:
@@ -280,20 +275,16 @@ def _read_number(path: str, value: Any) -> Any:
     return float(value)
 
 
-def _read_nothing(path: str, value: Any) -> Any:
-    if value is not None:
-        raise WrongArgument(path, mismatch("null", value))
-
-
+_NOTHING = Shape({"type": "null"}, partial(_read_as, type(None), "null"))
 _ANY = Shape({}, lambda _path, value: value)
 _PLAIN: dict[Any, Shape] = {
     Any: _ANY,
     object: _ANY,
     str: Shape({"type": "string"}, _read_text),
     Path: Shape({"type": "string"}, _read_path),
-    bool: Shape({"type": "boolean"}, _read_truth),
+    bool: Shape({"type": "boolean"}, partial(_read_as, bool, "true or false")),
     int: Shape({"type": "integer"}, _read_whole),
     float: Shape({"type": "number"}, _read_number),
-    None: Shape({"type": "null"}, _read_nothing),
-    type(None): Shape({"type": "null"}, _read_nothing),
+    None: _NOTHING,
+    type(None): _NOTHING,
 }

@@ -7,6 +7,7 @@ import attrs
 
 from session_core.sep.protocol.names import UiKind
 from session_core.sep.protocol.service_api import DeliverAs, Role
+from session_core.sep.sdk.answers import drop_none
 from session_core.sep.sdk.link import HostLink
 from session_core.sep.sdk.render import RenderBlock
 
@@ -69,8 +70,7 @@ class Ui:
 
     async def input(self, prompt: str, *, default: str | None = None) -> str | None:
         """Ask for a line of text; returns None if the dialog was dismissed."""
-        default_param = {} if default is None else {"default": default}
-        return _text(await self._ask("input", prompt=prompt, **default_param), "text")
+        return _text(await self._ask("input", prompt=prompt, **drop_none(default=default)), "text")
 
     async def notify(self, message: str, *, level: Literal["info", "warn", "error"] = "info") -> None:
         """Show people a message."""
