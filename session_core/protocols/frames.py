@@ -51,11 +51,6 @@ def frame_id(session_id: SessionId, key: str) -> str:
     return "frame_" + hashlib.sha256(f"{session_id}\n{key}".encode()).hexdigest()[:32]
 
 
-def derive_key(session_id: SessionId, *lineage: str) -> str:
-    """Derive a key from the origin of a switch, such as the turn and the call: a repeated step gets the same key."""
-    return hashlib.sha256("\n".join((session_id, *lineage)).encode()).hexdigest()[:32]
-
-
 def first_frame(session_id: SessionId, now: int) -> Frame:
     """Return the frame that a session begins with."""
     return Frame(frame_id=frame_id(session_id, INITIAL), key=INITIAL, reason=INITIAL, opened_at=now)

@@ -92,11 +92,11 @@ def parse(line: bytes) -> RpcMessage:
     if line[:1] != b"{" and not line.lstrip().startswith(b"{"):
         return _NO_OBJECT if line.strip() else _BLANK
     if line[-1:] != b"}" and not line.rstrip().endswith(b"}"):
-        return _describe_broken_line(line, "the JSON object has no end")
+        return describe_broken_line(line, "the JSON object has no end")
     try:
         plain = read_json(line)
     except ProtocolError as error:
-        return _describe_broken_line(line, str(error))
+        return describe_broken_line(line, str(error))
     if type(plain) is not dict:
         return _NO_OBJECT
     if "method" in plain:
@@ -106,7 +106,8 @@ def parse(line: bytes) -> RpcMessage:
     return UnusableLine(reason="neither method, result nor error is there", id=as_id(plain.get("id")))
 
 
-def _describe_broken_line(line: bytes, reason: str) -> UnusableLine:
+def describe_broken_line(line: bytes, reason: str) -> UnusableLine:
+    """Describe a line that cannot be read, with what its beginning still reveals."""
     seen = peek_message(line[: limits.RPC_HEAD_BYTES])
     return UnusableLine(reason=reason, id=as_id(seen.id), kind=seen.kind)
 

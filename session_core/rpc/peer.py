@@ -19,10 +19,9 @@ import attrs
 
 from session_core import limits
 from session_core.rpc import messages
-from session_core.rpc.broken_lines import LineKind, peek_message
 from session_core.rpc.failures import INTERNAL_ERROR, INVALID_REQUEST
 from session_core.rpc.line_frames import LineSplitter, OversizedLine
-from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply, UnusableLine, as_id
+from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply, UnusableLine
 
 CANCEL = "$/cancel"
 
@@ -203,28 +202,23 @@ class RpcPeer(Generic[W]):
     def _handle_oversized(self, line: OversizedLine) -> SettledRequest[W] | RefusedRequest | None:
         self._oversized += 1
         self._skipped += line.size
-        seen = peek_message(line.head)
         reason = f"the message is too large: {line.size:,} bytes"
-        self._handle_unusable(line.head, reason)
-        return self._settle_unusable(as_id(seen.id), seen.kind, reason)
+        return self._settle_unusable(line.head, messages.describe_broken_line(line.head, reason))
 
     def _handle_unusable_line(self, line: bytes, found: UnusableLine) -> SettledRequest[W] | RefusedRequest | None:
         self._garbage += 1
         self._noise += len(line) + limits.RPC_NOISE_LINE
-        self._handle_unusable(line[: limits.RPC_HEAD_BYTES], found.reason)
-        return self._settle_unusable(found.id, found.kind, found.reason)
+        return self._settle_unusable(line[: limits.RPC_HEAD_BYTES], found)
 
-    def _settle_unusable(
-        self, id: RpcId | None, kind: LineKind, reason: str
-    ) -> SettledRequest[W] | RefusedRequest | None:
-        """Find the request to settle or refuse because a line with this id was unusable."""
-        if id is None:
-            return None
-        if kind == "request":
-            return RefusedRequest(id=id, reason=reason)
-        if kind == "reply" and id in self._pending:
-            failure = FailureReply(id=id, code=INTERNAL_ERROR, message=f"the answer cannot be used: {reason}")
-            return SettledRequest(waiter=self._pending.pop(id), reply=failure)
+    def _settle_unusable(self, head: bytes, found: UnusableLine) -> SettledRequest[W] | RefusedRequest | None:
+        """Report an unusable line, and find the request to settle or refuse because of it."""
+        self._handle_unusable(head, found.reason)
+        if found.id is not None and found.kind == "request":
+            return RefusedRequest(id=found.id, reason=found.reason)
+        if found.kind == "reply" and found.id in self._pending:
+            said = f"the answer cannot be used: {found.reason}"
+            failure = FailureReply(id=found.id, code=INTERNAL_ERROR, message=said)
+            return SettledRequest(waiter=self._pending.pop(found.id), reply=failure)
         return None
 
 

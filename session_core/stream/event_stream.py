@@ -57,8 +57,8 @@ class EventStream:
         epoch: Epoch | None = None,
     ) -> None:
         if capacity < 1 or session_capacity < 1:
-            msg = "the capacities of a stream must be at least 1"
-            raise InvalidInput(msg, field="capacity" if capacity < 1 else "session_capacity")
+            field = "capacity" if capacity < 1 else "session_capacity"
+            raise InvalidInput("the capacities of a stream must be at least 1", field=field)
         self.epoch = epoch or new_epoch()
         self.seq = 0
         self.lagged = 0
@@ -84,8 +84,7 @@ class EventStream:
     ) -> SessionEvent:
         """Make the envelope that the next `push` will publish, without publishing it."""
         if self.closed:
-            msg = "the event stream is closed"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("the event stream is closed")
         sseq = 0
         if session_id is not None:
             ring = self._by_session.get(session_id) or self.open_session(session_id)
@@ -95,11 +94,9 @@ class EventStream:
     def push(self, stamped: SessionEvent) -> SessionEvent:
         """Publish an envelope made by `stamp` in the same synchronous step."""
         if self.closed:
-            msg = "the event stream is closed"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("the event stream is closed")
         if stamped.seq != self.seq + 1:
-            msg = f"event {stamped.seq} is out of order; the next is {self.seq + 1}"
-            raise ValueError(msg)
+            raise ValueError(f"event {stamped.seq} is out of order; the next is {self.seq + 1}")
         self.seq = stamped.seq
         self._all.append(stamped)
         if self._all.waiting:
@@ -184,8 +181,7 @@ class EventStream:
 
     def _ring_of(self, session_id: SessionId | None) -> Ring:
         if self.closed:
-            msg = "the event stream is closed"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("the event stream is closed")
         if session_id is None:
             return self._all
         ring = self._by_session.get(session_id)

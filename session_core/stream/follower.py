@@ -57,8 +57,7 @@ class Follower:
         if isinstance(snapshot, SessionSnapshot) != (self.session_id is not None) or (
             isinstance(snapshot, SessionSnapshot) and snapshot.session_id != self.session_id
         ):
-            msg = "this snapshot belongs to another feed"
-            raise ProtocolError(msg, field="$.session_id")
+            raise ProtocolError("this snapshot belongs to another feed", field="$.session_id")
         self.last_resync, self.needed_resync = self.needed_resync, None
         self.resyncs += 1
         self.cursor = snapshot.cursor

@@ -8,7 +8,6 @@ Rules:
 4. A subscription never slows a publisher down; a reader that stops reading costs nothing but its own index.
 """
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio
@@ -102,8 +101,7 @@ class Subscription:
                 return
         ring = self._ring
         if self._task is not None:
-            msg = "another task is already receiving from this subscription"
-            raise trio.BusyResourceError(msg)
+            raise trio.BusyResourceError("another task is already receiving from this subscription")
         if self._position < ring.head or self._closed:
             await trio.lowlevel.checkpoint()
         while self._position >= ring.head and not self._closed:
@@ -116,8 +114,7 @@ class Subscription:
             if ring.waiting:
                 ring.waiting.pop(self, None)  # still there after a wake-up by a pump that had an older list
         if self._closed:
-            msg = "this subscription is closed"
-            raise ServiceClosed(msg)
+            raise ServiceClosed("this subscription is closed")
 
     def _take_buffered(self) -> list[SessionEvent]:
         """Take the events that the iterator has fetched but not delivered."""
@@ -199,9 +196,7 @@ class Subscription:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 

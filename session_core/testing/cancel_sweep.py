@@ -89,8 +89,7 @@ async def cancel_sweep(
             raise
         if not run.reached:
             return step - 1
-    msg = f"after {max_steps} steps the operation was still not done"
-    raise EndlessOperation(msg)
+    raise EndlessOperation(f"after {max_steps} steps the operation was still not done")
 
 
 async def _run_once(

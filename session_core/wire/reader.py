@@ -233,8 +233,7 @@ def _wrong_tag(plain: dict[str, Any], expected: str) -> Misfit:
 
 
 def _unknown_hint(hint: Any) -> Reader:
-    msg = f"the wire cannot read values of type {hint}"
-    raise TypeError(msg)
+    raise TypeError(f"the wire cannot read values of type {hint}")
 
 
 def _make_converter() -> Converter:

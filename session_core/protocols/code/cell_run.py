@@ -25,6 +25,7 @@ from session_core.protocols.code.saved_state import (
     VariablePart,
     find_bounds_problem,
     is_part_name,
+    read_losses,
 )
 from session_core.protocols.code.worker_process import Worker, WorkerGone
 from session_core.protocols.execution import Execution
@@ -199,13 +200,7 @@ class CellRun:
         lost = frame.get("lost")
         named = [each for each in lost if isinstance(each, str)] if isinstance(lost, list) else []
         self._end.variables = SavedVariables(parts=parts, lost=tuple(each[:200] for each in named[:MOST_LOST]))
-        news = frame.get("news")
-        for each in news[:_MOST_NEWS] if isinstance(news, list) else ():
-            match each:
-                case [str() as name, str() as why]:
-                    self._end.news.append((name[:200], why[:300]))
-                case _:
-                    pass
+        self._end.news = [(name[:200], why) for name, why in read_losses(frame.get("news"), _MOST_NEWS)]
 
     # --- tools --------------------------------------------------------------------------------------------------------
 

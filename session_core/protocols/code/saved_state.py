@@ -61,6 +61,13 @@ class SavedVariables:
         return attrs.evolve(self, parts=rest)
 
 
+def read_losses(given: object, most: int | None = None) -> list[tuple[str, str]]:
+    """Read the names of what is lost, each with the reason, as the worker sends them; leaves out the rest."""
+    listed = given[:most] if isinstance(given, list) else []
+    pairs = [each for each in listed if isinstance(each, list) and len(each) == 2]
+    return [(name, why[:300]) for name, why in pairs if isinstance(name, str) and isinstance(why, str)]
+
+
 def is_part_name(name: object) -> bool:
     """Return whether this can be the name of a part."""
     return isinstance(name, str) and _PART_NAME.fullmatch(name) is not None

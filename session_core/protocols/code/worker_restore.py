@@ -6,13 +6,13 @@ fails is left out. One at which the process hangs or dies is left out too, and a
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
 
 from session_core import limits
-from session_core.protocols.code.saved_state import SavedVariables
+from session_core.protocols.code.saved_state import SavedVariables, read_losses
 from session_core.protocols.code.worker_process import Worker, WorkerGone
 
 _PATIENCE: Final = limits.CELL_KEEP_MS / 1000
@@ -90,14 +90,4 @@ class _VariableLoader:
             if frame.get("say") == "loading" and frame.get("name") in self._variables.parts:
                 self.current_part = frame["name"]
             elif frame.get("say") == "brought":
-                return self._parse_lost(frame.get("lost"))
-
-    def _parse_lost(self, lost: Any) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for each in lost if isinstance(lost, list) else ():
-            match each:
-                case [str() as name, str() as why] if name in self._variables.parts:
-                    found.append((name, why[:300]))
-                case _:
-                    pass
-        return found
+                return [each for each in read_losses(frame.get("lost")) if each[0] in self._variables.parts]

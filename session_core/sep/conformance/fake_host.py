@@ -111,7 +111,7 @@ class FakeHost:
         group = method.partition("/")[0]
         if group in CAPABILITIES and group not in self._manifest.capabilities.enabled:
             said = f"it sent {method}, and its manifest does not enable {group}: add {group} = true to [capabilities]"
-            self._complaints.add(Complaint(about="messages", weight="warned", sentence=said))
+            self._complaints.add(Complaint(weight="warned", sentence=said))
             raise RpcFailed(CAPABILITY_DISABLED, f"the manifest does not enable {group}")
 
     def _answer_kv(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _SHOWN_BYTES: Final = 60
 class Complaint:
     """A fault in what an extension sent; `sentence` tells its author what to change."""
 
-    about: ComplaintTopic
+    about: ComplaintTopic = "messages"
     weight: Weight = "failed"
     sentence: str
 
@@ -140,7 +140,7 @@ def judge_result(method: str, result: object) -> tuple[str | None, tuple[str, ..
 def unknown_key(where: str, key: str) -> Complaint:
     """Build a warning about a key that no host reads."""
     said = f"{where} holds {quote_text(key)}, which the protocol does not know and hosts ignore: is it a typo?"
-    return Complaint(about="messages", weight="warned", sentence=said)
+    return Complaint(weight="warned", sentence=said)
 
 
 def _judge_stray_line(sentence: str) -> JudgedLine:
@@ -157,13 +157,13 @@ def _envelope(plain: dict[str, Any]) -> list[Complaint]:
         shape, what = "success", f"its reply to {_format_id(plain.get('id'))}"
     else:
         said = "it sent an object with neither method, result nor error: every message has one of them"
-        return [Complaint(about="messages", sentence=said)]
+        return [Complaint(sentence=said)]
     fault = fault_at("message.json", shape, plain)
     if fault is None:
         return []
     if plain.get("jsonrpc") != "2.0":
         fault = 'every message must hold "jsonrpc": "2.0"'
-    return [Complaint(about="messages", sentence=f"{what} is not a JSON-RPC message: {fault}")]
+    return [Complaint(sentence=f"{what} is not a JSON-RPC message: {fault}")]
 
 
 def _content(plain: dict[str, Any]) -> list[Complaint]:
@@ -176,25 +176,21 @@ def _content(plain: dict[str, Any]) -> list[Complaint]:
             name[:_SHOWN_BYTES], [each for each in methods() if methods()[each].sent_by != "host"], 1
         )
         hint = f"; did you mean {near[0]}?" if near else ""
-        return [_build_complaint(f"it sent {_format_method(name)}, which is not a method of the protocol{hint}")]
+        return [Complaint(sentence=f"it sent {_format_method(name)}, which is not a method of the protocol{hint}")]
     if method.sent_by == "host":
-        return [_build_complaint(f"it sent {_format_method(name)}, which only hosts send")]
+        return [Complaint(sentence=f"it sent {_format_method(name)}, which only hosts send")]
     if "id" not in plain and method.kind == "request":
-        return [_build_complaint(f"it sent {name} without an id, so no host answers it: send it as a request")]
+        return [Complaint(sentence=f"it sent {name} without an id, so no host answers it: send it as a request")]
     complaints: list[Complaint] = []
     if "id" in plain and method.kind == "notification":
         said = f"it sent {name} with an id, and waits for an answer that few hosts give: leave the id out"
-        complaints.append(Complaint(about="messages", weight="warned", sentence=said))
+        complaints.append(Complaint(weight="warned", sentence=said))
     params = plain.get("params", {})
     if fault := fault_of(name, "params", params):
-        complaints.append(_build_complaint(f"the params of its {name} do not fit the protocol: {fault}"))
+        complaints.append(Complaint(sentence=f"the params of its {name} do not fit the protocol: {fault}"))
     else:
         complaints += [unknown_key(f"its {name}", key) for key in unknown_keys(name, "params", params)]
     return complaints
-
-
-def _build_complaint(sentence: str) -> Complaint:
-    return Complaint(about="messages", sentence=sentence)
 
 
 def _format_line(line: bytes) -> str:

@@ -205,10 +205,10 @@ class Peer:
     async def _take_request(self, request: Request) -> None:
         if request.id in self._serving:
             said = f"it used the id {request.id!r} for two requests at once: give each an id of its own"
-            self._complaints.add(Complaint(about="messages", sentence=said))
+            self._complaints.add(Complaint(sentence=said))
         if len(self._serving) >= _MAX_SERVED:
             said = f"it asked more than {_MAX_SERVED} things at once, without waiting for answers"
-            self._complaints.add(Complaint(about="messages", sentence=said))
+            self._complaints.add(Complaint(sentence=said))
             return
         assert self._nursery is not None
         scope = self._serving[request.id] = trio.CancelScope()
