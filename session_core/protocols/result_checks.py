@@ -3,7 +3,7 @@
 Recorded values must be readable again, so a wrong type must not reach the journal.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from inspect import iscoroutinefunction, isroutine, unwrap
 from typing import Final, get_args
@@ -20,15 +20,6 @@ from session_core.vocabulary.tools import ToolSpec
 from session_core.wire.codec import encode
 from session_core.wire.strict_json import find_fault, is_encodable
 
-_SESSION_METHODS: Final = (
-    "initialize",
-    "restore",
-    "appended",
-    "apply_extension",
-    "check_turn_extension",
-    "before_model_call",
-)
-_EXECUTOR_METHODS: Final = ("execute", "probe", "capture", "restore", "aclose")
 _LARGE: Final = 256 * 1024
 
 
@@ -57,7 +48,7 @@ def _problem_of_driver(driver: object) -> str | None:
 def _problem_of_session(session: object) -> str | None:
     if not isinstance(session, ProtocolSession):
         return f"its session is {_describe_value(session)}, which is not a ProtocolSession"
-    return _problem_of_methods("session", session, _SESSION_METHODS)
+    return _problem_of_methods("session", session, ProtocolSession)
 
 
 def _problem_of_executor(executor: object) -> str | None:
@@ -72,11 +63,12 @@ def _problem_of_executor(executor: object) -> str | None:
     if not isinstance(dirty, bool):
         hint = "; make it a property" if callable(dirty) else ""
         return f"its executor's dirty must be True or False, not {_describe_value(dirty)}{hint}"
-    return _problem_of_methods("executor", executor, _EXECUTOR_METHODS)
+    return _problem_of_methods("executor", executor, CodeExecutor)
 
 
-def _problem_of_methods(part: str, given: object, names: Iterable[str]) -> str | None:
-    for name in names:
+def _problem_of_methods(part: str, given: object, base: type) -> str | None:
+    """Describe the first method that is async in the base class, and not in what was given."""
+    for name in (name for name, method in vars(base).items() if iscoroutinefunction(method)):
         method = getattr(given, name, None)
         if not callable(method):
             return f"its {part}'s {name} must be an async method, not {_describe_value(method)}"

@@ -13,6 +13,7 @@ from session_core.testing.check_protocol_world import (
     ProtocolWorld,
     RequestContent,
     copy_store,
+    extract_content,
     open_world,
     record_late_uses,
 )
@@ -230,8 +231,8 @@ async def _next_request(world: ProtocolWorld, session_id: SessionId, said: str =
     """Run a turn and return its first request to the model; a turn without one gives an empty request."""
     before = len(world.model.requests)
     await world.play_turn(session_id, said)
-    asked = world.list_requests(before)
-    return asked[0] if asked else RequestContent("", (), None, ())
+    asked = world.model.requests[before:]
+    return extract_content(asked[0]) if asked else RequestContent("", (), None, ())
 
 
 def _check_same(asked: RequestContent, expected: RequestContent, promise: str) -> None:

@@ -23,7 +23,7 @@ from session_core.storage.memory import MemoryStore
 from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider, ScriptedTool, text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Message, Part, Role
+from session_core.vocabulary.messages import Part, Role
 from session_core.vocabulary.protocols import ProtocolRecord
 from session_core.vocabulary.sessions import TurnLimits, TurnOutcome
 
@@ -139,10 +139,6 @@ class ProtocolWorld:
                 description = f"{each.event.callback}: {each.event.reason}"
                 raise AssertionError(f"the protocol does not fail beside a turn: {description}")
 
-    def list_requests(self, since: int) -> list["RequestContent"]:
-        """Return the requests to the model, starting with a given one."""
-        return [extract_content(request) for request in self.model.requests[since:]]
-
 
 @attrs.frozen
 class RequestContent:
@@ -156,12 +152,8 @@ class RequestContent:
 
 def extract_content(request: ModelRequest) -> RequestContent:
     """Reduce a request to its content."""
-    messages = tuple(_message_content(message) for message in request.messages)
+    messages = tuple((message.role, message.parts) for message in request.messages)
     return RequestContent(request.system, tuple(tool.name for tool in request.tools), request.output_schema, messages)
-
-
-def _message_content(message: Message) -> tuple[Role, tuple[Part, ...]]:
-    return message.role, message.parts
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ import trio
 
 from session_core import limits
 from session_core.protocols.code.cell_output import CellImages, CellText
-from session_core.protocols.code.instructions import function_names, render_documentation
+from session_core.protocols.code.instructions import function_names, parameter_order, render_documentation
 from session_core.protocols.code.saved_state import (
     MOST_LOST,
     SavedVariables,
@@ -209,7 +209,7 @@ class CellRun:
         return {
             "name": tool.name,
             "function": function,
-            "parameters": _parameter_order(tool),
+            "parameters": parameter_order(tool),
             "documentation": render_documentation(tool, function),
         }
 
@@ -296,15 +296,6 @@ class _CellClock:
         """Start the time for saving variables; calls no longer pause it."""
         self._remaining_s = seconds
         self.scope.deadline = trio.current_time() + seconds
-
-
-def _parameter_order(tool: ToolSpec) -> list[str]:
-    """Return the order of positional arguments: required ones first, as in the signature that models see."""
-    properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
-    if not isinstance(properties, JsonObject):
-        return []
-    needed = required if isinstance(required, tuple) else ()
-    return sorted(properties, key=lambda name: name not in needed)
 
 
 async def _decode_part(data: str) -> VariablePart:

@@ -109,11 +109,18 @@ def _free_name(name: str, taken: set[str]) -> str:
 def render_signature(tool: ToolSpec, name: str) -> str:
     """Return the signature of a tool as a function of this name; required arguments come first."""
     properties, required = _object(tool.parameters.get("properties")), _required(tool)
-    ordered = sorted(properties, key=lambda each: (each not in required, not _is_parameter(each)))
+    ordered = parameter_order(tool)
     parameters = [_parameter(each, properties[each], required=each in required) for each in ordered[:_MOST_PARAMETERS]]
     if len(ordered) > _MOST_PARAMETERS or not (ordered or tool.parameters.get("additionalProperties") is False):
         parameters.append("**arguments")
     return f"{name}({', '.join(parameters)})"
+
+
+def parameter_order(tool: ToolSpec) -> list[str]:
+    """Return the parameters of a tool in the order of its signature, which is that of arguments without a name."""
+    required = _required(tool)
+    properties = _object(tool.parameters.get("properties"))
+    return sorted(properties, key=lambda each: (each not in required, not _is_parameter(each)))
 
 
 def render_documentation(tool: ToolSpec, name: str) -> str:

@@ -60,6 +60,7 @@ class Session:
     executor: PythonExecutor
     sandbox: SandboxPolicy = CONFINED
     answer: Answer = no_tool
+    tools: tuple[ToolSpec, ...] = TOOLS
     hidden: tuple[str, ...] = ()
     may_read: bool = True
     unconfined: bool = True
@@ -85,7 +86,7 @@ class Session:
             turn_id=TurnId("t1"),
             cwd=str(self.folder),
             sandbox=self.sandbox,
-            tools=TOOLS,
+            tools=self.tools,
             call_tool=self.answer,
             report=self._report,
             hidden=self.hidden,

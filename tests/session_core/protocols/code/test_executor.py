@@ -10,9 +10,11 @@ import trio.testing
 
 from session_core import limits
 from session_core.protocols.code.cell_output import CellText
+from session_core.protocols.code.instructions import render_signature
 from session_core.protocols.execution import CellResult
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolResultPart
+from session_core.vocabulary.tools import ToolSpec
 from tests.session_core.protocols.code._executor import open_session, result
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
@@ -137,6 +139,23 @@ async def test_finish(tmp_path: Path) -> None:
             assert not failed.finished
             assert "finish() takes JSON only" in (failed.error or "")
         assert "longer than" in ((await session.run("finish('x' * 2_000_000)")).error or "")
+
+
+async def test_arguments_are_in_the_order_of_the_signature(tmp_path: Path) -> None:
+    """An argument without a name is the first that the signature shows, even if the schema names an odd one before."""
+    asked: list[JsonObject] = []
+
+    async def answer(_name: str, arguments: JsonObject) -> ToolResultPart:
+        asked.append(arguments)
+        return result("done")
+
+    properties = JsonObject({"not-a-name": {"type": "integer"}, "size": {"type": "integer"}})
+    pick = ToolSpec(name="pick", description="Picks.", parameters=JsonObject({"properties": properties}))
+    assert 'pick(size: int = ..., **{"not-a-name": int})' == render_signature(pick, "pick")
+    async with open_session(tmp_path, answer=answer) as session:
+        session.tools = (pick,)
+        await session.show("pick(7); None")
+    assert [{"size": 7}] == asked
 
 
 async def test_tools_are_functions(tmp_path: Path) -> None:
