@@ -1,6 +1,7 @@
 """Calls to an extension: its tools, commands, hooks and models, with valid and invalid samples."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from session_core.rpc.messages import FailureReply, SuccessReply
@@ -48,11 +49,8 @@ async def try_tools(driver: ConformanceDriver) -> None:
     if not tools:
         driver.record("tools", "a result from each tool", skipped("it registers no tools"))
         return
-
-    async def unknown(peer: Peer) -> StepVerdict:
-        return judge_unknown_tool(await peer.ask_in_dispatch("tool/execute", tool_call(UNKNOWN_NAME, {})))
-
-    await driver.step("tool that does not exist", "is_error: true, or an error", unknown)
+    name, expected = "tool that does not exist", "is_error: true, or an error"
+    await driver.call(name, expected, "tool/execute", tool_call(UNKNOWN_NAME, {}), judge_unknown_tool)
 
 
 async def _try_tool(driver: ConformanceDriver, tool: ToolRegistration) -> None:
@@ -73,12 +71,9 @@ async def _try_tool(driver: ConformanceDriver, tool: ToolRegistration) -> None:
 
     await driver.step(name, "a result with its content as a string", right)
     for number, wrong in enumerate(wrong_arguments(schema), start=1):
-
-        async def refused(peer: Peer, number: int = number, arguments: dict[str, Any] = wrong.arguments) -> StepVerdict:
-            answer = await peer.ask_in_dispatch("tool/execute", tool_call(tool.name, arguments, number))
-            return judge_wrong_arguments(answer, wrong.what)  # noqa: B023 - awaited within the loop
-
-        await driver.step(f"{name} {wrong.what}", "is_error: true, or an error, and no crash", refused)
+        params = tool_call(tool.name, wrong.arguments, number)
+        expected, judge = "is_error: true, or an error, and no crash", partial(judge_wrong_arguments, what=wrong.what)
+        await driver.call(f"{name} {wrong.what}", expected, "tool/execute", params, judge)
 
 
 async def try_commands(driver: ConformanceDriver) -> None:
@@ -86,11 +81,9 @@ async def try_commands(driver: ConformanceDriver) -> None:
     commands = driver.registrations.commands
     for command in commands[:MOST_OF_A_KIND]:
         for what, more in (("", TYPED_ARGUMENTS), (" without arguments", {})):
-
-            async def run(peer: Peer, params: dict[str, Any] = {"command": command.name, **more}) -> StepVerdict:  # noqa: B006
-                return judge_command(await peer.ask_in_dispatch("command/execute", params))
-
-            await driver.step(f"command {command.name}{what}", "a result, with what to show as a string", run)
+            name, params = f"command {command.name}{what}", {"command": command.name, **more}
+            expected = "a result, with what to show as a string"
+            await driver.call(name, expected, "command/execute", params, judge_command)
 
         async def complete(peer: Peer, command: str = command.name) -> StepVerdict:
             verdict = judge_completion(
@@ -105,12 +98,9 @@ async def try_commands(driver: ConformanceDriver) -> None:
     if not commands:
         driver.record("commands", "a result from each command", skipped("it registers no commands"))
         return
-
-    async def unknown(peer: Peer) -> StepVerdict:
-        params = {"command": UNKNOWN_NAME, **TYPED_ARGUMENTS}
-        return judge_unknown_command(await peer.ask_in_dispatch("command/execute", params))
-
-    await driver.step("command that does not exist", "an error, or a sentence that says so", unknown)
+    name, params = "command that does not exist", {"command": UNKNOWN_NAME, **TYPED_ARGUMENTS}
+    expected = "an error, or a sentence that says so"
+    await driver.call(name, expected, "command/execute", params, judge_unknown_command)
 
 
 async def try_hooks(driver: ConformanceDriver) -> None:
@@ -119,13 +109,10 @@ async def try_hooks(driver: ConformanceDriver) -> None:
     wanted: list[HookName] = [hook for hook in HOOKS if handled is None or hook in handled]
     own = driver.registrations.tools
     tool = f"{driver.target.manifest.name}.{own[0].name}" if own else "read"
+    judge = partial(judge_hook, declared=handled is not None)
     for hook in wanted:
-
-        async def decide(peer: Peer, hook: HookName = hook) -> StepVerdict:
-            answer = await peer.ask_in_dispatch("hook", {"hook": hook, "input": hook_input(hook, tool)})
-            return judge_hook(answer, declared=handled is not None)
-
-        verdict = await driver.step(f"hook {hook}", "an action: continue, block or modify", decide)
+        params = {"hook": hook, "input": hook_input(hook, tool)}
+        verdict = await driver.call(f"hook {hook}", "an action: continue, block or modify", "hook", params, judge)
         if handled is None and verdict.seen.startswith("it handles no hooks"):
             break  # and says so for each hook
     # An empty list would mean all hooks, so some extensions say "none" instead.

@@ -4,8 +4,8 @@ A step that ends the process has failed, and the next one gets a new process, wh
 crashes, or if a new process cannot be greeted, the remaining steps are skipped.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import attrs
 import trio
@@ -121,6 +121,21 @@ class ConformanceDriver:
                 verdict = await self._handle_failure(peer, verdict)
         self.record(name, expected, verdict, round((trio.current_time() - began) * 1000))
         return verdict
+
+    async def call(
+        self,
+        name: str,
+        expected: str,
+        method: str,
+        params: Mapping[str, Any],
+        judge: Callable[[PeerAnswer], StepVerdict],
+    ) -> StepVerdict:
+        """Try a request within a dispatch, and judge the answer."""
+
+        async def attempt(peer: Peer) -> StepVerdict:
+            return judge(await peer.ask_in_dispatch(method, params))
+
+        return await self.step(name, expected, attempt)
 
     async def _handle_failure(self, peer: Peer, verdict: StepVerdict) -> StepVerdict:
         """Keep a process that still answers; end one that does not, because it may be in any state."""

@@ -15,10 +15,11 @@ import trio
 
 from session_core import limits
 from session_core.processes.child import Child, describe_exit
+from session_core.rpc import messages
 from session_core.rpc.failures import RpcFailed
-from session_core.rpc.fast_json import write_json
 from session_core.rpc.line_frames import LineSplitter
 from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply
+from session_core.rpc.peer import CANCEL
 from session_core.sep.conformance.fake_host import FakeHost
 from session_core.sep.conformance.frames import (
     Complaint,
@@ -79,7 +80,7 @@ class Peer:
     ) -> PeerAnswer:
         """Send a request, and wait for the answer or the timeout."""
         number = self.expect_answer(method, id)
-        await self.send(request_line(number, method, params))
+        await self.send(messages.encode_request(number, method, params))
         return await self.wait_answer(number, seconds=seconds)
 
     async def ask_in_dispatch(self, method: str, params: Mapping[str, Any]) -> PeerAnswer:
@@ -121,13 +122,13 @@ class Peer:
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
-        await self.send(write_json({"jsonrpc": "2.0", "method": method, "params": dict(params)}))
+        await self.send(messages.encode_notification(method, params))
 
-    async def send(self, *lines: bytes) -> None:
-        """Write lines; a process that does not read them in time, or at all, gives itself away by its silence."""
+    async def send(self, *frames: bytes) -> None:
+        """Write lines, with their ends; a process that reads them too late, or never, gives itself away by silence."""
         with trio.move_on_after(self.seconds), suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             async with self._writing:
-                await self._child.stdin.send_all(b"".join(line + b"\n" for line in lines))
+                await self._child.stdin.send_all(b"".join(frames))
 
     async def close_stdin(self) -> None:
         """Close its stdin."""
@@ -195,7 +196,7 @@ class Peer:
         self._waiting[reply.id].set()
 
     def _take_notification(self, notification: Notification) -> None:
-        if notification.method == "$/cancel":
+        if notification.method == CANCEL:
             scope = self._serving.get(notification.params.get("id", ""))
             if scope is not None:
                 scope.cancel(reason="the extension asked for it")
@@ -215,25 +216,25 @@ class Peer:
         self._nursery.start_soon(self._serve, request, scope)
 
     async def _serve(self, request: Request, scope: trio.CancelScope) -> None:
-        reply: dict[str, Any] = {"error": {"code": CANCELLED, "message": "cancelled"}}
+        reply = messages.encode_failure(request.id, CANCELLED, "cancelled")
         with scope:
             if request.method != "ping" and self.responsiveness == "unasked":
                 await self._ping_while_waiting()
             try:
-                reply = {"result": self.fake_host.answer(request)}
+                reply = messages.encode_success(request.id, self.fake_host.answer(request))
             except RpcFailed as error:
-                reply = {"error": {"code": error.code, "message": error.message}}
+                reply = messages.encode_failure(request.id, error.code, error.message)
         # A second request under the same id may have taken its place.
         if self._serving.get(request.id) is scope:
             del self._serving[request.id]
-        await self.send(write_json({"jsonrpc": "2.0", "id": request.id, **reply}))
+        await self.send(reply)
 
     async def _ping_while_waiting(self) -> None:
         """Ping it while it waits; the answer is judged at the end, because it may come late."""
         assert self._nursery is not None
         self.responsiveness, self._speaking = "never", True
         number = self.expect_answer("ping")
-        await self.send(request_line(number, "ping", {}))
+        await self.send(messages.encode_request(number, "ping", {}))
         if not isinstance(await self.wait_answer(number, seconds=self.seconds / 4), NoAnswer):
             self.responsiveness = "at once"
             return
@@ -246,11 +247,6 @@ class Peer:
     async def _until_over(self, waiting: trio.CancelScope) -> None:
         await self.over.wait()
         waiting.cancel(reason="nothing more can come")
-
-
-def request_line(number: RpcId, method: str, params: Mapping[str, Any] | None = None) -> bytes:
-    """Encode a request as a line."""
-    return write_json({"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})})
 
 
 @asynccontextmanager
