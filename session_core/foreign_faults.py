@@ -12,3 +12,10 @@ def must_propagate(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(always) is not None
     return isinstance(error, always)
+
+
+def flatten_group(error: BaseException) -> list[BaseException]:
+    """Return the exceptions in a group, however deeply nested; any other error is returned by itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for each in error.exceptions for leaf in flatten_group(each)]

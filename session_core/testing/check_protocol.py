@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from session_core.errors import SessionCoreError
-from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
+from session_core.foreign_faults import FOREIGN_FAULTS, flatten_group, must_propagate
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.faults import StateNotKeepable
 from session_core.protocols.registry import find_factory_problem
@@ -75,7 +75,8 @@ async def run_guarded(check: Callable[[ProtocolSubject], Awaitable[object]], sub
 
 def _as_broken_promise(fault: BaseException) -> AssertionError:
     """Describe what an exception means for the protocol; an assertion already says it."""
-    one = next((each for each in _flatten(fault) if isinstance(each, AssertionError)), next(_flatten(fault)))
+    leaves = flatten_group(fault)
+    one = next((each for each in leaves if isinstance(each, AssertionError)), leaves[0])
     match one:
         case AssertionError():
             return AssertionError(*one.args)
@@ -85,14 +86,6 @@ def _as_broken_promise(fault: BaseException) -> AssertionError:
             return AssertionError(f"the state that a sample cell leaves can be saved: {one}")
         case _:
             return AssertionError(f"no callback raises an unexpected exception: {type(one).__name__}: {one}")
-
-
-def _flatten(fault: BaseException) -> Iterator[BaseException]:
-    if isinstance(fault, BaseExceptionGroup):
-        for each in fault.exceptions:
-            yield from _flatten(each)
-    else:
-        yield fault
 
 
 async def _unshield_late(task: trio.lowlevel.Task, around: trio.CancelScope) -> None:

@@ -19,13 +19,13 @@ import trio
 from session_core import limits
 from session_core.processes.child import Launch
 from session_core.protocols.code.worker_process import BOOT
+from session_core.protocols.execution import Execution
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_program, seal_in_memory
 from session_core.sandbox.secrets import clean_environment, home_folders, own_places
-from session_core.vocabulary.sessions import SandboxPolicy
 
 _PYTHON_FLAGS: Final = ("-S", "-s", "-P", "-B", "-X", "utf8")
 """No packages, no folder of the user, nothing from the working folder."""
@@ -45,27 +45,26 @@ class CannotRunCells(Exception):
     """There is no safe way to run cells here; the message says why, and what to do."""
 
 
-async def plan_launch(
-    cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True, unconfined: bool = False
-) -> Launch:
-    """Return how to start the process of a session that works in this folder; changes nothing.
+async def plan_launch(execution: Execution) -> Launch:
+    """Return how to start the process in which such a cell runs; changes nothing.
 
-    If reading its files needs approval (not `may_read`), the folder is not visible, and the process starts in its own.
-    If no sandbox can be made at all, it runs without one if a person has approved that (`unconfined`).
+    If reading the session's files needs approval (not `may_read`), its folder is not visible, and the process starts in
+    its own. If no sandbox can be made at all, it runs without one if a person has approved that (`unconfined`).
 
     Raises:
         CannotRunCells: The policy requires a sandbox, and none can be made.
     """
     environment = _environment()
     command = (_python_path(), *_PYTHON_FLAGS, "-c", BOOT)
-    found = await find_bubblewrap() if sandbox.mode != "full_access" else None
-    if found is None or (unconfined and isinstance(found, NoBubblewrap)):
+    cwd = execution.cwd
+    found = await find_bubblewrap() if execution.sandbox.mode != "full_access" else None
+    if found is None or (execution.unconfined and isinstance(found, NoBubblewrap)):
         return Launch(argv=command, cwd=cwd, env=environment)
     if isinstance(found, NoBubblewrap):
         raise CannotRunCells(f"code cannot be confined here: {found.reason}, and nobody agreed to run it unconfined")
     try:
-        folder = cwd if may_read else _NO_FOLDER
-        argv = await trio.to_thread.run_sync(build_confined_argv, command, folder, hidden, environment, found)
+        folder = cwd if execution.may_read else _NO_FOLDER
+        argv = await trio.to_thread.run_sync(build_confined_argv, command, folder, execution.hidden, environment, found)
     except WorkspaceRefused as error:
         raise CannotRunCells(f"code cannot be confined here: {error}") from error
     return Launch(argv=argv, cwd=cwd, env=environment, bubblewrap=found.path)

@@ -181,8 +181,8 @@ class PythonExecutor(CodeExecutor):
 
     async def _ensure_worker(self, execution: Execution, remarks: list[str]) -> Worker:
         """Return a process that has the variables; adds anything worth reporting to `remarks`."""
-        mode, hidden = execution.sandbox.mode, execution.hidden
-        place = (execution.cwd, mode, hidden, execution.may_read, execution.unconfined)
+        mode = execution.sandbox.mode
+        place = (execution.cwd, mode, execution.hidden, execution.may_read, execution.unconfined)
         if self._worker is not None and not self._worker.usable:
             await self._end_worker(f"{_AGAIN}, as it had ended since the last cell.")
         if self._worker is not None and place != self._place:
@@ -190,13 +190,7 @@ class PythonExecutor(CodeExecutor):
         if self._worker is not None:
             return self._worker
         try:
-            launch = await plan_launch(
-                execution.cwd,
-                execution.sandbox,
-                hidden,
-                may_read=execution.may_read,
-                unconfined=execution.unconfined,
-            )
+            launch = await plan_launch(execution)
             plain = launch.bubblewrap is None and not self._agreed
             loaded = await restore_variables(
                 lambda: start_worker(launch, {**_BOUNDS, "plain": int(plain)}), self._variables

@@ -17,6 +17,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import InvalidInput
+from session_core.foreign_faults import flatten_group
 from session_core.rpc.connection import RpcConnection
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import encode_notification
@@ -34,7 +35,7 @@ def normalize_error(error: BaseException) -> BaseException:
     Anything that is not an `Exception`, such as the exit of a command-line parser or an asyncio cancellation, would end
     the whole extension, so it is converted to one.
     """
-    leaves = _leaves(error)
+    leaves = flatten_group(error)
     if any(isinstance(each, _OURS) for each in leaves):
         return error
     for each in leaves:
@@ -47,12 +48,6 @@ def normalize_error(error: BaseException) -> BaseException:
     made = RuntimeError(f"a handler {how}")
     made.__cause__ = error
     return made
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    return [leaf for each in error.exceptions for leaf in _leaves(each)]
 
 
 # --- link -------------------------------------------------------------------------------------------------------------

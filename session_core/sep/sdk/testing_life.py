@@ -1,7 +1,7 @@
 """The lifecycle of a test host: start its extension, greet it, talk to it, end it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -84,7 +84,7 @@ class HostLife:
         self.registry = self._world.registry
         self._contexts = Contexts()
         self._inbound = InboundRequests(self._contexts, self._world, self._world)
-        self._stack: AsyncExitStack | None = None
+        self._block = self._open_host()
         self._nursery: trio.Nursery | None = None
         self._line: ExtensionLink | None = None
         self._far: ExtensionEndpoint | None = None
@@ -93,18 +93,13 @@ class HostLife:
     # --- lifecycle ----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._open_host())
-            if self._initialize:
-                await self.initialize()
-            self._stack = stack.pop_all()
+        await self._block.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._stack is not None
-        await self._stack.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - its contents take care of themselves
+        await self._block.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - its contents take care of themselves
 
     @asynccontextmanager
     async def _open_host(self) -> AsyncGenerator[None]:
@@ -120,6 +115,8 @@ class HostLife:
                 with own.reraise():
                     async with trio.open_nursery() as self._nursery:
                         with own.capture():
+                            if self._initialize:
+                                await self.initialize()
                             yield
                         self._nursery.cancel_scope.cancel(reason="the block of the host has ended")
                 if not self._ended:
