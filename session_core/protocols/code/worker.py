@@ -131,12 +131,9 @@ class CellRunner:
             self._interrupts.call(lambda: self._execute(code, filename))
         except _Finished:
             return None
-        except KeyboardInterrupt as error:
-            return self._describe(error)
-        except SystemExit as error:
-            if error.code in {None, 0}:
-                return None
-            return self._describe(error)
+        except SystemExit as error:  # with any object, of which only zero is a success
+            succeeded = error.code is None or (isinstance(error.code, int) and error.code == 0)
+            return None if succeeded else self._describe(error)
         except BaseException as error:  # noqa: BLE001, ASYNC103 - there is no trio here
             return self._describe(error)  # noqa: ASYNC104 - the same
         return None

@@ -141,6 +141,18 @@ async def test_finish(tmp_path: Path) -> None:
         assert "longer than" in ((await session.run("finish('x' * 2_000_000)")).error or "")
 
 
+@pytest.mark.parametrize(
+    ("code", "error"), [("[1]", "SystemExit: [1]"), ("2", "SystemExit: 2"), ("0", None), ("", None)]
+)
+async def test_a_cell_may_exit_with_anything(tmp_path: Path, code: str, error: str | None) -> None:
+    """A cell that exits ends itself and not its process; any status but zero is its error."""
+    async with open_session(tmp_path) as session:
+        await session.show("kept = 5")
+        done = await session.run(f"import sys\nsys.exit({code})")
+        assert error == (done.error and done.error.splitlines()[-1])
+        assert "5" == await session.show("kept")
+
+
 async def test_arguments_are_in_the_order_of_the_signature(tmp_path: Path) -> None:
     """An argument without a name is the first that the signature shows, even if the schema names an odd one before."""
     asked: list[JsonObject] = []
