@@ -133,7 +133,7 @@ async def try_cancellation(driver: ConformanceDriver) -> None:
             if verdict.outcome == "failed":
                 return verdict
             await peer.ask("ping")  # a second answer would come before this one's
-            if peer.times_answered(number) > 1:
+            if peer.ledger.times_answered(number) > 1:
                 return failed("it answered a cancelled request twice: send one reply, the error or the result")
             return verdict
 
@@ -165,7 +165,7 @@ async def try_many(driver: ConformanceDriver) -> None:
                 answers.append((method, await peer.wait_answer(number, seconds=remaining)))
         if not any(isinstance(answer, NoAnswer) for _, answer in answers):
             await peer.ask("ping")  # second answers would come before this one's
-        twice = [method for method, number in sent if peer.times_answered(number) > 1]
+        twice = [method for method, number in sent if peer.ledger.times_answered(number) > 1]
         return _judge_many(answers, twice)
 
     await driver.step(f"{_AT_ONCE} requests at once", "one reply to each", many)

@@ -60,7 +60,7 @@ class Peer:
         self._name = name
         self._child = child
         self._complaints = complaints
-        self._recorder = RequestLedger()
+        self.ledger = RequestLedger()
         self._waiting: dict[RpcId, trio.Event] = {}
         self._answers: dict[RpcId, PeerAnswer] = {}
         self._serving: dict[RpcId, trio.CancelScope] = {}
@@ -96,7 +96,7 @@ class Peer:
 
     def expect_answer(self, method: str, id: RpcId | None = None) -> RpcId:
         """Expect an answer to a request that the caller sends itself; returns its id."""
-        number = self._recorder.record_request(method, id)
+        number = self.ledger.record_request(method, id)
         self._waiting[number] = trio.Event()
         return number
 
@@ -111,14 +111,10 @@ class Peer:
         answer = self._answers.get(number)
         if answer is not None:
             return answer
-        method = self._recorder.method_of(number)
+        method = self.ledger.method_of(number)
         if self.over.is_set():
             return NoAnswer(why=f"{await self.describe_end()}, and {method} was not answered", gone=True)
         return NoAnswer(why=f"it did not answer {method} within {patience:g} s")
-
-    def times_answered(self, number: RpcId) -> int:
-        """Return how many replies a request has got."""
-        return self._recorder.times_answered(number)
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
@@ -182,9 +178,9 @@ class Peer:
                 pass
 
     def _take_reply(self, reply: SuccessReply | FailureReply) -> None:
-        if complaint := self._recorder.record_reply(reply.id):
+        if complaint := self.ledger.record_reply(reply.id):
             self._complaints.add(complaint)
-        method = self._recorder.method_of(reply.id)
+        method = self.ledger.method_of(reply.id)
         if method is None or reply.id is None or reply.id in self._answers:
             return
         if method == "ping":
