@@ -97,7 +97,7 @@ class _GuardedStream:
 
 
 def _is_span(span: object) -> bool:
-    return isinstance(span, tuple) and len(span) == 2 and span[0] in {"text", "code"} and isinstance(span[1], str)
+    return isinstance(span, tuple) and len(span) == 2 and span[0] in ("text", "code") and isinstance(span[1], str)
 
 
 def _call_guarded(plugin: str, call: Callable[[], T]) -> T:

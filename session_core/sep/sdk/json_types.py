@@ -203,7 +203,7 @@ def _collection(kind: Any, inner: tuple[Any, ...]) -> Shape | None:
     if issubclass(kind, tuple) and inner and inner[-1] is not Ellipsis:
         return _fixed_tuple([shape_of(each) for each in inner])
     if issubclass(kind, Mapping):
-        if inner and inner[0] not in {str, Any}:
+        if inner and inner[0] not in (str, Any):  # an Annotated hint may not be hashable
             return None
         return _mapping(shape_of(inner[1]) if inner else _ANY)
     item = shape_of(inner[0]) if inner else _ANY

@@ -278,6 +278,7 @@ class Prose:
         Prose(close=fails),
         Prose(feed=lambda: None),
         Prose(feed=lambda: (("other", "x"),)),
+        Prose(feed=lambda: ((["text"], "x"),)),
         Prose(close=lambda: (("text", None),)),
     ],
 )

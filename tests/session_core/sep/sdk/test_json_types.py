@@ -208,7 +208,10 @@ class Odd(enum.Enum):
 
 @pytest.mark.parametrize(
     "hint",
-    [bytes, bytearray, object(), complex, dict[int, str], Typed, Named, Tree, Odd, set[list[int]], Literal[b"x"]],
+    [
+        *(bytes, bytearray, object(), complex, Typed, Named, Tree, Odd, set[list[int]], Literal[b"x"]),
+        *(dict[int, str], dict[Annotated[str, {"minLength": 1}], str]),
+    ],
 )
 def test_hints_without_a_form(hint: Any) -> None:
     """What a JSON schema cannot say is refused where it is written, and not when a model calls."""
