@@ -11,8 +11,6 @@ Too many of them in a row end the turn; a cell that runs without an error resets
 import json
 from typing import Final, assert_never
 
-import attrs
-
 from session_core import limits
 from session_core.protocols.code.cells import (
     LANGUAGE,
@@ -60,19 +58,6 @@ _ONLY_FIRST: Final = (
     "for its output."
 )
 _FINISH: Final = "The turn ends when a cell calls finish(value)."
-
-
-@attrs.frozen(kw_only=True)
-class _Memory:
-    """The driver's memory of a turn.
-
-    Attributes:
-        stalled: Steps in a row without progress.
-        finished: The newest cell has called `finish` with a valid value, and nothing was said since.
-    """
-
-    stalled: int = 0
-    finished: bool = False
 
 
 class CellDriver:
@@ -129,16 +114,16 @@ class CellDriver:
         if cell.finished:
             if (fault := _fault_in_value(view.output_schema, cell.value)) is not None:
                 return self._repair(view, f"The value given to finish is not right. {fault} Call finish again.")
-            return (_remember(_Memory(finished=True)), Checkpoint(kind="before_completion"))
+            return (_remember(finished=True), Checkpoint(kind="before_completion"))
         tells = (Tell(text=text) for text in self._describe_dropped(view))
-        return (_remember(_Memory()), *tells, Checkpoint(kind="after_work"))
+        return (_remember(), *tells, Checkpoint(kind="after_work"))
 
     def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
         """Continue after work, or when there is more to answer; otherwise end the turn."""
-        memory = _recall_memory(view)
+        stalled, finished = _recall(view)
         if kind == "after_work" or more:
-            return (_remember(attrs.evolve(memory, finished=False)), AskModel(with_tools=False))
-        if memory.finished and view.cell is not None:
+            return (_remember(stalled), AskModel(with_tools=False))
+        if finished and view.cell is not None:
             return (Finish(output=view.cell.value),)
         return self._repair(view, _FINISH) if self._must_finish(view) else (Finish(),)
 
@@ -147,12 +132,12 @@ class CellDriver:
 
     def _repair(self, view: DriverView, *tells: str, why: str = "") -> Actions:
         """Count a step without progress; tell the model and continue, or give up."""
-        stalled = _recall_memory(view).stalled + 1
+        stalled = _recall(view)[0] + 1
         if stalled >= self._no_progress:
             error = f"no progress: {stalled} steps in a row without a cell that ran well. The last problem: "
             return (Finish(status="failed", error=error + (why or " ".join(tells))),)
         messages = (Tell(text=text) for text in tells)
-        return (_remember(_Memory(stalled=stalled)), *messages, Checkpoint(kind="after_work"))
+        return (_remember(stalled), *messages, Checkpoint(kind="after_work"))
 
     @staticmethod
     def _describe_dropped(view: DriverView) -> tuple[str, ...]:
@@ -202,13 +187,17 @@ def _last_line(cell: CellResult | None) -> str:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def _remember(memory: _Memory) -> Remember:
-    return Remember(memory=JsonObject({"stalled": memory.stalled, "finished": memory.finished}))
+def _remember(stalled: int = 0, *, finished: bool = False) -> Remember:
+    """Remember how many steps in a row made no progress, and whether the newest cell has finished the turn.
+
+    It has if it called `finish` with a valid value, and nothing was said since.
+    """
+    return Remember(memory=JsonObject({"stalled": stalled, "finished": finished}))
 
 
-def _recall_memory(view: DriverView) -> _Memory:
-    if not isinstance(view.memory, JsonObject):
-        return _Memory()
-    stalled = view.memory.get("stalled")
-    is_count = isinstance(stalled, int) and not isinstance(stalled, bool)
-    return _Memory(stalled=stalled if is_count else 0, finished=view.memory.get("finished") is True)  # type: ignore[arg-type]
+def _recall(view: DriverView) -> tuple[int, bool]:
+    """Return what was remembered: the steps without progress, and whether the turn is finished."""
+    memory = view.memory if isinstance(view.memory, JsonObject) else JsonObject()
+    stalled = memory.get("stalled")
+    count = stalled if isinstance(stalled, int) and not isinstance(stalled, bool) else 0
+    return count, memory.get("finished") is True

@@ -82,11 +82,6 @@ class Worker:
         """Whether it runs, as far as is known, and no frame was left incomplete."""
         return not (self._torn or self._ended) and self._child.exit_code is None
 
-    async def begin(self, bounds: Mapping[str, int]) -> None:
-        """Send the program, and wait until the process is ready; raises `WorkerGone`."""
-        await self.send({"programs": await trio.to_thread.run_sync(_read_programs), "bounds": dict(bounds)})
-        await self.receive()
-
     async def send(self, frame: Mapping[str, Any]) -> None:
         """Send a frame.
 
@@ -197,7 +192,9 @@ async def start_worker(launch: Launch, bounds: Mapping[str, int]) -> Worker:
         raise WorkerGone(str(error)) from error
     try:
         with trio.move_on_after(_START_SECONDS):
-            await worker.begin(bounds)
+            programs = await trio.to_thread.run_sync(_read_programs)
+            await worker.send({"programs": programs, "bounds": dict(bounds)})
+            await worker.receive()  # it is ready
             return worker
         raise WorkerGone(f"it did not start within {_START_SECONDS} seconds")
     except WorkerGone as gone:
