@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import attrs
 import trio
 
 from session_core import limits
@@ -36,12 +35,6 @@ async def refuse_method(request: Request) -> Any:
     raise method_not_found(request.method)
 
 
-@attrs.define(eq=False)
-class _RunningRequest:
-    scope: trio.CancelScope
-    cancelled: bool = False
-
-
 class RequestTasks:
     """The running requests.
 
@@ -55,7 +48,7 @@ class RequestTasks:
         self._handle = handle
         self._answer = answer
         self._name = name
-        self._running: dict[RpcId, _RunningRequest] = {}
+        self._running: dict[RpcId, trio.CancelScope] = {}
         self._begun = trio.Event()  # set when the newest request has started
         self._begun.set()
 
@@ -71,22 +64,21 @@ class RequestTasks:
         elif len(self._running) >= limits.MAX_RPC_REQUESTS:
             self._answer(encode_failure(request.id, INTERNAL_ERROR, "too many requests"))
         else:
-            running = self._running[request.id] = _RunningRequest(trio.CancelScope())
+            scope = self._running[request.id] = trio.CancelScope()
             before, self._begun = self._begun, trio.Event()
             name = f"{self._name}: {request.method[:100]}"
-            nursery.start_soon(self._run, request, running, before, self._begun, name=name)
+            nursery.start_soon(self._run, request, scope, before, self._begun, name=name)
 
     def cancel(self, id: object) -> None:
         """Cancel the request with this id, if there is one."""
         number = as_id(id)
-        if number is not None and (running := self._running.get(number)):
-            running.cancelled = True
-            running.scope.cancel(reason="cancelled by the other side")
+        if number is not None and (scope := self._running.get(number)) is not None:
+            scope.cancel(reason="cancelled by the other side")
 
-    async def _run(self, request: Request, running: _RunningRequest, before: trio.Event, begun: trio.Event) -> None:
+    async def _run(self, request: Request, scope: trio.CancelScope, before: trio.Event, begun: trio.Event) -> None:
         answer: Any = None
         try:
-            with running.scope:
+            with scope:
                 try:
                     if not before.is_set():
                         await before.wait()
@@ -98,7 +90,7 @@ class RequestTasks:
             answer = self._failure(error, request)
         finally:
             del self._running[request.id]
-        self._answer(self._frame(request, _CANCELLED if running.cancelled else answer))
+        self._answer(self._frame(request, _CANCELLED if scope.cancel_called else answer))
 
     def _failure(self, error: Exception, request: Request) -> RpcFailed:
         cause: BaseException = error

@@ -31,6 +31,8 @@ from typing import Literal, TypeVar
 import attrs
 import trio
 
+from session_core.error_capture import ErrorCapture
+
 W = TypeVar("W")
 Moment = Literal["before", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "after")
@@ -102,25 +104,19 @@ async def _run_once(
     async with prepare() as world:
         scope = trio.CancelScope()
         ours: set[trio.lowlevel.Task] = set()
-        error: Exception | None = None
+        own = ErrorCapture()
 
         async def body() -> None:
-            nonlocal error
-            try:
-                with scope:
-                    await operation(world)
-            except Exception as raised:  # noqa: BLE001 - raised again below, without the group of a nursery
-                error = raised
+            with own.capture(), scope:
+                await operation(world)
 
         def cancel() -> None:
             scope.cancel(reason=f"cancel sweep, {moment} step {step}")
 
-        with at_step(ours.__contains__, step, cancel, moment=moment) as counter:
+        with own.reraise(), at_step(ours.__contains__, step, cancel, moment=moment) as counter:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(body)
                 ours |= nursery.child_tasks  # known before its first step
-        if error is not None:
-            raise error
         run = SweepRun(step=step, moment=moment, reached=counter.steps >= step, cancelled=scope.cancelled_caught)
         await check(world, run)
     return run
