@@ -1,7 +1,8 @@
 """The tools that models call.
 
 - `base`: the `Tool` protocol, the preview of a call (`CallPreview`), the input of a running tool (`ToolContext`)
-  and its result (`ToolOutput`, `ToolFailed`); `arguments`: checks and reads the arguments of a call
+  and its result (`ToolOutput`, `ToolFailed`); `argument_schemas` declares the arguments of a tool, `arguments` checks
+  and reads those of a call
 - files: `read`, `write`, `edit`, `list_files`, `search` (with `search_worker`, `search_results`, `path_patterns`), and
   beneath them `text_files`, `command_confinement`, `text_match`, `similar_lines`, `diffs`, `excluded_files`; `files`
   has the read-only tools

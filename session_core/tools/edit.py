@@ -12,13 +12,8 @@ import attrs
 
 from session_core.limits import MAX_ERROR_CHARS
 from session_core.sandbox.workspace import Workspace
-from session_core.tools.arguments import (
-    flag_argument,
-    objects_argument,
-    path_argument,
-    refuse_unknown,
-    text_argument,
-)
+from session_core.tools.argument_schemas import flag_schema, object_schema, text_schema
+from session_core.tools.arguments import flag_argument, objects_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import difference
 from session_core.tools.text_files import (
@@ -39,15 +34,13 @@ from session_core.vocabulary.tools import ToolSpec
 MAX_EDITS: Final = 100
 """Edits in one call; with more, writing the whole file is clearer."""
 
-_EDIT_ARGUMENTS: Final = {
-    "old_text": {
-        "type": "string",
-        "minLength": 1,
-        "description": "The text to replace, with its indentation and without line numbers; it must occur once.",
-    },
-    "new_text": {"type": "string", "description": "What to put in its place; empty to remove it."},
-    "replace_all": {"type": "boolean", "description": "Replace every occurrence of old_text; false if left out."},
+_TEXTS: Final = {
+    "old_text": text_schema(
+        "The text to replace, with its indentation and without line numbers; it must occur once.", shortest=1
+    ),
+    "new_text": text_schema("What to put in its place; empty to remove it."),
 }
+_REPLACE_ALL: Final = {"replace_all": flag_schema("Replace every occurrence of old_text; false if left out.")}
 
 
 @attrs.frozen(kw_only=True)
@@ -99,14 +92,7 @@ class EditTool(_EditingTool):
             "Replace text in a file. old_text must occur in the file exactly once, so include enough surrounding "
             "lines, or set replace_all. The file's line endings are kept."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {"path": FILE_ARGUMENT, **_EDIT_ARGUMENTS},
-                "required": ["path", "old_text", "new_text"],
-                "additionalProperties": False,
-            }
-        ),
+        parameters=object_schema(required={"path": FILE_ARGUMENT, **_TEXTS}, optional=_REPLACE_ALL),
     )
 
     def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
@@ -123,25 +109,15 @@ class MultiEditTool(_EditingTool):
             "Make several edits of one file, one after the other, each in the text that the previous one left. "
             "If one of them cannot be made, none is."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "path": FILE_ARGUMENT,
-                    "edits": {
-                        "type": "array",
-                        "minItems": 1,
-                        "maxItems": MAX_EDITS,
-                        "items": {
-                            "type": "object",
-                            "properties": _EDIT_ARGUMENTS,
-                            "required": ["old_text", "new_text"],
-                            "additionalProperties": False,
-                        },
-                    },
+        parameters=object_schema(
+            required={
+                "path": FILE_ARGUMENT,
+                "edits": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": MAX_EDITS,
+                    "items": object_schema(required=_TEXTS, optional=_REPLACE_ALL),
                 },
-                "required": ["path", "edits"],
-                "additionalProperties": False,
             }
         ),
     )
@@ -154,9 +130,10 @@ class MultiEditTool(_EditingTool):
 
 
 def _numbered_edit(arguments: JsonObject, number: int) -> TextEdit:
-    unknown = next((name for name in arguments if name not in _EDIT_ARGUMENTS), None)
+    known = (*_TEXTS, *_REPLACE_ALL)
+    unknown = next((name for name in arguments if name not in known), None)
     if unknown is not None:
-        raise ToolFailed(f"unknown field {unknown[:100]!r} in 'edits[{number}]'; it takes {', '.join(_EDIT_ARGUMENTS)}")
+        raise ToolFailed(f"unknown field {unknown[:100]!r} in 'edits[{number}]'; it takes {', '.join(known)}")
     try:
         return TextEdit.read(arguments)
     except ToolFailed as failure:

@@ -8,6 +8,7 @@ from typing import Final
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.workspace import Workspace
+from session_core.tools.argument_schemas import count_schema, flag_schema, object_schema, text_schema
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown
 from session_core.tools.base import CallPreview, PathFilter, Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import split_lines
@@ -51,14 +52,10 @@ class ListFiles:
     spec = ToolSpec(
         name="list_files",
         description=f"List the names in a folder, sorted, folders with a slash at the end; {MAX_ENTRIES} at the most.",
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string", "description": "The folder, relative to the working folder."},
-                    "hidden": {"type": "boolean", "description": "Whether to show names that start with a dot."},
-                },
-                "additionalProperties": False,
+        parameters=object_schema(
+            optional={
+                "path": text_schema("The folder, relative to the working folder."),
+                "hidden": flag_schema("Whether to show names that start with a dot."),
             }
         ),
     )
@@ -83,17 +80,12 @@ class ReadFile:
     spec = ToolSpec(
         name="read_file",
         description="Read a text file. Long files are cut; read on by naming the first line you want.",
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "path": FILE_ARGUMENT,
-                    "first_line": {"type": "integer", "minimum": 1, "description": "Where to start; 1 if left out."},
-                    "lines": {"type": "integer", "minimum": 1, "description": "How many lines; all if left out."},
-                },
-                "required": ["path"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"path": FILE_ARGUMENT},
+            optional={
+                "first_line": count_schema("Where to start; 1 if left out."),
+                "lines": count_schema("How many lines; all if left out."),
+            },
         ),
     )
     effects = READS
@@ -119,14 +111,7 @@ class CountWords:
     spec = ToolSpec(
         name="count_words",
         description="Count the lines, words and characters of a text file.",
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {"path": FILE_ARGUMENT},
-                "required": ["path"],
-                "additionalProperties": False,
-            }
-        ),
+        parameters=object_schema(required={"path": FILE_ARGUMENT}),
     )
     effects = READS
 

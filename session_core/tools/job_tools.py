@@ -3,6 +3,7 @@
 from typing import Final
 
 from session_core.limits import MAX_NAME_CHARS
+from session_core.tools.argument_schemas import count_schema, object_schema, text_schema
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
 from session_core.tools.background_jobs import BackgroundJobs, JobInfo, JobOutput
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
@@ -16,7 +17,7 @@ MAX_WAIT_MS: Final = 60_000
 
 # Only "read": they reach only jobs of their own session, whose start was allowed.
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
-_JOB_ID: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "description": "The id of the job."}
+_JOB_ID: Final = text_schema("The id of the job.", shortest=1, longest=MAX_NAME_CHARS)
 
 
 def shell_tools(jobs: BackgroundJobs, setup: ShellSetup | None = None) -> tuple[Tool, ...]:
@@ -30,21 +31,13 @@ class ReadJob:
     spec = ToolSpec(
         name="job_output",
         description="Read what a background job has written since you last looked, and learn whether it still runs.",
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "job_id": _JOB_ID,
-                    "wait_ms": {
-                        "type": "integer",
-                        "minimum": 0,
-                        "maximum": MAX_WAIT_MS,
-                        "description": "How long to wait if there is nothing new; 0 if left out.",
-                    },
-                },
-                "required": ["job_id"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"job_id": _JOB_ID},
+            optional={
+                "wait_ms": count_schema(
+                    "How long to wait if there is nothing new; 0 if left out.", minimum=0, maximum=MAX_WAIT_MS
+                )
+            },
         ),
     )
     effects = _EFFECTS
@@ -69,14 +62,7 @@ class StopJob:
     spec = ToolSpec(
         name="job_stop",
         description="End a background job with everything it has started, and read its last output.",
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {"job_id": _JOB_ID},
-                "required": ["job_id"],
-                "additionalProperties": False,
-            }
-        ),
+        parameters=object_schema(required={"job_id": _JOB_ID}),
     )
     effects = _EFFECTS
 
@@ -95,7 +81,7 @@ class ListJobs:
     spec = ToolSpec(
         name="job_list",
         description="List the background jobs of this session with their status.",
-        parameters=JsonObject({"type": "object", "properties": {}, "additionalProperties": False}),
+        parameters=object_schema(),
     )
     effects = _EFFECTS
 

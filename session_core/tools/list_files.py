@@ -11,6 +11,7 @@ import trio
 from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
 from session_core.sandbox.workspace import Workspace
+from session_core.tools.argument_schemas import count_schema, object_schema, text_schema
 from session_core.tools.arguments import count_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, PathFilter, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.excluded_files import FolderFilter
@@ -40,11 +41,9 @@ _LOOK_UP_EVERY: Final = 200
 _MAX_SCANNED: Final = 100_000
 _MAX_IGNORE_BYTES: Final = 256 * 1024
 
-FOLDER_ARGUMENT: Final = {
-    "type": "string",
-    "minLength": 1,
-    "description": "The folder, relative to the working folder; the working folder itself if left out.",
-}
+FOLDER_ARGUMENT: Final = text_schema(
+    "The folder, relative to the working folder; the working folder itself if left out.", shortest=1
+)
 
 
 class ListTool:
@@ -56,19 +55,10 @@ class ListTool:
             "Show what is in a folder and in the folders below it: folders end with a slash, links with @, files are "
             "followed by their size in bytes. Folders that the project ignores are named but not opened."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "path": FOLDER_ARGUMENT,
-                    "depth": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_DEPTH,
-                        "description": "How many levels to show; 2 if left out.",
-                    },
-                },
-                "additionalProperties": False,
+        parameters=object_schema(
+            optional={
+                "path": FOLDER_ARGUMENT,
+                "depth": count_schema("How many levels to show; 2 if left out.", maximum=MAX_DEPTH),
             }
         ),
     )
@@ -96,20 +86,9 @@ class GlobTool:
             "Find files whose path fits a pattern such as src/**/*.py or *.{js,ts}, newest first. A pattern without a "
             "slash is for names in any folder. Files that the project ignores are left out."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "pattern": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The pattern, relative to the folder.",
-                    },
-                    "path": FOLDER_ARGUMENT,
-                },
-                "required": ["pattern"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"pattern": text_schema("The pattern, relative to the folder.", shortest=1)},
+            optional={"path": FOLDER_ARGUMENT},
         ),
     )
     effects = READS

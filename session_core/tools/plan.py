@@ -2,6 +2,7 @@
 
 from typing import Final, cast, get_args
 
+from session_core.tools.argument_schemas import object_schema, text_schema
 from session_core.tools.arguments import objects_argument, refuse_unknown
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
@@ -27,36 +28,27 @@ class PlanTool:
             "once at the beginning, and again whenever a step is begun or done. Each call replaces the whole plan; an "
             "empty list clears it."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "items": {
-                        "type": "array",
-                        "maxItems": MAX_PLAN_ITEMS,
-                        "description": "All steps in their order.",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "text": {
-                                    "type": "string",
-                                    "minLength": 1,
-                                    "maxLength": MAX_PLAN_ITEM_CHARS,
-                                    "description": "The step, in one short sentence.",
-                                },
-                                "status": {
-                                    "type": "string",
-                                    "enum": list(_STATUSES),
-                                    "description": "pending if left out; at most one step is in_progress.",
-                                },
-                            },
-                            "required": ["text"],
-                            "additionalProperties": False,
+        parameters=object_schema(
+            required={
+                "items": {
+                    "type": "array",
+                    "maxItems": MAX_PLAN_ITEMS,
+                    "description": "All steps in their order.",
+                    "items": object_schema(
+                        required={
+                            "text": text_schema(
+                                "The step, in one short sentence.", shortest=1, longest=MAX_PLAN_ITEM_CHARS
+                            )
                         },
-                    }
-                },
-                "required": ["items"],
-                "additionalProperties": False,
+                        optional={
+                            "status": {
+                                "type": "string",
+                                "enum": list(_STATUSES),
+                                "description": "pending if left out; at most one step is in_progress.",
+                            }
+                        },
+                    ),
+                }
             }
         ),
     )

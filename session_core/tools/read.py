@@ -11,6 +11,7 @@ from typing import Final
 
 from session_core.limits import MAX_IMAGE_BYTES, MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.workspace import Workspace
+from session_core.tools.argument_schemas import count_schema, object_schema
 from session_core.tools.arguments import count_argument, path_argument, refuse_unknown
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.text_files import (
@@ -48,21 +49,12 @@ class ReadTool:
             f"which are not part of the file. At most {MAX_LINES} lines come at once unless you ask for more; "
             "read on by naming the first line you want."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "path": FILE_ARGUMENT,
-                    "first_line": {"type": "integer", "minimum": 1, "description": "Where to start; 1 if left out."},
-                    "lines": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "description": f"How many lines; {MAX_LINES} if left out.",
-                    },
-                },
-                "required": ["path"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"path": FILE_ARGUMENT},
+            optional={
+                "first_line": count_schema("Where to start; 1 if left out."),
+                "lines": count_schema(f"How many lines; {MAX_LINES} if left out."),
+            },
         ),
     )
     effects = READS

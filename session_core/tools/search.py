@@ -20,11 +20,12 @@ import trio
 from session_core.processes.child import ProcessNotStarted
 from session_core.processes.run import run_in_group
 from session_core.sandbox.workspace import Workspace
+from session_core.tools.argument_schemas import count_schema, flag_schema, object_schema, text_schema
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.command_confinement import ConfinedReading, confine_reading
 from session_core.tools.excluded_files import FolderFilter
-from session_core.tools.list_files import FOLDER_ARGUMENT, files_beneath
+from session_core.tools.list_files import files_beneath
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.search_results import SearchResults, Show, format_results
 from session_core.tools.text_files import MAX_FILE_BYTES, READS, explain_errors, preview_reading, run_in_thread
@@ -72,40 +73,24 @@ class GrepTool:
             "Find the lines in files that fit a regular expression, with their numbers. Searches line by line in a "
             "file or in all files beneath a folder; files that the project ignores and binary files are left out."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "pattern": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_PATTERN_CHARS,
-                        "description": "The regular expression.",
-                    },
-                    "path": {**FOLDER_ARGUMENT, "description": "A file or folder; the working folder if left out."},
-                    "include": {"type": "string", "minLength": 1, "description": "Only files like this: *.{c,h}"},
-                    "literal": {"type": "boolean", "description": "Take the pattern as plain text."},
-                    "ignore_case": {"type": "boolean", "description": "Take capitals and small letters as the same."},
-                    "context": {
-                        "type": "integer",
-                        "minimum": 0,
-                        "maximum": MAX_CONTEXT,
-                        "description": "How many lines to show before and after each.",
-                    },
-                    "show": {
-                        "enum": ["lines", "files", "counts"],
-                        "description": "The lines (if left out), only the names of the files, or how many lines fit.",
-                    },
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MOST_MATCHES,
-                        "description": f"How many lines, or files, at the most; {MAX_MATCHES} if left out.",
-                    },
+        parameters=object_schema(
+            required={"pattern": text_schema("The regular expression.", shortest=1, longest=MAX_PATTERN_CHARS)},
+            optional={
+                "path": text_schema("A file or folder; the working folder if left out.", shortest=1),
+                "include": text_schema("Only files like this: *.{c,h}", shortest=1),
+                "literal": flag_schema("Take the pattern as plain text."),
+                "ignore_case": flag_schema("Take capitals and small letters as the same."),
+                "context": count_schema(
+                    "How many lines to show before and after each.", minimum=0, maximum=MAX_CONTEXT
+                ),
+                "show": {
+                    "enum": ["lines", "files", "counts"],
+                    "description": "The lines (if left out), only the names of the files, or how many lines fit.",
                 },
-                "required": ["pattern"],
-                "additionalProperties": False,
-            }
+                "limit": count_schema(
+                    f"How many lines, or files, at the most; {MAX_MATCHES} if left out.", maximum=MOST_MATCHES
+                ),
+            },
         ),
     )
     effects = READS

@@ -13,6 +13,7 @@ import trio
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.processes.run import ProcessOutcome, run_in_group
+from session_core.tools.argument_schemas import count_schema, flag_schema, object_schema, text_schema
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.background_jobs import BackgroundJobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -65,46 +66,24 @@ class ShellTool:
             "read, search and edit files, prefer the tools made for it. Of the home directory it sees only the working "
             "folder, toolchains and caches; the user can add to that with sandbox.readable."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "command": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_COMMAND_CHARS,
-                        "description": "The command line.",
-                    },
-                    "timeout_ms": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_TIMEOUT_MS,
-                        "description": f"It is ended after so many milliseconds; {DEFAULT_TIMEOUT_MS} if left out.",
-                    },
-                    "description": {"type": "string", "description": "What it is for, in a few words for people."},
-                    "background": {
-                        "type": "boolean",
-                        "description": "Start it and return at once; see job_output, job_stop and job_list.",
-                    },
-                    "workdir": {"type": "string", "description": "The folder to run in, beneath the working folder."},
-                    "network": {
-                        "type": "boolean",
-                        "description": "True if it needs the network, which is off otherwise; the user is asked.",
-                    },
-                    "sockets": {
-                        "type": "boolean",
-                        "description": "True if it talks to other programs by unix sockets, as docker and ssh-agent "
-                        "do; they are off otherwise; the user is asked.",
-                    },
-                    "change_protected": {
-                        "type": "boolean",
-                        "description": "True if it changes .git or other protected files, as git commit does; "
-                        "the user is asked.",
-                    },
-                },
-                "required": ["command"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"command": text_schema("The command line.", shortest=1, longest=MAX_COMMAND_CHARS)},
+            optional={
+                "timeout_ms": count_schema(
+                    f"It is ended after so many milliseconds; {DEFAULT_TIMEOUT_MS} if left out.", maximum=MAX_TIMEOUT_MS
+                ),
+                "description": text_schema("What it is for, in a few words for people."),
+                "background": flag_schema("Start it and return at once; see job_output, job_stop and job_list."),
+                "workdir": text_schema("The folder to run in, beneath the working folder."),
+                "network": flag_schema("True if it needs the network, which is off otherwise; the user is asked."),
+                "sockets": flag_schema(
+                    "True if it talks to other programs by unix sockets, as docker and ssh-agent do; they are off "
+                    "otherwise; the user is asked."
+                ),
+                "change_protected": flag_schema(
+                    "True if it changes .git or other protected files, as git commit does; the user is asked."
+                ),
+            },
         ),
     )
     effects = _EFFECTS

@@ -17,6 +17,7 @@ from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.trust import MAX_TRUSTED_FILE_BYTES, Fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.storage.ownership import WritableByOthers, refuse_writable_by_others
+from session_core.tools.argument_schemas import object_schema, text_schema
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
@@ -74,16 +75,9 @@ class SkillTool:
             "Read the guide of a skill named in the instructions, before you start on work it is meant for. The answer "
             "also lists files that lie beside the guide; name one in 'file' to read it."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "description": "The skill's name."},
-                    "file": {"type": "string", "description": "A file of the skill, relative to its folder."},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"name": text_schema("The skill's name.")},
+            optional={"file": text_schema("A file of the skill, relative to its folder.")},
         ),
     )
     effects: frozenset[Effect] = frozenset({"read"})

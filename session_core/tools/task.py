@@ -3,6 +3,7 @@
 from typing import Final
 
 from session_core.limits import MAX_NAME_CHARS
+from session_core.tools.argument_schemas import flag_schema, object_schema, text_schema
 from session_core.tools.arguments import flag_argument, refuse_unknown, text_argument
 from session_core.tools.base import TaskRequest, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
@@ -22,28 +23,17 @@ class TaskTool:
             "nothing of this conversation: put everything it needs into the prompt. Several calls in one answer run in "
             "parallel. Good for searches through many files and for work that stands alone."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "title": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_NAME_CHARS,
-                        "description": "What it is about, in a few words.",
-                    },
-                    "prompt": {"type": "string", "minLength": 1, "description": "The work, and what to answer with."},
-                    "read_only": {"type": "boolean", "description": "True if the subagent must change nothing."},
-                    "model": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_NAME_CHARS,
-                        "description": "Another model to use; this session's model if left out.",
-                    },
-                },
-                "required": ["title", "prompt"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={
+                "title": text_schema("What it is about, in a few words.", shortest=1, longest=MAX_NAME_CHARS),
+                "prompt": text_schema("The work, and what to answer with.", shortest=1),
+            },
+            optional={
+                "read_only": flag_schema("True if the subagent must change nothing."),
+                "model": text_schema(
+                    "Another model to use; this session's model if left out.", shortest=1, longest=MAX_NAME_CHARS
+                ),
+            },
         ),
     )
     effects = _EFFECTS

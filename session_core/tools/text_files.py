@@ -11,6 +11,7 @@ import trio
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import FileContent, WorkspaceRefused
 from session_core.sandbox.workspace import Workspace
+from session_core.tools.argument_schemas import text_schema
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed
 from session_core.vocabulary.tools import Effect
 
@@ -19,11 +20,7 @@ MAX_FILE_BYTES: Final = 10_000_000
 
 READS: Final[frozenset[Effect]] = frozenset({"read"})
 WRITES: Final[frozenset[Effect]] = frozenset({"write"})
-FILE_ARGUMENT: Final = {
-    "type": "string",
-    "minLength": 1,
-    "description": "The file, relative to the working folder.",
-}
+FILE_ARGUMENT: Final = text_schema("The file, relative to the working folder.", shortest=1)
 BOM: Final = "\ufeff"
 _OTHER_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 

@@ -7,6 +7,7 @@ import attrs
 
 from session_core.sandbox.file_values import FileContent, FileVersion
 from session_core.sandbox.workspace import Workspace
+from session_core.tools.argument_schemas import object_schema, text_schema
 from session_core.tools.arguments import path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import Difference, difference, split_lines
@@ -126,16 +127,8 @@ class WriteTool:
             "Create a file with this content, or replace the whole content of an existing one. "
             "Missing folders are created. To change part of a file, use edit."
         ),
-        parameters=JsonObject(
-            {
-                "type": "object",
-                "properties": {
-                    "path": FILE_ARGUMENT,
-                    "content": {"type": "string", "description": "The whole content, exactly as it should be."},
-                },
-                "required": ["path", "content"],
-                "additionalProperties": False,
-            }
+        parameters=object_schema(
+            required={"path": FILE_ARGUMENT, "content": text_schema("The whole content, exactly as it should be.")}
         ),
     )
     effects = WRITES
