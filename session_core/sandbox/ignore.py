@@ -6,8 +6,9 @@ repository must not keep us busy forever.
 
 import os
 import stat
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -25,6 +26,8 @@ _MAX_RULES: Final = 10_000
 """Patterns that apply at one place; every name is compared with each of them."""
 
 _Token = str | tuple[bool, tuple[tuple[str, str], ...]]
+_Part = TypeVar("_Part")
+_Item = TypeVar("_Item")
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +101,7 @@ class IgnoreRules:
                 continue
             names = path[len(layer.folder) :].lstrip("/").split("/")
             for rule in reversed(layer.rules):
-                if (is_folder or not rule.folders_only) and _path_matches(rule.parts, names):
+                if (is_folder or not rule.folders_only) and matches_with_gaps(rule.parts, names, None, _name_matches):
                     return not rule.is_negated
         return False
 
@@ -216,43 +219,36 @@ _CLASSES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
-def _path_matches(parts: tuple[tuple[_Token, ...] | None, ...], names: list[str]) -> bool:
-    """Match names against parts; after a None, the first match of the rest is as good as any later one."""
-    part = name = 0
-    resume: tuple[int, int] | None = None
-    while name < len(names):
-        if part < len(parts) and (pattern := parts[part]) is not None and _name_matches(pattern, names[name]):
-            part, name = part + 1, name + 1
-        elif part < len(parts) and parts[part] is None:
-            resume = (part + 1, name)
-            part += 1
-        elif resume is not None:
-            part, name = resume[0], resume[1] + 1
-            resume = (part, name)
-        else:
-            return False
-    return part == len(parts)
-
-
-def _name_matches(tokens: tuple[_Token, ...], name: str) -> bool:
-    token = position = 0
-    resume: tuple[int, int] | None = None
-    while position < len(name):
-        if token < len(tokens) and tokens[token] != _ANY_NUMBER and _token_matches(tokens[token], name[position]):
-            token, position = token + 1, position + 1
-        elif token < len(tokens) and tokens[token] == _ANY_NUMBER:
-            resume = (token + 1, position)
-            token += 1
-        elif resume is not None:
-            token, position = resume[0], resume[1] + 1
-            resume = (token, position)
-        else:
-            return False
-    return all(rest == _ANY_NUMBER for rest in tokens[token:])
+def _name_matches(tokens: tuple[_Token, ...] | None, name: str) -> bool:
+    return tokens is not None and matches_with_gaps(tokens, name, _ANY_NUMBER, _token_matches)
 
 
 def _token_matches(token: _Token, letter: str) -> bool:
     if isinstance(token, tuple):
         negated, ranges = token
         return negated != any(low <= letter <= high for low, high in ranges)
-    return token in {_ANY_ONE, letter}
+    return token in (letter, _ANY_ONE)
+
+
+def matches_with_gaps(
+    pattern: Sequence[_Part], items: Sequence[_Item], gap: _Part, fits: Callable[[_Part, _Item], bool]
+) -> bool:
+    """Return whether all items match a pattern, one by one; a gap in it stands for any number of items.
+
+    After a gap, the first match of the rest is as good as any later one.
+    """
+    part = item = 0
+    parts, length = len(pattern), len(items)
+    resume: tuple[int, int] | None = None
+    while item < length:
+        if part < parts and pattern[part] == gap:
+            part += 1
+            resume = (part, item)
+        elif part < parts and fits(pattern[part], items[item]):
+            part, item = part + 1, item + 1
+        elif resume is not None:
+            part, item = resume[0], resume[1] + 1
+            resume = (part, item)
+        else:
+            return False
+    return all(rest == gap for rest in pattern[part:])

@@ -6,10 +6,11 @@ patterns come from a model.
 
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from session_core.limits import MAX_PATH_CHARS
+from session_core.sandbox.ignore import matches_with_gaps
 from session_core.tools.base import ToolFailed
 
 _MOST_ALTERNATIVES: Final = 100
@@ -39,7 +40,7 @@ class PathPattern:
     def matches(self, path: str) -> bool:
         """Return whether a path matches, given relative to the pattern's folder."""
         names = path.split("/")
-        return any(_matches(parts, names) for parts in self._alternatives)
+        return any(matches_with_gaps(parts, names, None, _name_matches) for parts in self._alternatives)
 
 
 def _expand_braces(pattern: str) -> Iterator[str]:
@@ -66,26 +67,5 @@ def _compile(pattern: str) -> list[_Part]:
     return [None if name == "**" else re.compile(fnmatch.translate(name)) for name in names]
 
 
-def _matches(parts: Sequence[_Part], names: Sequence[str]) -> bool:
-    places = _reachable_positions(parts, {0})
-    for name in names:
-        after = set[int]()
-        for place in places:
-            if place < len(parts):
-                part = parts[place]
-                if part is None:
-                    after.add(place)
-                elif part.match(name):
-                    after.add(place + 1)
-        places = _reachable_positions(parts, after)
-    return len(parts) in places
-
-
-def _reachable_positions(parts: Sequence[_Part], places: set[int]) -> set[int]:
-    """Return the possible positions in the pattern; `**` may also match no folder."""
-    reached = set(places)
-    for place in places:
-        while place < len(parts) and parts[place] is None:
-            place += 1
-            reached.add(place)
-    return reached
+def _name_matches(part: _Part, name: str) -> bool:
+    return part is not None and part.match(name) is not None
