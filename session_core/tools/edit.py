@@ -5,7 +5,8 @@ not matter. If the file changes between reading and writing, or after a person a
 and the model has to read it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -14,20 +15,18 @@ from session_core.limits import MAX_ERROR_CHARS
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.argument_schemas import flag_schema, object_schema, text_schema
 from session_core.tools.arguments import flag_argument, objects_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.base import ToolFailed
 from session_core.tools.diffs import difference
 from session_core.tools.text_files import (
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
-    WRITES,
     explain_errors,
     format_count,
     plain_name,
     read_text,
-    run_in_thread,
 )
 from session_core.tools.text_match import NoSinglePlace, replace_text
-from session_core.tools.write import FileChange, apply_change, describe_file_state, preview_change
+from session_core.tools.write import FileChange, FileChangingTool, describe_file_state
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -61,29 +60,7 @@ class TextEdit:
         )
 
 
-class _EditingTool:
-    """The common part of both edit tools."""
-
-    spec: ToolSpec
-    effects = WRITES
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Show the difference the edits would make."""
-        path, edits = self._read_arguments(arguments)
-        workspace = context.workspace
-        return await run_in_thread(lambda: preview_change(_plan(workspace, path, edits), workspace, "edit"))
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Make the edits; a stop takes effect before or after, never in between."""
-        path, edits = self._read_arguments(arguments)
-        workspace = context.workspace
-        return await apply_change(await run_in_thread(lambda: _plan(workspace, path, edits)), context)
-
-    def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
-        raise NotImplementedError
-
-
-class EditTool(_EditingTool):
+class EditTool(FileChangingTool):
     """Replace text in a file."""
 
     spec = ToolSpec(
@@ -94,13 +71,15 @@ class EditTool(_EditingTool):
         ),
         parameters=object_schema(required={"path": FILE_ARGUMENT, **_TEXTS}, optional=_REPLACE_ALL),
     )
+    verb = "edit"
 
-    def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
+    def read_plan(self, arguments: JsonObject) -> Callable[[Workspace], FileChange]:
+        """Read the path and the edit."""
         refuse_unknown(arguments, self.spec)
-        return path_argument(arguments), (TextEdit.read(arguments),)
+        return partial(_plan, path=path_argument(arguments), edits=(TextEdit.read(arguments),))
 
 
-class MultiEditTool(_EditingTool):
+class MultiEditTool(FileChangingTool):
     """Make several edits of one file, all or none."""
 
     spec = ToolSpec(
@@ -121,12 +100,14 @@ class MultiEditTool(_EditingTool):
             }
         ),
     )
+    verb = "edit"
 
-    def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
+    def read_plan(self, arguments: JsonObject) -> Callable[[Workspace], FileChange]:
+        """Read the path and the edits."""
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments)
         edits = objects_argument(arguments, "edits", limit=MAX_EDITS)
-        return path, tuple(_numbered_edit(edit, number) for number, edit in enumerate(edits))
+        return partial(_plan, path=path, edits=[_numbered_edit(edit, number) for number, edit in enumerate(edits)])
 
 
 def _numbered_edit(arguments: JsonObject, number: int) -> TextEdit:

@@ -9,8 +9,8 @@ from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.argument_schemas import count_schema, flag_schema, object_schema, text_schema
-from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown
-from session_core.tools.base import CallPreview, PathFilter, Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.arguments import count_argument, flag_argument, refuse_unknown
+from session_core.tools.base import PathFilter, Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import split_lines
 from session_core.tools.edit import EditTool, MultiEditTool
 from session_core.tools.excluded_files import FolderFilter
@@ -19,11 +19,10 @@ from session_core.tools.read import ReadTool
 from session_core.tools.search import GrepTool
 from session_core.tools.text_files import (
     FILE_ARGUMENT,
-    READS,
+    ReadingTool,
     cut,
     explain_errors,
     plain_name,
-    preview_reading,
     read_text,
     run_in_thread,
 )
@@ -46,7 +45,7 @@ def coding_file_tools() -> tuple[Tool, ...]:
     return (ReadTool(), ListTool(), GlobTool(), GrepTool(), WriteTool(), EditTool(), MultiEditTool())
 
 
-class ListFiles:
+class ListFiles(ReadingTool):
     """List the names in a folder."""
 
     spec = ToolSpec(
@@ -59,22 +58,19 @@ class ListFiles:
             }
         ),
     )
-    effects = READS
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
-        return await preview_reading("list", path_argument(arguments, default="."), context)
+    verb = "list"
+    default_path = "."
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """List the folder; on cancel the listing is discarded."""
         refuse_unknown(arguments, self.spec)
-        path = path_argument(arguments, default=".")
+        path = self.read_path(arguments)
         hidden = flag_argument(arguments, "hidden")
         workspace, path_filter = context.workspace, context.path_filter
         return ToolOutput(text=await run_in_thread(lambda: _list_names(workspace, path, path_filter, hidden=hidden)))
 
 
-class ReadFile:
+class ReadFile(ReadingTool):
     """Show the text of a file, or some lines of it."""
 
     spec = ToolSpec(
@@ -88,16 +84,12 @@ class ReadFile:
             },
         ),
     )
-    effects = READS
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
-        return await preview_reading("read", path_argument(arguments), context)
+    verb = "read"
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read the file; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
-        path = path_argument(arguments)
+        path = self.read_path(arguments)
         first = count_argument(arguments, "first_line") or 1
         count = count_argument(arguments, "lines")
         workspace = context.workspace
@@ -105,7 +97,7 @@ class ReadFile:
         return ToolOutput(text=_format_excerpt(split_lines(file.text), first, count))
 
 
-class CountWords:
+class CountWords(ReadingTool):
     """Count the lines, words and characters of a file."""
 
     spec = ToolSpec(
@@ -113,16 +105,12 @@ class CountWords:
         description="Count the lines, words and characters of a text file.",
         parameters=object_schema(required={"path": FILE_ARGUMENT}),
     )
-    effects = READS
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
-        return await preview_reading("count the words of", path_argument(arguments), context)
+    verb = "count the words of"
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Count; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
-        path = path_argument(arguments)
+        path = self.read_path(arguments)
         workspace = context.workspace
         text = (await run_in_thread(lambda: read_text(workspace, path))).text
         lines, words, characters = len(split_lines(text)), len(text.split()), len(text)

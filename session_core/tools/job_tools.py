@@ -15,8 +15,6 @@ from session_core.vocabulary.tools import Effect, ToolSpec
 MAX_WAIT_MS: Final = 60_000
 """Instead of waiting longer, a model should do something else."""
 
-# Only "read": they reach only jobs of their own session, whose start was allowed.
-_EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 _JOB_ID: Final = text_schema("The id of the job.", shortest=1, longest=MAX_NAME_CHARS)
 
 
@@ -25,7 +23,17 @@ def shell_tools(jobs: BackgroundJobs, setup: ShellSetup | None = None) -> tuple[
     return (ShellTool(jobs, setup), ReadJob(jobs), StopJob(jobs), ListJobs(jobs))
 
 
-class ReadJob:
+class _JobTool:
+    """The common part of the tools for jobs."""
+
+    # They reach only jobs of their own session, whose start was allowed.
+    effects: frozenset[Effect] = frozenset({"read"})
+
+    def __init__(self, jobs: BackgroundJobs) -> None:
+        self._jobs = jobs
+
+
+class ReadJob(_JobTool):
     """Show what a job has written since the last look."""
 
     spec = ToolSpec(
@@ -40,10 +48,6 @@ class ReadJob:
             },
         ),
     )
-    effects = _EFFECTS
-
-    def __init__(self, jobs: BackgroundJobs) -> None:
-        self._jobs = jobs
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read, and wait if necessary; on cancel the output stays unread."""
@@ -56,7 +60,7 @@ class ReadJob:
         )
 
 
-class StopJob:
+class StopJob(_JobTool):
     """End a job."""
 
     spec = ToolSpec(
@@ -64,10 +68,6 @@ class StopJob:
         description="End a background job with everything it has started, and read its last output.",
         parameters=object_schema(required={"job_id": _JOB_ID}),
     )
-    effects = _EFFECTS
-
-    def __init__(self, jobs: BackgroundJobs) -> None:
-        self._jobs = jobs
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """End the job; on cancel it is ended anyway."""
@@ -75,7 +75,7 @@ class StopJob:
         return _format_output(await self._jobs.stop(context.session_id, text_argument(arguments, "job_id")))
 
 
-class ListJobs:
+class ListJobs(_JobTool):
     """Show all jobs of the session."""
 
     spec = ToolSpec(
@@ -83,10 +83,6 @@ class ListJobs:
         description="List the background jobs of this session with their status.",
         parameters=object_schema(),
     )
-    effects = _EFFECTS
-
-    def __init__(self, jobs: BackgroundJobs) -> None:
-        self._jobs = jobs
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """List them; there is nothing to cancel."""

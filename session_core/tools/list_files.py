@@ -12,17 +12,16 @@ from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.argument_schemas import count_schema, object_schema, text_schema
-from session_core.tools.arguments import count_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.base import CallPreview, PathFilter, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
+from session_core.tools.base import PathFilter, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.text_files import (
-    READS,
+    ReadingTool,
     cut,
     explain_errors,
     format_count,
     plain_name,
-    preview_reading,
     run_in_thread,
 )
 from session_core.vocabulary.frozen import JsonObject
@@ -46,7 +45,7 @@ FOLDER_ARGUMENT: Final = text_schema(
 )
 
 
-class ListTool:
+class ListTool(ReadingTool):
     """Show a folder as a tree."""
 
     spec = ToolSpec(
@@ -62,22 +61,19 @@ class ListTool:
             }
         ),
     )
-    effects = READS
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
-        return await preview_reading("list", path_argument(arguments, default="."), context)
+    verb = "list"
+    default_path = "."
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """List the folder; on cancel the listing is discarded."""
         refuse_unknown(arguments, self.spec)
-        path = path_argument(arguments, default=".")
+        path = self.read_path(arguments)
         depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
         workspace, path_filter = context.workspace, context.path_filter
         return ToolOutput(text=await run_in_thread(lambda: _render_tree(workspace, path, depth, path_filter)))
 
 
-class GlobTool:
+class GlobTool(ReadingTool):
     """Find files by a pattern."""
 
     spec = ToolSpec(
@@ -91,17 +87,14 @@ class GlobTool:
             optional={"path": FOLDER_ARGUMENT},
         ),
     )
-    effects = READS
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
-        return await preview_reading("look for files in", path_argument(arguments, default="."), context)
+    verb = "look for files in"
+    default_path = "."
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Find the files; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
         pattern = PathPattern(text_argument(arguments, "pattern"))
-        path = path_argument(arguments, default=".")
+        path = self.read_path(arguments)
         workspace, path_filter = context.workspace, context.path_filter
         return ToolOutput(text=await run_in_thread(lambda: _find_newest(workspace, path, pattern, path_filter)))
 

@@ -15,7 +15,6 @@ MAX_PLAN_ITEM_CHARS: Final = 200
 """One step fits on a line or two."""
 
 _STATUSES: Final[tuple[str, ...]] = get_args(PlanStatus)
-_EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 
 
 class PlanTool:
@@ -52,7 +51,7 @@ class PlanTool:
             }
         ),
     )
-    effects = _EFFECTS
+    effects: frozenset[Effect] = frozenset({"read"})
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Check every step, then replace the plan at once; there is nothing to cancel."""

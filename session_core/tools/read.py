@@ -12,15 +12,14 @@ from typing import Final
 from session_core.limits import MAX_IMAGE_BYTES, MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.argument_schemas import count_schema, object_schema
-from session_core.tools.arguments import count_argument, path_argument, refuse_unknown
-from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.arguments import count_argument, refuse_unknown
+from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.tools.text_files import (
     BOM,
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
-    READS,
+    ReadingTool,
     explain_errors,
-    preview_reading,
     refuse_utf16,
     run_in_thread,
 )
@@ -39,7 +38,7 @@ _STORED_LINE_BYTES: Final = 4 * (MAX_LINE_CHARS + 1)
 _ROOM_FOR_REMARKS: Final = 500
 
 
-class ReadTool:
+class ReadTool(ReadingTool):
     """Show the lines of a text file with their numbers, or an image."""
 
     spec = ToolSpec(
@@ -57,16 +56,12 @@ class ReadTool:
             },
         ),
     )
-    effects = READS
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Describe what it would read; on cancel nothing has happened."""
-        return await preview_reading("read", path_argument(arguments), context)
+    verb = "read"
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read the file; on cancel the result is discarded."""
         refuse_unknown(arguments, self.spec)
-        path = path_argument(arguments)
+        path = self.read_path(arguments)
         first = count_argument(arguments, "first_line") or 1
         count = count_argument(arguments, "lines") or MAX_LINES
         workspace = context.workspace

@@ -21,14 +21,14 @@ from session_core.processes.child import ProcessNotStarted
 from session_core.processes.run import run_in_group
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.argument_schemas import count_schema, flag_schema, object_schema, text_schema
-from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.arguments import count_argument, flag_argument, refuse_unknown, text_argument
+from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.tools.command_confinement import ConfinedReading, confine_reading
 from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.list_files import files_beneath
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.search_results import SearchResults, Show, format_results
-from session_core.tools.text_files import MAX_FILE_BYTES, READS, explain_errors, preview_reading, run_in_thread
+from session_core.tools.text_files import MAX_FILE_BYTES, ReadingTool, explain_errors, run_in_thread
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -64,7 +64,7 @@ class Query:
         return {"files": 1, "counts": MAX_FILE_BYTES, "lines": self.limit + 1}[self.show]
 
 
-class GrepTool:
+class GrepTool(ReadingTool):
     """Find lines in files; `engine` settles which program searches, otherwise ripgrep does where there is one."""
 
     spec = ToolSpec(
@@ -93,20 +93,17 @@ class GrepTool:
             },
         ),
     )
-    effects = READS
+    verb = "search in"
+    default_path = "."
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine
-
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Say what it would read; on cancel nothing has happened."""
-        return await preview_reading("search in", path_argument(arguments, default="."), context)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Search; on cancel the searching process has ended when `Cancelled` propagates."""
         refuse_unknown(arguments, self.spec)
         query = _read_query(arguments)
-        path = path_argument(arguments, default=".")
+        path = self.read_path(arguments)
         include = PathPattern(text_argument(arguments, "include"), "include") if arguments.get("include") else None
         workspace = context.workspace
         with trio.move_on_after(SEARCH_SECONDS) as patience:

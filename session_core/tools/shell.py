@@ -51,8 +51,6 @@ RIGHT_ARGUMENTS: Final[Mapping[ExtraRight, str]] = {
 }
 """The argument that asks for each right beyond the sandbox."""
 
-_EFFECTS: Final[frozenset[Effect]] = frozenset({"execute"})
-
 
 class ShellTool:
     """Run a command line in the session's folder."""
@@ -86,7 +84,7 @@ class ShellTool:
             },
         ),
     )
-    effects = _EFFECTS
+    effects: frozenset[Effect] = frozenset({"execute"})
 
     def __init__(self, jobs: BackgroundJobs | None = None, setup: ShellSetup | None = None) -> None:
         self._jobs = jobs

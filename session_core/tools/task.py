@@ -1,16 +1,11 @@
 """The tool with which a model delegates work to a child session."""
 
-from typing import Final
-
 from session_core.limits import MAX_NAME_CHARS
 from session_core.tools.argument_schemas import flag_schema, object_schema, text_schema
 from session_core.tools.arguments import flag_argument, refuse_unknown, text_argument
 from session_core.tools.base import TaskRequest, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
-
-# The child's own calls need approval, under rules no wider than ours; starting it has no effect in itself.
-_EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 
 
 class TaskTool:
@@ -36,7 +31,8 @@ class TaskTool:
             },
         ),
     )
-    effects = _EFFECTS
+    # The child's own calls need approval, under rules no wider than ours; starting it has no effect in itself.
+    effects: frozenset[Effect] = frozenset({"read"})
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Wait for the child; on cancel the host stops it before `Cancelled` propagates."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import attrs
 import trio
@@ -12,7 +12,9 @@ from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.file_values import FileContent, WorkspaceRefused
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.argument_schemas import text_schema
+from session_core.tools.arguments import path_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect
 
 MAX_FILE_BYTES: Final = 10_000_000
@@ -37,11 +39,25 @@ async def run_in_thread_to_end(work: Callable[[], T]) -> T:
     return await trio.to_thread.run_sync(work, abandon_on_cancel=False)
 
 
-async def preview_reading(verb: str, path: str, context: ToolContext) -> CallPreview:
-    """Return a preview that names what a call reads, for rules to match."""
-    workspace = context.workspace
-    paths = await run_in_thread(lambda: named_paths(workspace, path))
-    return CallPreview(summary=f"{verb} {plain_name(paths[0])}", paths=paths)
+class ReadingTool:
+    """The common part of the tools that read a file or a folder: `verb` says what they do with it.
+
+    Where `default_path` is given, a call may leave out its path.
+    """
+
+    effects: Final = READS
+    verb: ClassVar[str]
+    default_path: ClassVar[str | None] = None
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Name what the call would read, for rules to match; on cancel nothing has happened."""
+        path, workspace = self.read_path(arguments), context.workspace
+        paths = await run_in_thread(lambda: named_paths(workspace, path))
+        return CallPreview(summary=f"{self.verb} {plain_name(paths[0])}", paths=paths)
+
+    def read_path(self, arguments: JsonObject) -> str:
+        """Read the argument `path` of a call."""
+        return path_argument(arguments, default=self.default_path)
 
 
 def named_paths(workspace: Workspace, path: str) -> tuple[str, ...]:

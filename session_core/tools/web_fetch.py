@@ -112,7 +112,6 @@ MAX_REDIRECTS: Final = 5
 FETCH_TIMEOUT_MS: Final = 30_000
 """For all hops together, from the first DNS lookup to the last byte."""
 
-_EFFECTS: Final[frozenset[Effect]] = frozenset({"network"})
 _HOST: Final = re.compile(r"[A-Za-z0-9._:-]+")
 
 
@@ -146,7 +145,7 @@ class WebFetch:
             },
         ),
     )
-    effects = _EFFECTS
+    effects: frozenset[Effect] = frozenset({"network"})
 
     def __init__(self, *, allow_loopback: bool = False, ssl_context: ssl.SSLContext | None = None) -> None:
         self._allow_loopback = allow_loopback

@@ -1,7 +1,9 @@
 """The tool that creates or replaces a file; and how every file change is previewed and carried out."""
 
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import ClassVar, Final
 
 import attrs
 
@@ -118,7 +120,28 @@ async def apply_change(change: FileChange, context: ToolContext) -> ToolOutput:
     )
 
 
-class WriteTool:
+class FileChangingTool:
+    """The common part of the tools that change one file: both steps plan the change anew; `verb` is for its preview."""
+
+    effects: Final = WRITES
+    verb: ClassVar[str]
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Show the difference that the call would make."""
+        plan, workspace = self.read_plan(arguments), context.workspace
+        return await run_in_thread(lambda: preview_change(plan(workspace), workspace, self.verb))
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Change the file; a stop takes effect before or after, never in between."""
+        plan, workspace = self.read_plan(arguments), context.workspace
+        return await apply_change(await run_in_thread(lambda: plan(workspace)), context)
+
+    def read_plan(self, arguments: JsonObject) -> Callable[[Workspace], FileChange]:
+        """Read the arguments, and return the function that plans the change, which blocks."""
+        raise NotImplementedError
+
+
+class WriteTool(FileChangingTool):
     """Create a file or overwrite it."""
 
     spec = ToolSpec(
@@ -131,23 +154,12 @@ class WriteTool:
             required={"path": FILE_ARGUMENT, "content": text_schema("The whole content, exactly as it should be.")}
         ),
     )
-    effects = WRITES
+    verb = "write"
 
-    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
-        """Show the new content of the file and the old one."""
-        path, content = self._read_arguments(arguments)
-        workspace = context.workspace
-        return await run_in_thread(lambda: preview_change(_plan(workspace, path, content), workspace, "write"))
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Write the file; a stop takes effect before or after, never in between."""
-        path, content = self._read_arguments(arguments)
-        workspace = context.workspace
-        return await apply_change(await run_in_thread(lambda: _plan(workspace, path, content)), context)
-
-    def _read_arguments(self, arguments: JsonObject) -> tuple[str, str]:
+    def read_plan(self, arguments: JsonObject) -> Callable[[Workspace], FileChange]:
+        """Read the path and the content."""
         refuse_unknown(arguments, self.spec)
-        return path_argument(arguments), text_argument(arguments, "content")
+        return partial(_plan, path=path_argument(arguments), content=text_argument(arguments, "content"))
 
 
 def _plan(workspace: Workspace, path: str, content: str) -> FileChange:
