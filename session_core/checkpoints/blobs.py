@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from session_core.sandbox.file_values import write_all
 from session_core.storage.private_files import private_open
 
 NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -39,7 +40,7 @@ class Blobs:
         place = self._place(name)
         if self._holds(place, data):
             if durable:
-                _sync(place)
+                _sync(place, os.O_NOFOLLOW)
         else:
             self._write(place, data, durable=durable)
         self._checked.add(name)
@@ -103,13 +104,6 @@ class Blobs:
             sync_folder(place.parent)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes, even if the system accepts only some of them at a time."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
 def make_private_folder(folder: Path) -> None:
     """Ensure a folder that only we may enter, creating its parent the same way if needed."""
     if not folder.is_dir():
@@ -121,15 +115,11 @@ def make_private_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync(folder, os.O_DIRECTORY)
 
 
-def _sync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _sync(place: Path, flags: int) -> None:
+    descriptor = os.open(place, os.O_RDONLY | flags | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import attrs
 
-from session_core.checkpoints.file_state import read_file_state
+from session_core.checkpoints.file_state import present_state
 from session_core.checkpoints.folder_snapshot import (
     FolderChange,
     FolderWalker,
@@ -28,7 +28,6 @@ from session_core.checkpoints.folder_snapshot import (
 from session_core.checkpoints.session_folder import SessionFolder
 from session_core.checkpoints.values import CheckpointLimits, FileState, TreeSnapshot
 from session_core.ids import TurnId
-from session_core.sandbox.file_values import OutsideWorkspace
 from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.workspace import Workspace
 
@@ -189,11 +188,3 @@ class CommandWatch:
 
     def _state(self, path: str) -> FileState:
         return present_state(self.workspace, path, self.limits)
-
-
-def present_state(workspace: Workspace, path: str, limits: CheckpointLimits) -> FileState:
-    """Return the current state of a file of any kind."""
-    try:
-        return read_file_state(workspace, path, limit=limits.file_bytes)[0]
-    except OutsideWorkspace as error:
-        return FileState(kind="not_saved", why=str(error))

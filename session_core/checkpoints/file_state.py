@@ -9,8 +9,9 @@ import os
 import stat
 
 from session_core.checkpoints.blobs import digest
-from session_core.checkpoints.values import MISSING, FileState
+from session_core.checkpoints.values import MISSING, CheckpointLimits, FileState
 from session_core.sandbox.file_values import OutsideWorkspace
+from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
 from session_core.sandbox.workspace import Workspace
 
@@ -27,9 +28,9 @@ def remembered_name(workspace: Workspace, path: str) -> str:
     root = os.path.realpath(location.root)
     resolved = os.path.realpath(os.path.join(root, location.relative))  # noqa: PTH118 - text only, nothing is opened
     home = os.path.realpath(workspace.root)
-    if _beneath(resolved, home):
+    if is_beneath(resolved, (home,)):
         return os.path.relpath(resolved, home)
-    if _beneath(resolved, root):
+    if is_beneath(resolved, (root,)):
         return os.path.join(location.root, os.path.relpath(resolved, root))  # noqa: PTH118
     raise OutsideWorkspace(f"{path!r} leads outside of the folders that this session may use")
 
@@ -65,6 +66,14 @@ def read_file_state(workspace: Workspace, path: str, *, limit: int) -> tuple[Fil
     return state, content.data
 
 
+def present_state(workspace: Workspace, path: str, limits: CheckpointLimits) -> FileState:
+    """Return the current state of a file of any kind, also of one that leads out of the workspace by now."""
+    try:
+        return read_file_state(workspace, path, limit=limits.file_bytes)[0]
+    except OutsideWorkspace as error:
+        return FileState(kind="not_saved", why=str(error))
+
+
 def set_mode(workspace: Workspace, path: str, mode: int) -> None:
     """Restore the permissions of a regular file; only for a file that the workspace has just let us write."""
     location = workspace.locate(path)
@@ -90,7 +99,3 @@ def _too_large(size: int, mode: int, mtime_ns: int, limit: int) -> FileState:
 def _is_now(kind: str) -> str:
     words = {"folder": "it is a folder", "link": "it is a link"}
     return words.get(kind, "it is not an ordinary file")
-
-
-def _beneath(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -65,7 +65,7 @@ class TreeIndex:
             "files": len(self.files),
         }
         for path, state in self.files.items():
-            yield {"line": "file", "path": path, "state": manifest.state_fields(state), "at": self.times[path]}
+            yield {"line": "file", "path": path, "state": attrs.asdict(state), "at": self.times[path]}
 
 
 @attrs.frozen(kw_only=True)

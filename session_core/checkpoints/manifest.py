@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import attrs
 
-from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder, write_all
+from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder
 from session_core.checkpoints.values import FileState, Origin, SavedFile, UndoDescription
 from session_core.errors import StoreUnusable
 from session_core.ids import TurnId
+from session_core.sandbox.file_values import write_all
 from session_core.storage.private_files import private_open, replace_private
 
 MAX_LINE_BYTES: Final = 64 * 1024
@@ -82,12 +83,12 @@ def turn_line(*, saved_at: int, undo: bool, dropped: bool = False) -> dict[str, 
 
 def before_line(path: str, state: FileState, origin: Origin) -> dict[str, Any]:
     """Return the line for the state of a file before the turn changed it."""
-    return {"line": "before", "path": path, "state": state_fields(state), "origin": origin}
+    return {"line": "before", "path": path, "state": attrs.asdict(state), "origin": origin}
 
 
 def after_line(path: str, state: FileState) -> dict[str, Any]:
     """Return the line for the state in which the turn left a file."""
-    return {"line": "after", "path": path, "state": state_fields(state)}
+    return {"line": "after", "path": path, "state": attrs.asdict(state)}
 
 
 def remark_line(text: str) -> dict[str, Any]:
@@ -194,13 +195,8 @@ def read_lines(path: Path) -> Iterator[dict[str, Any] | None]:
         return decode(file.read())
 
 
-def state_fields(state: FileState) -> dict[str, Any]:
-    """Return a state in its stored form."""
-    return attrs.asdict(state)
-
-
 def parse_state(fields: object) -> FileState:
-    """Read a state; raise `ValueError` for one that we did not write."""
+    """Read a state from its stored form, that of `attrs.asdict`; raise `ValueError` for one that we did not write."""
     if not isinstance(fields, dict) or set(fields) != set(attrs.fields_dict(FileState)):
         raise ValueError("not a state")
     if fields["kind"] not in _KINDS:

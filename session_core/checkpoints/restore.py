@@ -11,7 +11,7 @@ from itertools import pairwise
 import attrs
 
 from session_core.checkpoints.blobs import BlobLost
-from session_core.checkpoints.file_state import read_file_state, set_mode
+from session_core.checkpoints.file_state import present_state, read_file_state, set_mode
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.session_folder import SessionFolder
 from session_core.checkpoints.values import (
@@ -25,7 +25,7 @@ from session_core.checkpoints.values import (
     UndoReport,
 )
 from session_core.ids import SessionId, TurnId, new_id
-from session_core.sandbox.file_values import FileStatus, OutsideWorkspace, WorkspaceRefused
+from session_core.sandbox.file_values import FileStatus, WorkspaceRefused
 from session_core.sandbox.workspace import Workspace
 
 
@@ -73,8 +73,8 @@ class UndoRun:
     workspace: Workspace
     limits: CheckpointLimits
     started_at: int
-    force: bool
-    undoing: UndoDescription | None
+    force: bool = False
+    undoing: UndoDescription | None = None
     _record: TurnRecord | None = attrs.field(default=None, alias="interrupted_record")
 
     def run(self) -> UndoReport:
@@ -201,10 +201,7 @@ def _plan_file(
     folder: SessionFolder, path: str, steps: list[_RecordedChange], workspace: Workspace, limits: CheckpointLimits
 ) -> PlannedFile:
     target = steps[0].before
-    try:
-        present, _ = read_file_state(workspace, path, limit=limits.file_bytes)
-    except OutsideWorkspace as error:
-        present = FileState(kind="not_saved", why=str(error))
+    present = present_state(workspace, path, limits)
     if present.same_as(target):
         return PlannedFile(path=path, action="unchanged", target=target, present=present)
     if target.kind in ("too_large", "not_saved"):

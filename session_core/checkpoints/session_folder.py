@@ -10,6 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from session_core.checkpoints import manifest
 from session_core.checkpoints.blobs import Blobs
 from session_core.checkpoints.folder_snapshot import TreeIndex, read_index
@@ -228,10 +230,5 @@ class SessionFolder:
 
 def out_of_room_state(state: FileState) -> FileState:
     """Return the state of a file that could not be saved for lack of room."""
-    return FileState(
-        kind="not_saved",
-        sha256=state.sha256,
-        size=state.size,
-        mode=state.mode,
-        why="the room for this session's checkpoints is used up by this one turn",
-    )
+    why = "the room for this session's checkpoints is used up by this one turn"
+    return attrs.evolve(state, kind="not_saved", mtime_ns=0, why=why)

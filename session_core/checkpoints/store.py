@@ -20,8 +20,8 @@ import attrs
 
 from session_core.checkpoints import restore
 from session_core.checkpoints.blobs import sync_folder
-from session_core.checkpoints.command_changes import CommandWatch, RunningCommands, present_state
-from session_core.checkpoints.file_state import read_file_state, remembered_name
+from session_core.checkpoints.command_changes import CommandWatch, RunningCommands
+from session_core.checkpoints.file_state import present_state, read_file_state, remembered_name
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.session_folder import SessionFolder
 from session_core.checkpoints.values import (
@@ -230,8 +230,6 @@ class CheckpointStore:
                 workspace=workspace,
                 limits=self._limits,
                 started_at=self._now(),
-                force=False,
-                undoing=None,
                 interrupted_record=folder.turns.get(undo_turn_id),
             )
             unrestored = undo.roll_back()
