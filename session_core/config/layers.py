@@ -90,7 +90,7 @@ class FileReader:
         for key, each in value.items():
             setting = BY_KEY.get(f"{name}.{key}") if key in keys_in(name) else None
             if setting is None:
-                self.report_unknown((name, key), [f"{name}.{known}" for known in keys_in(name)])
+                self.report_unknown((name, key), keys_in(name))
             elif self.layer.name == "project" and setting.is_stricter is None:
                 self.report_not_for_projects((name, key))
             else:
@@ -125,20 +125,16 @@ class FileReader:
 
     def report_wrong(self, path: Sequence[str | int], what: str) -> None:
         """Report a problem."""
-        self._problems.append(self._make_problem(path, what))
+        self._problems.append(self.source(path).problem(format_key_path(path), what))
 
-    def _make_problem(self, path: Sequence[str | int], what: str) -> ConfigProblem:
-        return ConfigProblem(
-            place=str(self.file.path), line=find_line(self.file.lines, path), key=format_key_path(path), what=what
-        )
-
-    def report_unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
-        """Report that there is no such setting, and which one was probably meant."""
+    def report_unknown(self, path: Sequence[str | int], beside: Iterable[str]) -> None:
+        """Report that there is no such setting, and which of those beside it was probably meant."""
+        known = [format_key_path((*path[:-1], each)) for each in beside]
         self.report_wrong(path, f"there is no such setting{format_suggestion(format_key_path(path), known)}")
 
     def report_not_for_projects(self, path: Sequence[str | int]) -> None:
         """Report that only the user's own file can set this, and that it is ignored here."""
-        self._ignored.append(self._make_problem(path, NOT_FOR_PROJECTS))
+        self._ignored.append(self.source(path).problem(format_key_path(path), NOT_FOR_PROJECTS))
 
     def source(self, path: Sequence[str | int]) -> SettingSource:
         """Return the source of a value."""
@@ -170,7 +166,7 @@ def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) 
     for variable, text in environ.items():
         setting = BY_VARIABLE.get(variable)
         if setting is not None and text.strip():  # set but empty counts as not set
-            _apply_text(layer, setting, variable, text.strip(), problems)
+            _apply(layer, setting, variable, partial(setting.kind.read_text, text.strip()), problems)
         elif setting is None and variable.startswith(VARIABLE_PREFIX) and variable not in OTHER_VARIABLES:
             remarks.append(
                 f"{format_key_path((variable,))} is set but has no effect{format_suggestion(variable, BY_VARIABLE)}"
@@ -190,7 +186,7 @@ def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> La
             what = f"there is no such setting{format_suggestion(key, BY_KEY)}"
             problems.append(ConfigProblem(place=place, key=format_key_path(key.split(".")), what=what))
         elif isinstance(value, str):
-            _apply_text(layer, setting, place, value, problems)
+            _apply(layer, setting, place, partial(setting.kind.read_text, value), problems)
         else:
             given = list(value) if isinstance(value, tuple) else value
             _apply(layer, setting, place, partial(setting.kind.read, given), problems)
@@ -202,13 +198,10 @@ def flag_name(key: str) -> str:
     return "--permissions" if key == "permission_mode" else f"--{key.replace('.', '-').replace('_', '-')}"
 
 
-def _apply_text(layer: Layer, setting: Setting, place: str, text: str, problems: list[ConfigProblem]) -> None:
-    _apply(layer, setting, place, lambda: setting.kind.read_text(text), problems)
-
-
 def _apply(layer: Layer, setting: Setting, place: str, read: Callable[[], Any], problems: list[ConfigProblem]) -> None:
+    source = SettingSource(layer=layer.name, place=place)
     try:
         layer.values[setting.key] = read()
-        layer.sources[setting.key] = SettingSource(layer=layer.name, place=place)
+        layer.sources[setting.key] = source
     except InvalidValue as wrong:
-        problems.append(ConfigProblem(place=place, key=setting.key, what=str(wrong)))
+        problems.append(source.problem(setting.key, str(wrong)))

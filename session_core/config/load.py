@@ -73,15 +73,6 @@ def load_config(
     return _ConfigLoader(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
 
 
-def read_settings(home: Path) -> Config:
-    """Read the user's own file, ignoring the environment.
-
-    Raises:
-        ConfigInvalid: The file has problems.
-    """
-    return load_config(home, environ={})
-
-
 def find_trusted_fingerprint(home: Path, workspace: Path) -> Fingerprint | None:
     """Return the fingerprint of a project's files, if a person has trusted them in their current state."""
     try:
@@ -187,7 +178,7 @@ class _ConfigLoader:
             if setting.is_stricter is None or not setting.is_stricter(so_far, wanted):
                 compared = f"{_format_setting(wanted)} is not stricter than {_format_setting(so_far)}"
                 what = f"this is ignored: a project's file can only make it stricter, and {compared}"
-                self._ignored.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
+                self._ignored.append(source.problem(key, what))
                 continue
             joined = wanted if setting.merge is None else setting.merge(so_far, wanted)
             if joined != so_far:
@@ -196,14 +187,7 @@ class _ConfigLoader:
         for number, given in enumerate(project.rules):
             if given.rule.decision == "allow":
                 what = "this is ignored: a project's file can only add rules that ask or deny, not one that allows"
-                self._ignored.append(
-                    ConfigProblem(
-                        place=given.source.place,
-                        line=given.source.line,
-                        key=format_key_path((RULES, number)),
-                        what=what,
-                    )
-                )
+                self._ignored.append(given.source.problem(format_key_path((RULES, number)), what))
             else:
                 self._rules.append(given)
 
@@ -218,7 +202,7 @@ class _ConfigLoader:
                 # A wrong value has been reported already.
                 if not any(each.key.startswith(f"{PROVIDERS}.{name}.") for each in self._problems):
                     what = f"a provider of your own needs {' and '.join(missing)} too"
-                    self._report_problem(change.source, f"{PROVIDERS}.{name}", what)
+                    self._problems.append(change.source.problem(f"{PROVIDERS}.{name}", what))
                 continue
             values["chosen_by_user"] = "base_url" in values
             if "key" in values:
@@ -239,7 +223,7 @@ class _ConfigLoader:
             if given.info.provider not in known:
                 name = given.info.provider
                 what = f"there is no provider called {format_value(name)}{format_suggestion(name, known)}"
-                self._report_problem(given.source, f"{key}.name", what)
+                self._problems.append(given.source.problem(f"{key}.name", what))
             self._sources[f"{MODELS}.{given.info.name}"] = given.source
         return merge_models([each.info for each in user.models], built_in_models())
 
@@ -251,10 +235,7 @@ class _ConfigLoader:
             return  # an extension may provide it, which is checked when extensions start
         suggestion = format_suggestion(name, (DEMO, *list_model_names(models))) or "; see: session-core models --all"
         what = f"there is no model called {format_value(name)}{suggestion}"
-        self._report_problem(self._sources["model"], "model", what)
-
-    def _report_problem(self, source: SettingSource, key: str, what: str) -> None:
-        self._problems.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
+        self._problems.append(self._sources["model"].problem("model", what))
 
     # --- the result ---------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import attrs
 
@@ -26,6 +26,9 @@ from session_core.config.values import SettingSource
 from session_core.permissions.rules import PermissionRule, RuleDecision
 from session_core.providers.catalogue import ModelInfo, ProviderKind, ThinkingAbility, model_from
 from session_core.providers.secrets import Secret
+
+if TYPE_CHECKING:
+    from session_core.config.layers import FileReader
 
 MAX_RULES: Final = 500
 MAX_PROVIDERS: Final = 64
@@ -50,7 +53,7 @@ _TIMEOUTS: Final[Mapping[str, SettingKind]] = {
 """In seconds. Less than one would mistake a short delay for a failure; the maximum is that of `ProviderTimeouts`."""
 _KIND: Final = ChoiceKind(get_args(ProviderKind))
 _VARIABLE: Final = TextKind(
-    expected="the name of an environment variable", pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+    expected="the name of an environment variable", longest=100, pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 )
 _PRICE: Final = NumberKind(Decimal(0), Decimal(1_000_000))
 _PRICES: Final[Mapping[str, SettingKind]] = dict.fromkeys(("input", "output", "cache_read", "cache_write"), _PRICE)
@@ -98,16 +101,7 @@ class GivenModel:
     source: SettingSource
 
 
-class TableReader(Protocol):
-    """The part of `FileReader` that these functions use."""
-
-    def attempt(self, path: KeyPath, read: Callable[[], Any]) -> tuple[bool, Any]: ...
-    def report_wrong(self, path: KeyPath, what: str) -> None: ...
-    def report_unknown(self, path: KeyPath, known: tuple[str, ...]) -> None: ...
-    def source(self, path: KeyPath) -> SettingSource: ...
-
-
-def read_rules(value: object, reader: TableReader) -> list[GivenRule]:
+def read_rules(value: object, reader: "FileReader") -> list[GivenRule]:
     """Read `[[permissions]]`."""
     rules: list[GivenRule] = []
     if isinstance(value, str):
@@ -126,7 +120,7 @@ def read_rules(value: object, reader: TableReader) -> list[GivenRule]:
     return rules
 
 
-def read_providers(value: object, reader: TableReader) -> dict[str, GivenProvider]:
+def read_providers(value: object, reader: "FileReader") -> dict[str, GivenProvider]:
     """Read `[providers.<name>]`."""
     if not isinstance(value, dict):
         reader.report_wrong((PROVIDERS,), "expected tables, one for each provider, such as [providers.anthropic]")
@@ -137,7 +131,7 @@ def read_providers(value: object, reader: TableReader) -> dict[str, GivenProvide
     return {name: read for name, table in value.items() if (read := _read_provider(name, table, reader)) is not None}
 
 
-def _read_provider(name: str, table: object, reader: TableReader) -> GivenProvider | None:
+def _read_provider(name: str, table: object, reader: "FileReader") -> GivenProvider | None:
     path: KeyPath = (PROVIDERS, name)
     if not _PROVIDER.fullmatch(name):
         reader.report_wrong(path, "expected a provider's name of small letters, digits, - and _")
@@ -158,7 +152,7 @@ def _read_provider(name: str, table: object, reader: TableReader) -> GivenProvid
         elif key == "timeouts":
             values[key] = _read_timeouts((*path, key), each, reader)
         elif key not in readers:
-            reader.report_unknown((*path, key), tuple(f"{PROVIDERS}.{name}.{known}" for known in _PROVIDER_KEYS))
+            reader.report_unknown((*path, key), _PROVIDER_KEYS)
         else:
             known, read = reader.attempt((*path, key), partial(readers[key], each))
             if known:
@@ -170,7 +164,7 @@ def _read_provider(name: str, table: object, reader: TableReader) -> GivenProvid
     )
 
 
-def _read_timeouts(path: KeyPath, value: object, reader: TableReader) -> dict[str, float]:
+def _read_timeouts(path: KeyPath, value: object, reader: "FileReader") -> dict[str, float]:
     if not isinstance(value, dict):
         reader.report_wrong(path, f"expected a table with seconds: {', '.join(_TIMEOUTS)}")
         return {}
@@ -179,19 +173,15 @@ def _read_timeouts(path: KeyPath, value: object, reader: TableReader) -> dict[st
 
 
 def _read_variable(value: object) -> str:
-    if isinstance(value, str) and not _is_variable(value):
-        raise setting_kinds.InvalidValue(
-            "expected the name of an environment variable, not a key itself (it is not repeated here)"
-        )
-    name: str = _VARIABLE.read(value)
-    return name
+    try:
+        return _VARIABLE.read(value)
+    except setting_kinds.InvalidValue:
+        if not isinstance(value, str):
+            raise
+    raise setting_kinds.InvalidValue(f"expected {_VARIABLE.expected}, not a key itself (it is not repeated here)")
 
 
-def _is_variable(value: str) -> bool:
-    return len(value) <= 100 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None
-
-
-def _read_headers(path: KeyPath, value: object, reader: TableReader) -> tuple[tuple[str, Secret], ...]:
+def _read_headers(path: KeyPath, value: object, reader: "FileReader") -> tuple[tuple[str, Secret], ...]:
     if not isinstance(value, dict) or len(value) > MAX_HEADERS:
         reader.report_wrong(path, f"expected a table of at most {MAX_HEADERS} headers")
         return ()
@@ -210,7 +200,7 @@ def has_keys(value: object) -> bool:
     return any(isinstance(table, dict) and ("key" in table or "headers" in table) for table in value.values())
 
 
-def read_models(value: object, reader: TableReader) -> list[GivenModel]:
+def read_models(value: object, reader: "FileReader") -> list[GivenModel]:
     """Read `[[models]]`, which has the same keys as the built-in catalogue."""
     models: list[GivenModel] = []
     taken: set[str] = set()
@@ -234,7 +224,7 @@ def read_models(value: object, reader: TableReader) -> list[GivenModel]:
     return models
 
 
-def _read_prices(nested: Mapping[str, object], path: KeyPath, reader: TableReader) -> dict[str, Any] | None:
+def _read_prices(nested: Mapping[str, object], path: KeyPath, reader: "FileReader") -> dict[str, Any] | None:
     read: dict[str, Any] = {}
     for key, table in nested.items():
         known = _PRICES if key == "prices" else {"above": IntegerKind(1), **_PRICES}
@@ -254,7 +244,7 @@ def _read_prices(nested: Mapping[str, object], path: KeyPath, reader: TableReade
     return read
 
 
-def _read_tables(value: object, name: str, limit: int, reader: TableReader) -> list[tuple[KeyPath, dict[str, Any]]]:
+def _read_tables(value: object, name: str, limit: int, reader: "FileReader") -> list[tuple[KeyPath, dict[str, Any]]]:
     if not isinstance(value, list):
         reader.report_wrong((name,), f"expected a list of tables, each headed [[{name}]]")
         return []
@@ -274,7 +264,7 @@ def _read_fields(
     table: Mapping[str, object],
     known: Mapping[str, SettingKind],
     path: KeyPath,
-    reader: TableReader,
+    reader: "FileReader",
     others: tuple[str, ...] = (),
 ) -> dict[str, Any] | None:
     """Read the keys of a table; None if one of them is wrong. `others` are valid keys that are read elsewhere."""
@@ -282,15 +272,10 @@ def _read_fields(
     sound = True
     for key, value in table.items():
         if key not in known:
-            reader.report_unknown((*path, key), tuple(f"{_format_path(path)}.{each}" for each in (*known, *others)))
+            reader.report_unknown((*path, key), (*known, *others))
             sound = False
             continue
         fine, read = reader.attempt((*path, key), partial(known[key].read, value))
         sound = sound and fine
         fields[key] = read
     return fields if sound else None
-
-
-def _format_path(path: KeyPath) -> str:
-    head, *rest = path
-    return str(head) + "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in rest)

@@ -38,7 +38,7 @@ class SettingKind(Protocol):
 
     def read_text(self, text: str) -> Any:
         """Read it from the text of a variable or flag."""
-        ...
+        return self.read(text)
 
 
 def format_value(value: object) -> str:
@@ -64,7 +64,7 @@ def _wrong(kind: SettingKind, value: object) -> InvalidValue:
 
 
 @attrs.frozen
-class ChoiceKind:
+class ChoiceKind(SettingKind):
     """One of a few words."""
 
     options: tuple[str, ...]
@@ -78,9 +78,6 @@ class ChoiceKind:
             return value
         probably = find_nearest_name(value, self.options) if isinstance(value, str) else None
         raise InvalidValue(f"{_wrong(self, value)}{'' if probably is None else f'; did you mean {probably}?'}")
-
-    def read_text(self, text: str) -> str:
-        return self.read(text)
 
 
 @attrs.frozen
@@ -155,7 +152,7 @@ class BooleanKind:
 
 
 @attrs.frozen
-class TextKind:
+class TextKind(SettingKind):
     """Short text on one line; `pattern` must fit all of it."""
 
     expected: str = "text on one line"
@@ -171,9 +168,6 @@ class TextKind:
             raise _wrong(self, value)
         return value
 
-    def read_text(self, text: str) -> str:
-        return self.read(text)
-
 
 @attrs.frozen
 class ToolNameKind(TextKind):
@@ -186,7 +180,7 @@ class ToolNameKind(TextKind):
 
 
 @attrs.frozen
-class PathKind:
+class PathKind(SettingKind):
     """A path that does not depend on the current folder: from / or from ~."""
 
     expected: str = "a path that begins with / or ~/"
@@ -200,12 +194,9 @@ class PathKind:
         except RuntimeError:
             raise InvalidValue("you have no home directory, so ~ cannot be expanded; write the path from /") from None
 
-    def read_text(self, text: str) -> str:
-        return self.read(text)
-
 
 @attrs.frozen
-class DateKind:
+class DateKind(SettingKind):
     """A date."""
 
     expected: str = "a date such as 2027-01-31"
@@ -214,12 +205,6 @@ class DateKind:
         if type(value) is date:
             return value
         raise _wrong(self, value)
-
-    def read_text(self, text: str) -> date:
-        try:
-            return date.fromisoformat(text)
-        except ValueError:
-            raise _wrong(self, text) from None
 
 
 @attrs.frozen

@@ -7,12 +7,12 @@ theirs, such as `mcp__server__tool` and `extension.tool`, are not checked.
 from collections.abc import Iterable
 from typing import Final
 
+from session_core.config.layers import format_suggestion
 from session_core.config.problems import ConfigProblem
 from session_core.config.setting_kinds import format_value
 from session_core.config.settings import RULES
 from session_core.config.values import Config, SettingSource
 from session_core.permissions.globs import match_gaps
-from session_core.providers.catalogue import find_nearest_name
 
 _OF_SERVERS: Final = "mcp__"
 _OF_EXTENSIONS: Final = "."
@@ -51,9 +51,7 @@ def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tu
             key = f"{RULES}[{number}]"
             given.append((f"{key}.tool", rule.tool, config.source(key)))
     return tuple(
-        ConfigProblem(place=str(source.place), line=source.line, key=key, what=_describe_unknown(name, names))
-        for key, name, source in given
-        if not _is_known(name, names)
+        source.problem(key, _describe_unknown(name, names)) for key, name, source in given if not _is_known(name, names)
     )
 
 
@@ -68,6 +66,4 @@ def _is_known(name: str, known: tuple[str, ...]) -> bool:
 
 
 def _describe_unknown(name: str, known: tuple[str, ...]) -> str:
-    probably = find_nearest_name(name, known)
-    meant = f"; did you mean {probably}?" if probably is not None else ""
-    return f"there is no tool called {format_value(name)}, so this has no effect{meant}"
+    return f"there is no tool called {format_value(name)}, so this has no effect{format_suggestion(name, known)}"

@@ -28,6 +28,10 @@ class SettingSource:
             return "default"
         return self.place if self.line is None else f"{self.place}:{self.line}"
 
+    def problem(self, key: str, what: str) -> ConfigProblem:
+        """Return a problem of the value from here."""
+        return ConfigProblem(place=self.place, line=self.line, key=key, what=what)
+
 
 DEFAULT = SettingSource(layer="default")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from session_core.config.load import load_config, read_settings
+from session_core.config.load import load_config
 from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
 from session_core.config.values import SettingSource
 from session_core.permissions.rules import PermissionRule
@@ -355,7 +355,7 @@ def test_settings_of_a_home_alone(tmp_path: Path) -> None:
     """The user's file can be read alone, whatever the environment says."""
     write_user(tmp_path, "[retention]\narchive_after_days = 7\n")
 
-    assert Retention(archive_after_days=7) == read_settings(tmp_path).retention
+    assert Retention(archive_after_days=7) == load_config(tmp_path, environ={}).retention
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
