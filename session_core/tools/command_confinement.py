@@ -57,6 +57,11 @@ STILL_CHECKED: Final = (
 _MAX_PLANS: Final = 3
 """A program that renames folders all the time must not hold up a command forever."""
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
+_WANTS: Final[Mapping[ExtraRight, str]] = {
+    "network": "use the network",
+    "sockets": "use unix sockets",
+    "protected": "change protected files such as .git",
+}
 
 
 def explain_no_sandbox(what: str, reason: str) -> str:
@@ -99,44 +104,14 @@ class CommandLaunch(Launch):
 
 
 @attrs.frozen(kw_only=True)
-class ExtraRights:
-    """The rights of a single command beyond the session's policy, if a person approves them."""
-
-    network: bool = False
-    protected: bool = False
-    sockets: bool = False
-
-    @property
-    def names(self) -> tuple[ExtraRight, ...]:
-        """The rights by name."""
-        wanted: tuple[tuple[bool, ExtraRight], ...] = (
-            (self.network, "network"),
-            (self.sockets, "sockets"),
-            (self.protected, "protected"),
-        )
-        return tuple(name for is_wanted, name in wanted if is_wanted)
-
-    @property
-    def reason(self) -> str | None:
-        """Why the command needs approval."""
-        wants = [
-            words
-            for wanted, words in (
-                (self.network, "use the network"),
-                (self.sockets, "use unix sockets"),
-                (self.protected, "change protected files such as .git"),
-            )
-            if wanted
-        ]
-        return f"it wants to {' and '.join(wants)}" if wants else None
-
-
-@attrs.frozen(kw_only=True)
 class Confinement:
     """How a command will be confined.
 
     `unconfined` says why there is no sandbox although the policy asks for one: the machine has none. Whatever else
     is in the way of a sandbox may come from the project, a guest or another user, and refuses the command instead.
+
+    `wider` are the command's rights beyond the session's policy, if a person approves them; `sockets` says whether it
+    may use unix sockets, by either.
 
     `outputs` is the session's folder of outputs, which says where things go that are set aside after it; `roots` are
     the folders that the session may change. `plan_again` makes the plan anew if things have changed since, for which
@@ -148,7 +123,8 @@ class Confinement:
     plan: SandboxPlan | None = None
     bubblewrap: Bubblewrap | None = None
     unconfined: str | None = None
-    wider: ExtraRights = ExtraRights()
+    wider: tuple[ExtraRight, ...] = ()
+    sockets: bool = False
     outputs: str | None = None
     roots: tuple[str, ...] = ()
     plan_again: Callable[[], Awaitable[SandboxPlan]] | None = attrs.field(default=None, eq=False, repr=False)
@@ -157,7 +133,12 @@ class Confinement:
     @property
     def rights(self) -> tuple[ExtraRight, ...]:
         """What the command gets beyond the session's policy, if a person agrees."""
-        return self.wider.names if self.unconfined is None else ("unconfined", *self.wider.names)
+        return self.wider if self.unconfined is None else ("unconfined", *self.wider)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the command needs approval even in a sandbox."""
+        return f"it wants to {' and '.join(_WANTS[right] for right in self.wider)}" if self.wider else None
 
 
 async def confine(
@@ -165,7 +146,7 @@ async def confine(
     setup: ShellSetup,
     *,
     workdir: str = ".",
-    wider: ExtraRights | None = None,
+    wider: tuple[ExtraRight, ...] = (),
     to_show: bool = False,
 ) -> Confinement:
     """Determine how a command would run here, without changing anything.
@@ -181,8 +162,7 @@ async def confine(
         ToolFailed: The folder does not exist, or the session may not use it; or there is a sandbox on this machine, but
             the command cannot be confined in it as things are.
     """
-    wider = wider or ExtraRights()
-    sockets = context.sandbox.sockets or wider.sockets
+    sockets = context.sandbox.sockets or "sockets" in wider
     filter_file = setup.filters.choose(sockets=sockets) if setup.filters else filter_in_memory(sockets=sockets)
     ours = os.environ if setup.environment is None else setup.environment
     folder = await trio.to_thread.run_sync(_resolve_folder, context, workdir, abandon_on_cancel=True)
@@ -190,6 +170,7 @@ async def confine(
         folder=folder,
         environment={**clean_environment(ours), **QUIET},
         wider=wider,
+        sockets=sockets,
         outputs=context.outputs,
         roots=await trio.to_thread.run_sync(_resolve_roots, context, abandon_on_cancel=True),
     )
@@ -210,9 +191,9 @@ async def confine(
             readable=context.sandbox.readable,
             hidden=(*setup.hidden, *context.hidden, *own_places()),
             read_only=context.sandbox.mode == "read_only",
-            network=context.sandbox.network or wider.network,
+            network=context.sandbox.network or "network" in wider,
             sockets=sockets,
-            protected=not (wider.protected or to_show),
+            protected=not ("protected" in wider or to_show),
             homes=home_folders(),
             filter_file=filter_file,
             cwd=folder,
@@ -274,7 +255,7 @@ async def prepare_launch(
     if plan is None or bubblewrap is None:
         run = GuardedRun(roots=confinement.roots, before=ProtectedState(), approved=True, outputs=confinement.outputs)
     else:
-        approved = confinement.wider.protected
+        approved = "protected" in confinement.wider
         run = GuardedRun(roots=plan.writable, before=plan.before, approved=approved, outputs=confinement.outputs)
     reported = False
     launch.remarks.extend(register_run(run))

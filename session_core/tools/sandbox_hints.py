@@ -28,21 +28,18 @@ _ABOUT_SOCKETS: Final = re.compile(r"\bunix\b|\bsockets?\b|\bagent\b", re.IGNORE
 _BETWEEN_NAMES: Final = re.compile(r"""[\s/'"`‘’“”:;,=()\[\]]+""")
 
 
-def find_hints(outcome: ProcessOutcome, confinement: Confinement, *, sockets: bool) -> tuple[str, ...]:
-    """Return what may have made a command fail, judging by its output; `sockets` says whether it could use them."""
-    if confinement.plan is None or outcome.exit_code == 0:
-        return ()
+def find_hints(outcome: ProcessOutcome, confinement: Confinement) -> Iterator[str]:
+    """Yield what may have made a command fail, judging by its output."""
+    plan = confinement.plan
+    if plan is None or outcome.exit_code == 0:
+        return
     lines = f"{outcome.output}\n{outcome.error_output}".splitlines()
-    return tuple(_find_hints(lines, confinement, network=confinement.plan.network, sockets=sockets))
-
-
-def _find_hints(lines: list[str], confinement: Confinement, *, network: bool, sockets: bool) -> Iterator[str]:
-    if not network and any(map(_OFFLINE.search, lines)):
+    if not plan.network and any(map(_OFFLINE.search, lines)):
         yield NO_NETWORK
-    may_ask = confinement.plan is not None and confinement.plan.writable and not confinement.wider.protected
+    may_ask = plan.writable and "protected" not in confinement.wider
     if may_ask and any(_UNCHANGEABLE.search(line) and _names_protected(line) for line in lines):
         yield READ_ONLY
-    if not sockets and any(map(_REFUSED.search, lines)) and any(map(_ABOUT_SOCKETS.search, lines)):
+    if not confinement.sockets and any(map(_REFUSED.search, lines)) and any(map(_ABOUT_SOCKETS.search, lines)):
         yield NO_SOCKETS
 
 

@@ -22,7 +22,6 @@ from session_core.tools.command_confinement import (
     UNCONFINED,
     UNCONFINED_DETAILS,
     Confinement,
-    ExtraRights,
     ShellSetup,
     confine,
     explain_no_sandbox,
@@ -102,7 +101,7 @@ class ShellTool:
             command=command,
             grant=f"run in {confinement.folder}: {command}",
             rights=confinement.rights,
-            always_ask=confinement.wider.reason if unconfined is None else explain_no_sandbox("command", unconfined),
+            always_ask=confinement.reason if unconfined is None else explain_no_sandbox("command", unconfined),
         )
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -134,7 +133,7 @@ class ShellTool:
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
             )
         where = await _save_output(recorder, context) if outcome.truncated else None
-        remarks = (*launch.remarks, *_find_hints(outcome, confinement, context))
+        remarks = (*launch.remarks, *find_hints(outcome, confinement))
         output = _format_output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS, remarks)
         return attrs.evolve(output, details=JsonObject({**(output.details or {}), **_details(confinement)}))
 
@@ -158,7 +157,7 @@ class ShellTool:
                 output_limit=MAX_TOOL_OUTPUT_CHARS,
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
             )
-        launch.remarks.extend(_find_hints(outcome, confinement, context))
+        launch.remarks.extend(find_hints(outcome, confinement))
         return attrs.evolve(outcome, error_output=outcome.error_output + launch.format_remarks())
 
     def _arguments(self, arguments: JsonObject) -> tuple[str, int | None, bool]:
@@ -189,7 +188,7 @@ class ShellTool:
                 f"this command was not run, because there is no sandbox here ({confinement.unconfined}) and nobody has "
                 "agreed to run it without one"
             )
-        if (reason := confinement.wider.reason) is not None and not context.rights.issuperset(confinement.rights):
+        if (reason := confinement.reason) is not None and not context.rights.issuperset(confinement.rights):
             raise ToolFailed(f"this command was not run: {reason}, and nobody has agreed to that")
         return confinement
 
@@ -203,20 +202,18 @@ def _details(confinement: Confinement) -> JsonObject:
     return UNCONFINED_DETAILS if confinement.plan is None else JsonObject()
 
 
-def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRights:
+def _requested_rights(arguments: JsonObject, context: ToolContext) -> tuple[ExtraRight, ...]:
     """Return the rights that the command requests beyond the policy; without a sandbox there is nothing to widen."""
-    if context.sandbox.mode == "full_access":
-        return ExtraRights()
-    return ExtraRights(
-        network=flag_argument(arguments, "network") and not context.sandbox.network,
-        protected=flag_argument(arguments, "change_protected") and context.sandbox.mode != "read_only",
-        sockets=flag_argument(arguments, "sockets") and not context.sandbox.sockets,
+    policy = context.sandbox
+    if policy.mode == "full_access":
+        return ()
+    # What it has anyway, and what a session that may only read never gets.
+    settled = {"network": policy.network, "sockets": policy.sockets, "protected": policy.mode == "read_only"}
+    return tuple(
+        right
+        for right, argument in RIGHT_ARGUMENTS.items()
+        if flag_argument(arguments, argument) and not settled[right]
     )
-
-
-def _find_hints(outcome: ProcessOutcome, confinement: Confinement, context: ToolContext) -> tuple[str, ...]:
-    sockets = context.sandbox.sockets or confinement.wider.sockets
-    return find_hints(outcome, confinement, sockets=sockets)
 
 
 def _format_preview(
@@ -228,9 +225,8 @@ def _format_preview(
     else:
         writable = ", ".join(confinement.plan.writable) or "nothing"
         sandbox = f"sandbox: {context.sandbox.mode}, may change {writable}"
-        sockets = context.sandbox.sockets or confinement.wider.sockets
-        network = f"network: {_on_or_off(confinement.plan.network)}, unix sockets: {_on_or_off(sockets)}"
-        if confinement.wider.protected:
+        network = f"network: {_on_or_off(confinement.plan.network)}, unix sockets: {_on_or_off(confinement.sockets)}"
+        if "protected" in confinement.wider:
             sandbox += ", protected files such as .git included"
     changed = ", ".join(f"{name}={value}" for name, value in QUIET.items())
     handed_on = ", ".join(name for name in confinement.environment if name not in QUIET)

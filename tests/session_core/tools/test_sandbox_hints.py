@@ -6,21 +6,23 @@ import attrs
 import pytest
 
 from session_core.processes.run import ProcessOutcome
-from session_core.tools.command_confinement import Confinement, ExtraRights, ShellSetup, confine
+from session_core.tools.command_confinement import Confinement, ShellSetup, confine
 from session_core.tools.sandbox_hints import NO_NETWORK, NO_SOCKETS, READ_ONLY, find_hints
 from session_core.tools.shell import ShellTool
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import SandboxPolicy
+from session_core.vocabulary.sessions import ExtraRight, SandboxPolicy
 from tests._needs import needs_sandbox
 from tests.session_core.tools._calls import context_in, run
 
 FAILED = ProcessOutcome(output="", exit_code=1, timed_out=False, truncated=False)
 
 
-async def make_confinement(root: Path, *, sandbox: SandboxPolicy | None = None, **wider: bool) -> Confinement:
+async def make_confinement(
+    root: Path, *, sandbox: SandboxPolicy | None = None, wider: tuple[ExtraRight, ...] = ()
+) -> Confinement:
     """Plan a command in a folder, with these rights."""
     context = context_in(root, sandbox=sandbox or SandboxPolicy())
-    return await confine(context, ShellSetup(), wider=ExtraRights(**wider), to_show=True)
+    return await confine(context, ShellSetup(), wider=wider, to_show=True)
 
 
 @needs_sandbox
@@ -46,9 +48,9 @@ async def make_confinement(root: Path, *, sandbox: SandboxPolicy | None = None, 
 async def test_what_was_kept_back(tmp_path: Path, said: str, hints: tuple[str, ...]) -> None:
     """The words of common programs lead to the right that was missing, and others to nothing."""
     confinement = await make_confinement(tmp_path)
-    assert hints == find_hints(attrs.evolve(FAILED, output=said), confinement, sockets=False)
-    assert hints == find_hints(attrs.evolve(FAILED, error_output=said), confinement, sockets=False)
-    assert () == find_hints(attrs.evolve(FAILED, output=said, exit_code=0), confinement, sockets=False)
+    assert hints == tuple(find_hints(attrs.evolve(FAILED, output=said), confinement))
+    assert hints == tuple(find_hints(attrs.evolve(FAILED, error_output=said), confinement))
+    assert () == tuple(find_hints(attrs.evolve(FAILED, output=said, exit_code=0), confinement))
 
 
 @needs_sandbox
@@ -56,12 +58,12 @@ async def test_what_the_command_had(tmp_path: Path) -> None:
     """What a command could use, or could not get by asking, is not named."""
     said = "unix: Operation not permitted\nNetwork is unreachable\n.git: Read-only file system"
     failed = attrs.evolve(FAILED, output=said)
-    every = await make_confinement(tmp_path, network=True, protected=True, sockets=True)
+    every = await make_confinement(tmp_path, wider=("network", "sockets", "protected"))
     read_only = await make_confinement(tmp_path, sandbox=SandboxPolicy(mode="read_only"))
     no_sandbox = await make_confinement(tmp_path, sandbox=SandboxPolicy(mode="full_access"))
 
-    found = [find_hints(failed, every, sockets=True), find_hints(failed, read_only, sockets=False)]
-    assert [(), (NO_NETWORK, NO_SOCKETS), ()] == [*found, find_hints(failed, no_sandbox, sockets=False)]
+    found = [tuple(find_hints(failed, every)), tuple(find_hints(failed, read_only))]
+    assert [(), (NO_NETWORK, NO_SOCKETS), ()] == [*found, tuple(find_hints(failed, no_sandbox))]
 
 
 @needs_sandbox
