@@ -7,7 +7,7 @@ thinking as "anthropic-redacted:...". Thinking from other kinds of providers is 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -15,7 +15,9 @@ import msgspec
 from session_core.providers.anthropic_stream import REDACTED, SIGNED
 from session_core.providers.anthropic_stream import AnthropicDecoder as AnthropicDecoder
 from session_core.providers.base import ModelRequest, ProviderEvent, ThinkingEffort
+from session_core.providers.catalogue import ThinkingAbility
 from session_core.providers.conversation import (
+    IMAGE_LEFT_OUT,
     ConversationStep,
     ModelStep,
     UserStep,
@@ -30,13 +32,10 @@ from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, 
 
 API_VERSION: Final = "2023-06-01"
 
-ThinkingAbility = Literal["none", "budget", "adaptive", "always"]
-
 _BUDGETS: Final[Mapping[ThinkingEffort, int]] = {"low": 4_096, "medium": 12_288, "high": 32_768}
 _LEAST_BUDGET: Final = 1_024
 _CACHED: Final = {"type": "ephemeral"}
 _SCHEMA_IN_WORDS: Final = "Answer with nothing but JSON that follows this schema:\n"
-_IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]"
 
 
 @attrs.frozen(kw_only=True)
@@ -186,7 +185,7 @@ def _build_user_block(part: TextPart | ImagePart, options: AnthropicOptions) -> 
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if not options.can_see:
-        return {"type": "text", "text": _IMAGE_LEFT_OUT}
+        return {"type": "text", "text": IMAGE_LEFT_OUT}
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
 
 

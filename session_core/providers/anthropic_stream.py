@@ -69,6 +69,8 @@ class _Block:
 class AnthropicDecoder:
     """Turns the API's events of one answer into ours; `names` maps the API's tool names to ours."""
 
+    complete: Final = False  # until its last event
+
     def __init__(self, *, names: Mapping[str, str] | None = None, secrets: Iterable[Secret] = ()) -> None:
         self._names = names or {}
         self._secrets = tuple(secrets)

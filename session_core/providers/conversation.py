@@ -18,7 +18,6 @@ provider drops thinking that is not its own (`own_signature`). For APIs that can
 `result_text` says so in words.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Final
@@ -26,6 +25,7 @@ from typing import Final
 import attrs
 
 from session_core.ids import CallId
+from session_core.providers.tool_names import NOT_IN_NAMES
 from session_core.providers.tool_names import fit_tool_name as fit_tool_name
 from session_core.vocabulary.messages import (
     CodePart,
@@ -44,6 +44,7 @@ from session_core.vocabulary.messages import (
 
 MAX_ID_CHARS: Final = 40
 """The smallest maximum length of call ids among the APIs."""
+IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]"
 
 _GO_ON: Final = "Please go on."
 _BEGINS_WITH_ANSWER: Final = "[What was said before this is no longer part of the conversation.]"
@@ -63,7 +64,6 @@ _STATUS_WORDS: Final[dict[ToolStatus, str]] = {
     "cancelled": "Stopped before it was done: ",
     "interrupted": "Interrupted before it was done: ",
 }
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 UserContent = TextPart | ImagePart
 ModelContent = TextPart | ThinkingPart | ToolCallPart
@@ -170,7 +170,7 @@ class _Conversation:
         return attrs.evolve(call, call_id=own, name=self._fit_name(call.name))
 
     def _unused_id(self, wanted: CallId) -> CallId:
-        fitting = own = CallId(_NOT_IN_NAMES.sub("_", wanted)[:MAX_ID_CHARS] or "call")
+        fitting = own = CallId(NOT_IN_NAMES.sub("_", wanted)[:MAX_ID_CHARS] or "call")
         number = 1
         while own in self._used:
             number += 1

@@ -49,9 +49,6 @@ _KIND_OF_TYPE: Final[dict[str, FailureKind]] = {
     "content_filter": "refused",
 }
 _KIND_OF_STATUS: Final[dict[int, FailureKind]] = {
-    401: "auth",
-    403: "auth",
-    407: "auth",
     408: "network",
     409: "overloaded",
     413: "context_too_long",

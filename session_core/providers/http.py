@@ -4,6 +4,7 @@ Whatever the server does, a call raises only `Cancelled`, no buffer grows withou
 key is sent only to the configured address. httpx2 is imported on first use, in a thread, because that is slow.
 """
 
+import math
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -35,6 +36,8 @@ _ERROR_BODY_S: Final = 10
 _CLOSE_S: Final = 2
 _DRAIN_S: Final = 0.2
 _DRAINED_EVENTS: Final = 4
+_LAST_WORD_S: Final = 5
+"""How long a server may take to report the usage once the answer is complete."""
 
 
 class HttpStream:
@@ -152,6 +155,11 @@ class Decoder(Protocol):
         """The usage of the answer, as far as the server has reported it."""
         ...
 
+    @property
+    def complete(self) -> bool:
+        """Whether the answer is complete although its end mark is missing: a broken connection is then no failure."""
+        ...
+
     def decode(self, event: SseEvent) -> list[ProviderEvent]:
         """Decode an event; a `ModelFinished` or `ModelFailed` is the last item."""
         ...
@@ -184,25 +192,25 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: Decoder) -> AsyncGe
         await trio.lowlevel.checkpoint()
         yield opened
         return
-    async for item in opened:
-        if isinstance(item, ModelFailed):
+    ended = False
+    while not ended:
+        item: SseEvent | ModelFailed | None = None
+        with trio.move_on_after(_LAST_WORD_S if decoder.complete else math.inf):
+            item = await anext(opened, None)
+        if isinstance(item, ModelFailed) and not decoder.complete:
             yield attrs.evolve(item, usage=decoder.usage)
             return
-        for event in decoder.decode(item):
+        ended = not isinstance(item, SseEvent)
+        for event in decoder.decode(item) if isinstance(item, SseEvent) else decoder.finish():
             if isinstance(event, ModelFinished):
-                await drain(opened)
+                await _drain(opened)  # before the last event, because the consumer stops reading there
             yield event
             if isinstance(event, ModelFinished | ModelFailed):
                 return
-    for event in decoder.finish():
-        yield event
 
 
-async def drain(opened: HttpStream) -> None:
-    """Read the rest after the last event, usually a few bytes, so the connection can be reused.
-
-    Call it before yielding the last event, because the consumer stops reading there.
-    """
+async def _drain(opened: HttpStream) -> None:
+    """Read the rest after the last event, usually a few bytes, so the connection can be reused."""
     with trio.move_on_after(_DRAIN_S):
         for _ in range(_DRAINED_EVENTS):
             if await anext(opened, None) is None:

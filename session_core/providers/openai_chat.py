@@ -4,22 +4,26 @@ They differ in small ways. Differences in requests are options, with sets of opt
 differences in answers are handled without configuration.
 """
 
-import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import attrs
-import trio
 
-from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent
-from session_core.providers.conversation import ModelStep, UserContent, UserStep, prepare_conversation, result_text
+from session_core.providers.base import ModelRequest, ProviderEvent
+from session_core.providers.conversation import (
+    IMAGE_LEFT_OUT,
+    ModelStep,
+    UserContent,
+    UserStep,
+    prepare_conversation,
+    result_text,
+)
 from session_core.providers.endpoint import Endpoint
-from session_core.providers.http import HttpStream, drain, open_stream
+from session_core.providers.http import stream_answer
 from session_core.providers.openai_chat_stream import ChatDecoder
 from session_core.providers.openai_common import (
-    IMAGE_LEFT_OUT,
     MAX_CACHE_KEY_CHARS,
     SCHEMA_NAME,
     arguments_text,
@@ -28,21 +32,12 @@ from session_core.providers.openai_common import (
     is_strict,
     tool_parameters,
 )
-from session_core.providers.sse import SseEvent
 from session_core.providers.tool_names import ToolNames
 from session_core.vocabulary.frozen import thaw_json
-from session_core.vocabulary.messages import (
-    ImagePart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from session_core.vocabulary.tools import ToolSpec
 
 PATH: Final = "/chat/completions"
-_LAST_WORD_S: Final = 5
-"""How long a server may take to report the usage once the answer is complete."""
 
 
 @attrs.frozen(kw_only=True)
@@ -95,27 +90,8 @@ class ChatCompletionsProvider:
         body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = ChatDecoder(self._endpoint.secrets, names=names.ours)
-        async with open_stream(self._endpoint, PATH, body) as opened, aclosing(_answer(opened, decoder)) as events:
+        async with stream_answer(self._endpoint, PATH, body, decoder) as events:
             yield events
-
-
-async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> AsyncGenerator[ProviderEvent, None]:
-    """Yield the answer; once it is complete, a broken connection or a missing end mark is no failure."""
-    if isinstance(opened, ModelFailed):
-        await trio.lowlevel.checkpoint()
-        yield opened
-        return
-    while not decoder.ended:
-        item: SseEvent | ModelFailed | None = None
-        with trio.move_on_after(_LAST_WORD_S if decoder.complete else math.inf):
-            item = await anext(opened, None)
-        if isinstance(item, ModelFailed) and not decoder.complete:
-            yield attrs.evolve(item, usage=decoder.usage)
-            return
-        for event in decoder.decode(item) if isinstance(item, SseEvent) else decoder.finish():
-            if isinstance(event, ModelFinished):
-                await drain(opened)
-            yield event
 
 
 def build_request(request: ModelRequest, model_id: str, options: ChatOptions) -> dict[str, Any]:

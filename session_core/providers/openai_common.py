@@ -24,7 +24,6 @@ from session_core.providers.secrets import Secret
 from session_core.vocabulary.frozen import JsonObject, thaw_json
 from session_core.vocabulary.messages import ImagePart, Usage
 
-IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]"
 SCHEMA_NAME: Final = "answer"
 MAX_CACHE_KEY_CHARS: Final = 64
 """The longest cache key that the APIs accept."""

@@ -14,6 +14,7 @@ import attrs
 
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, StopReason
 from session_core.providers.conversation import (
+    IMAGE_LEFT_OUT,
     ModelStep,
     UserContent,
     UserStep,
@@ -24,7 +25,6 @@ from session_core.providers.conversation import (
 from session_core.providers.endpoint import Endpoint
 from session_core.providers.http import stream_answer
 from session_core.providers.openai_common import (
-    IMAGE_LEFT_OUT,
     MAX_CACHE_KEY_CHARS,
     SCHEMA_NAME,
     AnswerPartQueue,
@@ -196,6 +196,8 @@ class ResponsesDecoder:
 
     `names` maps the API's tool names to ours.
     """
+
+    complete: Final = False  # until its final event
 
     def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)

@@ -14,13 +14,14 @@ from typing import Final
 MAX_TOOL_NAME_CHARS: Final = 64
 """The smallest maximum length of tool names among the APIs."""
 
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+"""What some API does not accept in names and ids."""
 _DIGEST_CHARS: Final = 8
 
 
 def fit_tool_name(name: str) -> str:
     """Return a tool's name in characters that every API accepts; the name may be one that a model made up."""
-    return _NOT_IN_NAMES.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
+    return NOT_IN_NAMES.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
 
 
 class ToolNames:

@@ -12,14 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from session_core.ids import CallId
-from session_core.providers.anthropic import (
-    AnthropicOptions,
-    AnthropicProvider,
-    ThinkingAbility,
-    build_request,
-    encode_body,
-)
+from session_core.providers.anthropic import AnthropicOptions, AnthropicProvider, build_request, encode_body
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, ThinkingChunk
+from session_core.providers.catalogue import ThinkingAbility
 from session_core.providers.http import Endpoint
 from session_core.providers.secrets import Secret
 from session_core.vocabulary.frozen import JsonObject

@@ -236,7 +236,7 @@ async def test_nobody_there_is_a_failure_of_the_network(kind: str) -> None:
 @pytest.mark.parametrize("step", [CUT, STALL])
 async def test_a_chat_that_is_complete_needs_no_last_word(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the reason of the end, a server that hangs up rudely or falls silent does not spoil the answer."""
-    monkeypatch.setattr("session_core.providers.openai_chat._LAST_WORD_S", 0.2)
+    monkeypatch.setattr("session_core.providers.http._LAST_WORD_S", 0.2)
     reply = Reply(body=(recording("openai_chat", "no_done"), step))
     async with serving("openai_chat", reply) as (provider, _):
         events = await collect(provider, ASKED)
