@@ -10,7 +10,7 @@ from typing import Final, Literal
 import attrs
 
 from session_core.sandbox.protected_paths import is_git_name
-from session_core.sandbox.protected_targets import read_git_pointers
+from session_core.sandbox.protected_targets import read_git_pointers, read_start
 
 CODE_MEMBERS: Final = ("config", "config.worktree", "hooks", "commondir", "worktrees", "modules")
 """The members of a bare repository from which git runs code, or which say where it finds them."""
@@ -122,12 +122,6 @@ def _list(folder: str) -> list[str]:
 def _digest(path: str) -> str:
     """Return what identifies the content of a file; of anything else, whether it is there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return sha256(read_start(path, _MAX_STAMPED_BYTES, follow=False)).hexdigest()
     except OSError as error:
         return str(error.errno)
-    try:
-        return sha256(os.read(descriptor, _MAX_STAMPED_BYTES)).hexdigest()
-    except OSError as error:
-        return str(error.errno)
-    finally:
-        os.close(descriptor)

@@ -27,7 +27,7 @@ from session_core.sandbox.protected_paths import (
     is_git_name,
     is_protected_name,
 )
-from session_core.sandbox.protected_targets import find_git_targets, trace_links
+from session_core.sandbox.protected_targets import find_git_targets, read_start, trace_links
 
 MAX_FOLDERS: Final = 50_000
 """Larger trees hold data rather than source; a walk through so many takes a second or two."""
@@ -498,11 +498,7 @@ def _is_head(path: str) -> bool:
     with suppress(OSError):
         if os.path.islink(path):
             return os.readlink(path).startswith("refs/")
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            start = os.read(descriptor, _HEAD_BYTES).lstrip()
-        finally:
-            os.close(descriptor)
+        start = read_start(path, _HEAD_BYTES, follow=False).lstrip()
         return start.startswith(b"ref:") or (
             len(start) >= 40 and all(each in b"0123456789abcdef" for each in start[:40].lower())
         )

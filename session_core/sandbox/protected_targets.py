@@ -97,12 +97,20 @@ def _read_pointer(file: str, start: bytes) -> str | None:
 
 def _read_start(file: str, length: int) -> bytes:
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError):
+        return read_start(file, length)
+    except (OSError, ValueError):  # a folder, as usual
         return b""
+
+
+def read_start(file: str, length: int, *, follow: bool = True) -> bytes:
+    """Read the beginning of a file that a hostile program may have put there: it is never waited for.
+
+    Raises:
+        OSError: It cannot be read; without `follow`, also if it is a link.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(file, flags if follow else flags | os.O_NOFOLLOW)
     try:
         return os.read(descriptor, length)
-    except OSError:  # a folder, as usual
-        return b""
     finally:
         os.close(descriptor)

@@ -1,8 +1,10 @@
 """The tools that list files: a folder as a tree, or the files whose paths match a pattern."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import nsmallest
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -209,6 +211,14 @@ def end_if_cancelled() -> None:
     """End a worker thread early once its task is cancelled; outside of trio's threads it does nothing."""
     with suppress(RuntimeError):
         trio.from_thread.check_cancelled()
+
+
+def find_ripgrep(folder: str) -> str | None:
+    """Return the path of ripgrep, if it is installed; a program inside the folder is as untrusted as its files."""
+    program = shutil.which("rg")
+    if program is None or not Path(program).is_absolute() or Path(program).is_relative_to(folder):
+        return None
+    return program
 
 
 def _find_newest(workspace: Workspace, path: str, pattern: PathPattern, path_filter: PathFilter) -> str:

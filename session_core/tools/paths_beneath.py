@@ -6,10 +6,8 @@ the paths if it is installed; otherwise the workspace's own walk does, which tak
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 import attrs
@@ -24,7 +22,7 @@ from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.protected_paths import home_guards, is_protected_name
 from session_core.sandbox.secrets import hidden_places, home_folders
 from session_core.sandbox.workspace import Workspace
-from session_core.tools.list_files import end_if_cancelled
+from session_core.tools.list_files import end_if_cancelled, find_ripgrep
 
 HEAVY: Final = ("node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg")
 """Folders that hold no files people wrote, whether or not the project ignores them."""
@@ -70,11 +68,7 @@ async def paths_beneath(
 def _prepare_listing(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple["ClosedPlaces", str | None]:  # noqa: FBT001 - for a thread
     if not os.path.isdir(folder):  # noqa: PTH112 - a string that came from a session
         raise NotADirectoryError(folder)
-    program = shutil.which("rg") if ripgrep else None
-    # A program inside the folder is as untrusted as its files.
-    if program is not None and (not Path(program).is_absolute() or Path(program).is_relative_to(folder)):
-        program = None
-    return ClosedPlaces.find_beneath(folder, hidden), program
+    return ClosedPlaces.find_beneath(folder, hidden), find_ripgrep(folder) if ripgrep else None
 
 
 class ClosedPlaces:

@@ -8,7 +8,6 @@ service.
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from session_core.tools.arguments import count_argument, flag_argument, refuse_u
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.tools.command_confinement import ConfinedReading, confine_reading
 from session_core.tools.excluded_files import FolderFilter
-from session_core.tools.list_files import files_beneath
+from session_core.tools.list_files import files_beneath, find_ripgrep
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.search_results import SearchResults, Show, format_results
 from session_core.tools.text_files import MAX_FILE_BYTES, ReadingTool, explain_errors, run_in_thread
@@ -109,7 +108,7 @@ class GrepTool(ReadingTool):
         with trio.move_on_after(SEARCH_SECONDS) as patience:
             left_out = await run_in_thread(lambda: FolderFilter.for_folder(workspace, path, context.path_filter))
             files, more = await run_in_thread(lambda: _files_to_search(workspace, path, include, left_out))
-            program = await run_in_thread(lambda: self._program(workspace.root))
+            program = await run_in_thread(lambda: self._find_program(workspace.root))
             # A folder may become a link between the walk and the search; its target must not be read.
             confined = await confine_reading(context, _search_environment())
             search = _Search(query=query, cwd=workspace.root, patience=patience, confined=confined)
@@ -117,14 +116,11 @@ class GrepTool(ReadingTool):
             return ToolOutput(text=search.answer(left_out.remarks(), more=more))
         raise ToolFailed(f"the files beneath {path!r} are too many to find in {SEARCH_SECONDS:.0f} seconds")
 
-    def _program(self, root: str) -> str | None:
-        """Return the path of ripgrep; ignores a program inside the searched folder."""
-        found = None if self._engine == "own" else shutil.which("rg")
-        if found is not None and Path(found).is_absolute() and not Path(found).is_relative_to(root):
-            return found
-        if self._engine == "ripgrep":
+    def _find_program(self, root: str) -> str | None:
+        program = None if self._engine == "own" else find_ripgrep(root)
+        if program is None and self._engine == "ripgrep":
             raise ToolFailed("ripgrep is not installed")
-        return None
+        return program
 
 
 def _read_query(arguments: JsonObject) -> Query:
