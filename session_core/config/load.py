@@ -19,7 +19,7 @@ from session_core.config.layers import (
 from session_core.config.nested_tables import GivenProvider, GivenRule
 from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
 from session_core.config.setting_kinds import format_value
-from session_core.config.settings import BY_KEY, MODELS, PROVIDERS, RULES, SETTINGS
+from session_core.config.settings import BY_KEY, MODELS, PROVIDERS, RULES, SETTINGS, keys_in
 from session_core.config.toml_files import (
     CONFIG_FILE,
     PROJECT_FOLDER,
@@ -251,13 +251,7 @@ class _ConfigLoader:
             protocol=values["protocol"],
             permission_mode=values["permission_mode"],
             permissions=tuple(given.rule for given in self._rules),
-            sandbox=SandboxPolicy(
-                mode=values["sandbox.mode"],
-                network=values["sandbox.network"],
-                writable_roots=values["sandbox.writable_roots"],
-                sockets=values["sandbox.sockets"],
-                readable=values["sandbox.readable"],
-            ),
+            sandbox=SandboxPolicy(**self._read_table("sandbox")),
             limits=TurnLimits(
                 steps=values["limits.steps"],
                 tokens=values["limits.tokens"],
@@ -273,14 +267,14 @@ class _ConfigLoader:
             extensions=values["extensions.use"],
             extension_flags=values["extensions.flags"],
             watched_extensions=values["extensions.watch"],
-            retention=Retention(
-                archive_after_days=values["retention.archive_after_days"],
-                delete_archived_after_days=values["retention.delete_archived_after_days"],
-            ),
+            retention=Retention(**self._read_table("retention")),
             remarks=(*self._remarks, *(each.sentence for each in self._ignored[:MAX_PROBLEMS])),
             ignored=tuple(self._ignored[:MAX_PROBLEMS]),
             sources=self._sources,
         )
+
+    def _read_table(self, name: str) -> dict[str, Any]:
+        return {key: self._values[f"{name}.{key}"] for key in keys_in(name)}
 
 
 def _format_setting(value: object) -> str:

@@ -35,31 +35,33 @@ def describe_settings(config: Config, environ: Mapping[str, str]) -> tuple[Shown
 
 def _describe_values(config: Config) -> list[ShownSetting]:
     limits = config.limits
-    values: dict[str, JsonLike] = {
+    values: dict[str, Any] = {
         "model": config.model,
         "thinking": config.thinking,
         "protocol": config.protocol,
         "permission_mode": config.permission_mode,
-        "sandbox.mode": config.sandbox.mode,
-        "sandbox.network": config.sandbox.network,
-        "sandbox.writable_roots": list(config.sandbox.writable_roots),
-        "sandbox.sockets": config.sandbox.sockets,
-        "sandbox.readable": list(config.sandbox.readable),
+        **{f"sandbox.{key}": value for key, value in attrs.asdict(config.sandbox).items()},
         "limits.steps": limits.steps,
         "limits.tokens": limits.tokens,
         "limits.cost": None if limits.cost_micros is None else dollars(limits.cost_micros),
         "limits.seconds": None if limits.time_ms is None else limits.time_ms // 1000,
-        "tools.disabled": list(config.disabled_tools),
+        "tools.disabled": config.disabled_tools,
         "compaction.threshold": config.compaction_threshold,
         "mcp.file": config.mcp_file,
-        "skills.paths": list(config.skill_paths),
+        "skills.paths": config.skill_paths,
         "extensions.use": config.extensions,
-        "extensions.flags": list(config.extension_flags),
-        "extensions.watch": list(config.watched_extensions),
-        "retention.archive_after_days": config.retention.archive_after_days,
-        "retention.delete_archived_after_days": config.retention.delete_archived_after_days,
+        "extensions.flags": config.extension_flags,
+        "extensions.watch": config.watched_extensions,
+        **{f"retention.{key}": value for key, value in attrs.asdict(config.retention).items()},
     }
-    return [ShownSetting(key=each.key, value=values[each.key], source=config.source(each.key)) for each in SETTINGS]
+    return [
+        ShownSetting(
+            key=each.key,
+            value=list(value) if isinstance(value := values[each.key], tuple) else value,
+            source=config.source(each.key),
+        )
+        for each in SETTINGS
+    ]
 
 
 def dollars(micros: int) -> int | float:
