@@ -133,7 +133,7 @@ def path_argument(arguments: JsonObject, name: str = "path", *, default: str | N
         raise ToolFailed(f"the argument {name!r} is longer than {MAX_PATH_CHARS} characters")
     if "\0" in path:
         raise ToolFailed(f"the argument {name!r} cannot be a path: it contains a null character")
-    return _require_whole_characters(path, name)
+    return refuse_broken_text(path, name)
 
 
 def text_argument(arguments: JsonObject, name: str, *, default: str | None = None) -> str:
@@ -147,7 +147,7 @@ def text_argument(arguments: JsonObject, name: str, *, default: str | None = Non
         raise ToolFailed(f"the argument {name!r} must be text")
     if len(text) > MAX_TEXT_CHARS:
         raise ToolFailed(f"the argument {name!r} is longer than {MAX_TEXT_CHARS:,} characters")
-    return _require_whole_characters(text, name)
+    return refuse_broken_text(text, name)
 
 
 def count_argument(arguments: JsonObject, name: str, *, minimum: int = 1) -> int | None:
@@ -187,7 +187,8 @@ def objects_argument(arguments: JsonObject, name: str, *, limit: int) -> tuple[J
     return objects
 
 
-def _require_whole_characters(text: str, name: str) -> str:
+def refuse_broken_text(text: str, name: str) -> str:
+    """Return a text that can be encoded, and refuse any other."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

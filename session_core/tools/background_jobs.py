@@ -181,14 +181,9 @@ class BackgroundJobs:
 
         Cancellation: before the program runs, the job is ended; after that, it goes on like any other job.
         """
-        refusal: ToolFailed | None = None
-        try:
-            self._refuse_too_many(session_id)
-        except ToolFailed as too_many:
-            refusal = too_many
-        if refusal is not None:
+        if (refusal := self._find_refusal(session_id)) is not None:
             await on_end()
-            raise refusal
+            raise ToolFailed(refusal)
         self._started += 1
         job = _Job(f"job_{self._started}", command, on_end)
         jobs = self._jobs.setdefault(session_id, {})
@@ -201,12 +196,13 @@ class BackgroundJobs:
         self._forget_old(session_id)
         return job.job_id
 
-    def _refuse_too_many(self, session_id: SessionId) -> None:
+    def _find_refusal(self, session_id: SessionId) -> str | None:
         ours = self._list_running(session_id)
         if len(ours) >= MAX_RUNNING_PER_SESSION:
-            raise ToolFailed(f"{len(ours)} jobs are running in this session already; stop one with job_stop first")
+            return f"{len(ours)} jobs are running in this session already; stop one with job_stop first"
         if self.running_count >= MAX_RUNNING:
-            raise ToolFailed("too many jobs are running in other sessions; try again later")
+            return "too many jobs are running in other sessions; try again later"
+        return None
 
     @property
     def running_count(self) -> int:

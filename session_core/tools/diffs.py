@@ -61,9 +61,7 @@ def split_lines(text: str) -> list[str]:
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     """Return where two lists of lines differ, in order; everything between is equal."""
-    shorter = min(len(old), len(new))
-    head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
-    tail = next((back for back in range(shorter - head) if old[-1 - back] != new[-1 - back]), shorter - head)
+    head, tail = count_equal_ends(old, new)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     if not old_middle and not new_middle:
         return []
@@ -71,6 +69,14 @@ def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
         return [(head, head + len(old_middle), head, head + len(new_middle))]
     matcher = SequenceMatcher(None, old_middle, new_middle, autojunk=False)
     return [(head + a, head + b, head + c, head + d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+
+
+def count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines, or letters of a text, are the same at the beginning, and of the others at the end."""
+    shorter = min(len(old), len(new))
+    head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
+    tail = next((back for back in range(shorter - head) if old[-1 - back] != new[-1 - back]), shorter - head)
+    return head, tail
 
 
 def _is_expensive(old: Sequence[str], new: Sequence[str]) -> bool:

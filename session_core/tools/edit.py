@@ -20,6 +20,7 @@ from session_core.tools.diffs import difference
 from session_core.tools.text_files import (
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
+    append_remarks,
     explain_errors,
     format_count,
     plain_name,
@@ -152,5 +153,5 @@ def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileCha
         version=file.content.version,
         state=describe_file_state(place, file.content),
         difference=changes,
-        done_message="\n".join([done, *(f"[{remark}]" for remark in remarks)]),
+        done_message=append_remarks(done, remarks),
     )

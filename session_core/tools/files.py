@@ -14,12 +14,13 @@ from session_core.tools.base import PathFilter, Tool, ToolContext, ToolFailed, T
 from session_core.tools.diffs import split_lines
 from session_core.tools.edit import EditTool, MultiEditTool
 from session_core.tools.excluded_files import FolderFilter
-from session_core.tools.list_files import GlobTool, ListTool, append_remarks
+from session_core.tools.list_files import GlobTool, ListTool
 from session_core.tools.read import ReadTool
 from session_core.tools.search import GrepTool
 from session_core.tools.text_files import (
     FILE_ARGUMENT,
     ReadingTool,
+    append_remarks,
     cut,
     explain_errors,
     plain_name,

@@ -1,7 +1,7 @@
 """The tools that list files: a folder as a tree, or the files whose paths match a pattern."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from heapq import nsmallest
 from pathlib import Path
@@ -20,6 +20,7 @@ from session_core.tools.excluded_files import FolderFilter
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.text_files import (
     ReadingTool,
+    append_remarks,
     cut,
     explain_errors,
     format_count,
@@ -116,11 +117,6 @@ def _render_tree(workspace: Workspace, path: str, depth: int, path_filter: PathF
             break
         lines.append(line)
     return append_remarks(cut("\n".join(lines)) if lines else "(no files here)", left_out.remarks("name"))
-
-
-def append_remarks(text: str, remarks: Sequence[str]) -> str:
-    """Append remarks for the model to a result."""
-    return "\n".join([text, *(f"[{remark}]" for remark in remarks)])
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from typing import Final, cast, get_args
 
 from session_core.tools.argument_schemas import object_schema, text_schema
-from session_core.tools.arguments import objects_argument, refuse_unknown
+from session_core.tools.arguments import objects_argument, refuse_broken_text, refuse_unknown
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import PlanItem, PlanStatus
@@ -77,12 +77,7 @@ def _read_item(number: int, item: JsonObject) -> PlanItem:
         raise ToolFailed(f"the argument '{place}.text' must be a short sentence")
     if len(text) > MAX_PLAN_ITEM_CHARS:
         raise ToolFailed(f"the argument '{place}.text' is longer than {MAX_PLAN_ITEM_CHARS} characters")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ToolFailed(
-            f"the argument '{place}.text' contains an unpaired surrogate, which cannot be encoded"
-        ) from error
+    refuse_broken_text(text, f"{place}.text")
     if status not in _STATUSES:
         raise ToolFailed(f"the argument '{place}.status' must be one of {', '.join(_STATUSES)}")
     return PlanItem(text=" ".join(text.split()), status=cast(PlanStatus, status))

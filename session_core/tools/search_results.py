@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from session_core.tools.text_files import cut, format_count, plain_name
+from session_core.tools.text_files import append_remarks, cut, format_count, plain_name
 
 MAX_SHOWN_LINE_CHARS: Final = 500
 _MAX_DOCUMENT_CHARS: Final = 2_000_000
@@ -158,8 +158,7 @@ def format_results(files: list[FoundFile], show: Show, remarks: list[str]) -> st
                 lines.append(f"{name}: {format_count(file.matches, 'line')}")
             case "lines":
                 lines += [name, *_format_excerpts(file)]
-    body = cut("\n".join(lines) or "(nothing found)")
-    return "\n".join([body, *(f"[{remark}]" for remark in remarks)])
+    return append_remarks(cut("\n".join(lines) or "(nothing found)"), remarks)
 
 
 def _format_excerpts(file: FoundFile) -> list[str]:

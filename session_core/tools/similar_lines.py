@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from session_core.tools.diffs import changed_spans
+from session_core.tools.diffs import changed_spans, count_equal_ends
 
 _SHOWN_LINES: Final = 12
 _SHOWN_LINE_CHARS: Final = 200
@@ -94,18 +94,13 @@ def _describe_first_difference(want: list[str], window: list[str], first: int) -
     pairs = list(enumerate(zip(want, window, strict=False), first + 1))
     for line, (given, there) in pairs:
         if given.strip() != there.strip():
-            column = _find_first_unequal(given.strip(), there.strip())
+            column, _ = count_equal_ends(given.strip(), there.strip())
             there, given = there.strip()[column : column + 40], given.strip()[column : column + 40]
             return f"line {line} has {there!r} where old_text has {given!r}"
     for line, (given, there) in pairs:
         if given != there:
             return f"line {line} is indented by {_describe_indent(there)}, in old_text by {_describe_indent(given)}"
     return None
-
-
-def _find_first_unequal(one: str, other: str) -> int:
-    shorter = min(len(one), len(other))
-    return next((place for place in range(shorter) if one[place] != other[place]), shorter)
 
 
 def _describe_indent(line: str) -> str:

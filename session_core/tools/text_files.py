@@ -1,7 +1,7 @@
 """Shared parts of the file tools: reading and writing text files, harmless names, errors as sentences."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Final, TypeVar
 
@@ -143,6 +143,11 @@ def cut(text: str) -> str:
         return text
     remark = f"\n[cut: {len(text)} characters in all]"
     return text[: MAX_TOOL_OUTPUT_CHARS - len(remark)] + remark
+
+
+def append_remarks(text: str, remarks: Iterable[str]) -> str:
+    """Append remarks for the model to a result."""
+    return "\n".join([text, *(f"[{remark}]" for remark in remarks)])
 
 
 def format_count(count: int, noun: str) -> str:

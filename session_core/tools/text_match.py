@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from session_core.tools.diffs import changed_spans, split_lines
+from session_core.tools.diffs import changed_spans, count_equal_ends, split_lines
 from session_core.tools.similar_lines import describe_similar_lines
 
 _LOOK_ALIKES: Final = str.maketrans(
@@ -159,9 +159,7 @@ def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
 
 def _keep_ends(found: str, old: str, new: str) -> str:
     """Keep what `new` and `old` share at the beginning and end as it was found in the file."""
-    shorter = min(len(old), len(new))
-    head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
-    tail = next((back for back in range(shorter - head) if old[-1 - back] != new[-1 - back]), shorter - head)
+    head, tail = count_equal_ends(old, new)
     return found[:head] + new[head : len(new) - tail] + found[len(found) - tail :]
 
 
