@@ -115,14 +115,6 @@ FETCH_TIMEOUT_MS: Final = 30_000
 _HOST: Final = re.compile(r"[A-Za-z0-9._:-]+")
 
 
-class _RedirectError(Exception):
-    """The server sends us to another address."""
-
-    def __init__(self, url: "httpx2.URL") -> None:
-        super().__init__(str(url))
-        self.url = url
-
-
 class WebFetch:
     """Get a page, a text file or an image from the web.
 
@@ -182,23 +174,22 @@ class WebFetch:
         first = url
         for _ in range(MAX_REDIRECTS + 1):
             context.report(f"GET {url}\n")
-            try:
-                return await self._get(url)
-            except _RedirectError as elsewhere:
-                if not _is_same_site(url, elsewhere.url):
-                    # The approval covers one host, not the hosts it redirects to.
-                    return ToolOutput(
-                        text=f"{first} redirects to another host:\n{elsewhere.url}\nFetch that address to go on."
-                    )
-                if url.scheme == "https" and elsewhere.url.scheme == "http":
-                    raise ToolFailed(
-                        f"{url} redirects to {elsewhere.url}, which is not encrypted: anyone on the network path "
-                        "could read or change the page, so the redirect was not followed"
-                    ) from elsewhere
-                url = elsewhere.url
+            found = await self._get(url)
+            if isinstance(found, FetchedPage):
+                return found
+            if not _is_same_site(url, found):
+                # The approval covers one host, not the hosts it redirects to.
+                return ToolOutput(text=f"{first} redirects to another host:\n{found}\nFetch that address to go on.")
+            if url.scheme == "https" and found.scheme == "http":
+                raise ToolFailed(
+                    f"{url} redirects to {found}, which is not encrypted: anyone on the network path could read or "
+                    "change the page, so the redirect was not followed"
+                )
+            url = found
         raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times")
 
-    async def _get(self, url: "httpx2.URL") -> FetchedPage:
+    async def _get(self, url: "httpx2.URL") -> "FetchedPage | httpx2.URL":
+        """Return the page, or the address that it redirects to."""
         import httpx2
 
         port = url.port or (443 if url.scheme == "https" else 80)
@@ -274,7 +265,7 @@ def _is_same_site(one: "httpx2.URL", other: "httpx2.URL") -> bool:
     return _host_name(one).removeprefix("www.") == _host_name(other).removeprefix("www.") and one.port == other.port
 
 
-async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPage:
+async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> "FetchedPage | httpx2.URL":
     hold_body(response)
     location = response.headers.get("location")
     if response.status_code in {301, 302, 303, 307, 308} and location:
@@ -282,7 +273,7 @@ async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> Fetc
             target = str(url.join(location[: 2 * MAX_PATH_CHARS]))
         except Exception as error:
             raise ToolFailed(f"{_host(url)} redirects to an invalid URL") from error
-        raise _RedirectError(_check_redirect(url, target))
+        return _check_redirect(url, target)
     if response.status_code >= 400:
         raise ToolFailed(f"{url} answered {response.status_code} {response.reason_phrase[:100]}")
     data = bytearray()
