@@ -52,16 +52,12 @@ class FileReader:
     """Reads the tables of one file into a layer, and collects the problems."""
 
     def __init__(
-        self,
-        file: TomlFile,
-        name: LayerName,
-        problems: list[ConfigProblem],
-        ignored: list[ConfigProblem] | None = None,
+        self, file: TomlFile, name: LayerName, problems: list[ConfigProblem], ignored: list[ConfigProblem]
     ) -> None:
         self.file = file
         self.layer = Layer(name=name)
         self._problems = problems
-        self._ignored = problems if ignored is None else ignored
+        self._ignored = ignored
 
     def read(self) -> Layer:
         """Read everything."""

@@ -70,7 +70,7 @@ def load_config(
     Raises:
         ConfigInvalid: There are problems; the error holds all of them.
     """
-    return _ConfigLoader(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
+    return _ConfigLoader(home, workspace, os.environ if environ is None else environ, flags or {}, trust).run()
 
 
 def find_trusted_fingerprint(home: Path, workspace: Path) -> Fingerprint | None:
@@ -94,29 +94,21 @@ def find_project_file(home: Path, workspace: Path) -> Path | None:
     return path
 
 
+@attrs.define
 class _ConfigLoader:
     """One run of loading: collects values and problems, and raises only at the end."""
 
-    def __init__(
-        self,
-        home: Path,
-        workspace: Path | None,
-        environ: Mapping[str, str],
-        flags: Mapping[str, object],
-        *,
-        trust: Trust,
-    ) -> None:
-        self._home = home
-        self._workspace = workspace
-        self._environ = environ
-        self._flags = flags
-        self._trust = trust
-        self._problems: list[ConfigProblem] = []
-        self._ignored: list[ConfigProblem] = []
-        self._remarks: list[str] = []
-        self._values: dict[str, Any] = {each.key: each.default for each in SETTINGS}
-        self._sources: dict[str, SettingSource] = {}
-        self._rules: list[GivenRule] = []
+    _home: Path
+    _workspace: Path | None
+    _environ: Mapping[str, str]
+    _flags: Mapping[str, object]
+    _trust: Trust
+    _problems: list[ConfigProblem] = attrs.field(factory=list, init=False)
+    _ignored: list[ConfigProblem] = attrs.field(factory=list, init=False)
+    _remarks: list[str] = attrs.field(factory=list, init=False)
+    _values: dict[str, Any] = attrs.field(factory=lambda: {each.key: each.default for each in SETTINGS}, init=False)
+    _sources: dict[str, SettingSource] = attrs.field(factory=dict, init=False)
+    _rules: list[GivenRule] = attrs.field(factory=list, init=False)
 
     def run(self) -> Config:
         user = self._read_user_layer()
@@ -143,7 +135,7 @@ class _ConfigLoader:
         if not isinstance(file, TomlFile):
             self._problems += [file] if file is not None else []
             return Layer(name="user")
-        layer = FileReader(file, "user", self._problems).read()
+        layer = FileReader(file, "user", self._problems, self._ignored).read()
         if layer.has_keys and file.others_may_read:
             run = f"chmod 600 {shlex.quote(str(file.path))}"
             what = f"there is a key in this file, and other users of this machine may read it; run: {run}"
