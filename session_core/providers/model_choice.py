@@ -89,22 +89,21 @@ Probe = Callable[[str], Awaitable[list[str]]]
 
 def available_models(config: ModelConfig, environ: Mapping[str, str] | None = None) -> list[ModelChoice]:
     """Return every known model in catalogue order, with the reason if it is not available."""
-    variables = os.environ if environ is None else environ
-    reasons = {each.name: find_key(each, variables)[1] for each in config.providers}
+    reasons = {each.name: find_key(each, environ)[1] for each in config.providers}
     return [
         ModelChoice(info=each, why_not=reasons.get(each.provider, f"there is no provider called {each.provider}"))
         for each in config.models
     ]
 
 
-def find_key(provider: ProviderSettings, environ: Mapping[str, str]) -> tuple[Secret | None, str | None]:
+def find_key(provider: ProviderSettings, environ: Mapping[str, str] | None) -> tuple[Secret | None, str | None]:
     """Return the key for a provider, and if it cannot be used without one, a sentence that says what to do."""
     if provider.key is not None:
         return provider.key, None
     variable = provider.key_env
     if variable is None:
         return None, None
-    key = environ.get(variable, "").strip()
+    key = (os.environ if environ is None else environ).get(variable, "").strip()
     if not key:
         return None, f"set {variable}"
     if not (key.isascii() and key.isprintable()) or " " in key:
@@ -123,15 +122,14 @@ async def default_model(
     Raises:
         InvalidInput: The configured model is unknown or cannot be used; the message says what to do.
     """
-    variables = os.environ if environ is None else environ
     if config.model == DEMO:
         await trio.lowlevel.checkpoint()
         return PickedModel(name=DEMO, info=None)
     if config.model is not None:
         await trio.lowlevel.checkpoint()
-        info = resolve_model(config, config.model, variables)
+        info = resolve_model(config, config.model, environ)
         return PickedModel(name=info.name, info=info)
-    for choice in available_models(config, variables):
+    for choice in available_models(config, environ):
         provider = _find_provider(config, choice.info)
         if choice.available and (provider.key_env is not None or provider.key is not None):
             return PickedModel(name=choice.info.name, info=choice.info, remark=f"there is a key for {provider.name}")
@@ -159,7 +157,7 @@ def resolve_model(config: ModelConfig, name: str, environ: Mapping[str, str] | N
         probably = find_nearest_name(name, (DEMO, *list_model_names(config.models)))
         suggestion = f"did you mean {probably}?" if probably is not None else "see: session-core models --all"
         raise InvalidInput(f"there is no model called {name[:_LONGEST_NAME]!r}; {suggestion}", field="model")
-    _, why_not = find_key(_find_provider(config, info), os.environ if environ is None else environ)
+    _, why_not = find_key(_find_provider(config, info), environ)
     if why_not is not None:
         raise InvalidInput(f"{info.name} cannot be used: {why_not}", field="model")
     return info
@@ -288,7 +286,7 @@ def make_endpoint(provider: ProviderSettings, environ: Mapping[str, str] | None 
     """
     from session_core.providers.endpoint import Endpoint
 
-    key, why_not = find_key(provider, os.environ if environ is None else environ)
+    key, why_not = find_key(provider, environ)
     if why_not is not None:
         raise InvalidInput(f"{provider.name} cannot be used: {why_not}", field=f"providers.{provider.name}")
     return Endpoint(

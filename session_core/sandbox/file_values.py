@@ -39,26 +39,9 @@ class FileVersion:
 
 
 @attrs.frozen(kw_only=True)
-class FileContent:
-    """The content read from a file; `size` is that of the whole file."""
+class _FileState:
+    """The state of a file when it was looked at."""
 
-    data: bytes
-    size: int
-    mode: int
-    mtime_ns: int
-    truncated: bool
-
-    @property
-    def version(self) -> FileVersion:
-        """The state of the file that was read, for a later `write`."""
-        return FileVersion(size=self.size, mtime_ns=self.mtime_ns)
-
-
-@attrs.frozen(kw_only=True)
-class FileStatus:
-    """The kind and state of what is at a path."""
-
-    kind: Kind
     size: int
     mode: int
     mtime_ns: int
@@ -67,6 +50,21 @@ class FileStatus:
     def version(self) -> FileVersion:
         """The state of the file, for a later `write`."""
         return FileVersion(size=self.size, mtime_ns=self.mtime_ns)
+
+
+@attrs.frozen(kw_only=True)
+class FileContent(_FileState):
+    """The content read from a file; `size` is that of the whole file."""
+
+    data: bytes
+    truncated: bool
+
+
+@attrs.frozen(kw_only=True)
+class FileStatus(_FileState):
+    """The kind and state of what is at a path."""
+
+    kind: Kind
 
 
 @attrs.frozen(kw_only=True)

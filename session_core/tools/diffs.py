@@ -39,7 +39,7 @@ class Difference:
         return f"+{self.added} -{self.removed}"
 
 
-def difference(path: str, before: str | None, after: str, *, max_chars: int = MAX_DIFF_CHARS) -> Difference:
+def difference(path: str, before: str | None, after: str) -> Difference:
     """Compare two versions of a file; `before` is None for a new file."""
     old, new = split_lines(before or ""), split_lines(after)
     spans = changed_spans(old, new)
@@ -47,7 +47,7 @@ def difference(path: str, before: str | None, after: str, *, max_chars: int = MA
     shows_ends = _line_ends(old) != _line_ends(new) or len(_line_ends(old)) > 1
     lines = [*head, *_format_hunks(old, new, spans, shows_ends=shows_ends)] if spans else []
     return Difference(
-        text=_cut_diff(lines, after, max_chars),
+        text=_cut_diff(lines, after),
         added=sum(span[3] - span[2] for span in spans),
         removed=sum(span[1] - span[0] for span in spans),
     )
@@ -133,13 +133,13 @@ def _line_ends(lines: list[str]) -> set[str]:
     return {"\r\n" if line.endswith("\r\n") else "\n" for line in lines if line.endswith("\n")}
 
 
-def _cut_diff(lines: list[str], after: str, max_chars: int) -> str:
+def _cut_diff(lines: list[str], after: str) -> str:
     text = "\n".join(lines)
-    if len(text) <= max_chars and not any(_CUT_LINE in line for line in lines):
+    if len(text) <= MAX_DIFF_CHARS and not any(_CUT_LINE in line for line in lines):
         return text
     # The checksum covers what is not shown: an approval of this diff approves exactly this text.
     remark = f"\n[the diff is cut; the new text has {len(after)} characters, SHA-256 {_digest(after)}]"
-    return text[: max(0, max_chars - len(remark))] + remark
+    return text[: MAX_DIFF_CHARS - len(remark)] + remark
 
 
 def _digest(text: str) -> str:

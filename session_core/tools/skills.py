@@ -19,6 +19,7 @@ from session_core.sandbox.workspace import Workspace
 from session_core.storage.ownership import WritableByOthers, refuse_writable_by_others
 from session_core.tools.argument_schemas import object_schema, text_schema
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
+from session_core.tools.text_files import cut
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 
@@ -30,6 +31,7 @@ MAX_SKILL_BYTES: Final = 64_000
 MAX_FILES_LISTED: Final = 100
 """How many files beside a guide are listed; a skill is not an archive."""
 
+_CUT: Final = "cut here: the file is longer"
 _FENCE: Final = re.compile(r"-{3,}[ \t]*")
 
 
@@ -124,7 +126,7 @@ def _read_answer(skill: Skill, file: str | None) -> str:
     try:
         workspace = Workspace(skill.root, read_only=True)
         if file is not None:
-            return _truncate_text(_read_skill_file(workspace, skill, file))
+            return cut(_read_skill_file(workspace, skill, file), _CUT)
         guide = strip_front_matter(_read_skill_file(workspace, skill, SKILL_FILE))
         beside = _list_skill_files(workspace, skill)
     except (WorkspaceRefused, WritableByOthers) as error:
@@ -132,7 +134,7 @@ def _read_answer(skill: Skill, file: str | None) -> str:
     except OSError as error:
         what = SKILL_FILE if file is None else file
         raise ToolFailed(f"{what!r} of the skill {skill.name!r} cannot be read: {error.strerror or error}") from None
-    return _truncate_text(f"{guide}\n\nFiles of this skill:\n{beside}" if beside else guide)
+    return cut(f"{guide}\n\nFiles of this skill:\n{beside}" if beside else guide, _CUT)
 
 
 def _read_skill_file(workspace: Workspace, skill: Skill, file: str) -> str:
@@ -158,10 +160,3 @@ def _list_skill_files(workspace: Workspace, skill: Skill) -> str:
         if len(names) > MAX_FILES_LISTED:
             return "\n".join([*names[:MAX_FILES_LISTED], "[and more]"])
     return "\n".join(names)
-
-
-def _truncate_text(text: str) -> str:
-    if len(text) <= MAX_TOOL_OUTPUT_CHARS:
-        return text
-    remark = "\n[cut here: the file is longer]"
-    return text[: MAX_TOOL_OUTPUT_CHARS - len(remark)] + remark

@@ -137,11 +137,11 @@ def plain_name(name: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
 
 
-def cut(text: str) -> str:
-    """Cut a result to its limit, with a remark."""
+def cut(text: str, remark: str | None = None) -> str:
+    """Cut a result to its limit, with a remark; by default, it says how long the result was."""
     if len(text) <= MAX_TOOL_OUTPUT_CHARS:
         return text
-    remark = f"\n[cut: {len(text)} characters in all]"
+    remark = f"\n[{remark or f'cut: {len(text)} characters in all'}]"
     return text[: MAX_TOOL_OUTPUT_CHARS - len(remark)] + remark
 
 
