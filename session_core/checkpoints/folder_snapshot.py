@@ -55,15 +55,8 @@ class TreeIndex:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the index in its stored form."""
-        yield {
-            "line": "tree",
-            "root": self.root,
-            "turn_id": self.turn_id,
-            "settled": self.settled,
-            "complete": self.complete,
-            "taken_ns": self.taken_ns,
-            "files": len(self.files),
-        }
+        header = attrs.asdict(self, filter=lambda field, _: field.name not in {"files", "times"})
+        yield {"line": "tree", **header, "files": len(self.files)}
         for path, state in self.files.items():
             yield {"line": "file", "path": path, "state": attrs.asdict(state), "at": self.times[path]}
 

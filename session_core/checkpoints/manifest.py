@@ -10,12 +10,12 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import attrs
 
 from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder
-from session_core.checkpoints.values import FileState, Origin, SavedFile, UndoDescription
+from session_core.checkpoints.values import FileState, Origin, SavedFile, StateKind, UndoDescription
 from session_core.errors import StoreUnusable
 from session_core.ids import TurnId
 from session_core.sandbox.file_values import write_all
@@ -24,8 +24,8 @@ from session_core.storage.private_files import private_open, replace_private
 MAX_LINE_BYTES: Final = 64 * 1024
 """A path of 4,096 characters, each written as an escape, with room to spare."""
 
-_KINDS: Final = frozenset({"content", "missing", "too_large", "not_saved"})
-_ORIGINS: Final = frozenset({"tool", "command", "background"})
+_KINDS: Final = frozenset(get_args(StateKind))
+_ORIGINS: Final = frozenset(get_args(Origin))
 _FILE_NAME: Final = re.compile(r"(\d{8})\.([A-Za-z0-9_-]{1,100})\.jsonl", re.ASCII)
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from session_core.providers.anthropic_stream import REDACTED, SIGNED
-from session_core.providers.anthropic_stream import AnthropicDecoder as AnthropicDecoder
+from session_core.providers.anthropic_stream import REDACTED, SIGNED, AnthropicDecoder
 from session_core.providers.base import ModelRequest, ProviderEvent, ThinkingEffort
 from session_core.providers.catalogue import ThinkingAbility
 from session_core.providers.conversation import (
@@ -25,7 +24,8 @@ from session_core.providers.conversation import (
     prepare_conversation,
     result_text,
 )
-from session_core.providers.http import Endpoint, stream_answer
+from session_core.providers.endpoint import Endpoint
+from session_core.providers.http import stream_answer
 from session_core.providers.tool_names import ToolNames
 from session_core.vocabulary.frozen import thaw_json
 from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart

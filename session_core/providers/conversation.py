@@ -25,8 +25,7 @@ from typing import Final
 import attrs
 
 from session_core.ids import CallId
-from session_core.providers.tool_names import NOT_IN_NAMES
-from session_core.providers.tool_names import fit_tool_name as fit_tool_name
+from session_core.providers.tool_names import NOT_IN_NAMES, fit_tool_name
 from session_core.vocabulary.messages import (
     CodePart,
     FilePart,

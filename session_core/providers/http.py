@@ -18,8 +18,7 @@ from session_core._version import __version__
 from session_core.errors import InvalidInput
 from session_core.httpx2_workaround import hold_body
 from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent
-from session_core.providers.endpoint import Endpoint as Endpoint
-from session_core.providers.endpoint import is_loopback
+from session_core.providers.endpoint import Endpoint, is_loopback
 from session_core.providers.failures import build_failure, failure_from_event, failure_from_status
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent, SseEventTooLarge, SseParser

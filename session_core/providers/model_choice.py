@@ -122,11 +122,10 @@ async def default_model(
     Raises:
         InvalidInput: The configured model is unknown or cannot be used; the message says what to do.
     """
+    await trio.lowlevel.checkpoint()
     if config.model == DEMO:
-        await trio.lowlevel.checkpoint()
         return PickedModel(name=DEMO, info=None)
     if config.model is not None:
-        await trio.lowlevel.checkpoint()
         info = resolve_model(config, config.model, environ)
         return PickedModel(name=info.name, info=info)
     for choice in available_models(config, environ):

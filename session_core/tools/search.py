@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal, get_args
 
 import attrs
 import trio
@@ -42,6 +42,8 @@ SEARCH_SECONDS: Final = 20.0
 _MAX_ARGUMENT_BYTES: Final = 500_000
 """The size of the file names passed to one program; Linux accepts four times as much, other systems twice."""
 _WORKER: Final = str(Path(__file__).with_name("search_worker.py"))
+
+_SHOWS: Final[tuple[Show, ...]] = get_args(Show)
 
 Engine = Literal["ripgrep", "own"]
 
@@ -83,7 +85,7 @@ class GrepTool(ReadingTool):
                     "How many lines to show before and after each.", minimum=0, maximum=MAX_CONTEXT
                 ),
                 "show": {
-                    "enum": ["lines", "files", "counts"],
+                    "enum": _SHOWS,
                     "description": "The lines (if left out), only the names of the files, or how many lines fit.",
                 },
                 "limit": count_schema(
@@ -132,14 +134,14 @@ def _read_query(arguments: JsonObject) -> Query:
             "the argument 'pattern' is for one line at a time: it cannot hold line ends or null characters"
         )
     show = arguments.get("show") or "lines"
-    if show not in {"lines", "files", "counts"}:
-        raise ToolFailed("the argument 'show' must be one of lines, files, counts")
+    if show not in _SHOWS:
+        raise ToolFailed(f"the argument 'show' must be one of {', '.join(_SHOWS)}")
     return Query(
         pattern=pattern,
         literal=flag_argument(arguments, "literal"),
         ignore_case=flag_argument(arguments, "ignore_case"),
         context=min(count_argument(arguments, "context", minimum=0) or 0, MAX_CONTEXT) if show == "lines" else 0,
-        show=cast(Show, show),
+        show=show,
         limit=min(count_argument(arguments, "limit") or MAX_MATCHES, MOST_MATCHES),
     )
 
@@ -250,14 +252,7 @@ def _ripgrep_command(program: str, query: Query) -> list[str]:
 
 
 def _worker_command(query: Query) -> list[str]:
-    options = {
-        "pattern": query.pattern,
-        "literal": query.literal,
-        "ignore_case": query.ignore_case,
-        "context": query.context,
-        "max_per_file": query.max_per_file,
-        "max_bytes": MAX_FILE_BYTES,
-    }
+    options = {**attrs.asdict(query), "max_per_file": query.max_per_file, "max_bytes": MAX_FILE_BYTES}
     return [sys.executable, "-I", "-S", _WORKER, json.dumps(options, ensure_ascii=False)]
 
 

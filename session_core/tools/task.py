@@ -41,18 +41,16 @@ class TaskTool:
         if not prompt.strip():
             raise ToolFailed("the argument 'prompt' must not be empty")
         task = TaskRequest(
-            title=_read_name(text_argument(arguments, "title"), "title"),
+            title=_read_name(arguments, "title"),
             prompt=prompt,
             read_only=flag_argument(arguments, "read_only"),
-            model=_read_name(text_argument(arguments, "model"), "model")
-            if arguments.get("model") is not None
-            else None,
+            model=_read_name(arguments, "model") if arguments.get("model") is not None else None,
         )
         return await context.host.run_task(task, context.report)
 
 
-def _read_name(text: str, argument: str) -> str:
-    name = " ".join(text.split())
+def _read_name(arguments: JsonObject, argument: str) -> str:
+    name = " ".join(text_argument(arguments, argument).split())
     if not name:
         raise ToolFailed(f"the argument {argument!r} must not be empty")
     if len(name) > MAX_NAME_CHARS:

@@ -89,19 +89,14 @@ def read_text(workspace: Workspace, path: str) -> TextFile:
         content = workspace.read(path, max_bytes=MAX_FILE_BYTES)
     if content.truncated or content.size > MAX_FILE_BYTES:
         raise ToolFailed(f"{path!r} is too large: more than {MAX_FILE_BYTES} bytes")
-    text = decode(path, content.data)
-    return TextFile(text=text.removeprefix(BOM), bom=text.startswith(BOM), content=content)
-
-
-def decode(path: str, data: bytes) -> str:
-    """Decode the bytes of a file, or raise `ToolFailed` with the reason."""
-    refuse_utf16(path, data)
-    if b"\0" in data:
+    refuse_utf16(path, content.data)
+    if b"\0" in content.data:
         raise ToolFailed(f"{path!r} is a binary file, not text")
     try:
-        return data.decode("utf-8")
+        text = content.data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ToolFailed(f"{path!r} is not UTF-8 text; it may be a binary file") from error
+    return TextFile(text=text.removeprefix(BOM), bom=text.startswith(BOM), content=content)
 
 
 def refuse_utf16(path: str, start: bytes) -> None:

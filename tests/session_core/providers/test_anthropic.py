@@ -15,7 +15,7 @@ from session_core.ids import CallId
 from session_core.providers.anthropic import AnthropicOptions, AnthropicProvider, build_request, encode_body
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, ThinkingChunk
 from session_core.providers.catalogue import ThinkingAbility
-from session_core.providers.http import Endpoint
+from session_core.providers.endpoint import Endpoint
 from session_core.providers.secrets import Secret
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ThinkingPart, ToolCallPart, ToolResultPart

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from session_core.providers.anthropic import AnthropicDecoder
+from session_core.providers.anthropic_stream import AnthropicDecoder
 from session_core.providers.base import (
     ModelFailed,
     ModelFinished,

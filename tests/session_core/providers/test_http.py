@@ -10,7 +10,8 @@ import trio.testing
 
 from session_core.errors import InvalidInput
 from session_core.providers.base import ModelFailed
-from session_core.providers.http import Endpoint, HttpStream, open_stream
+from session_core.providers.endpoint import Endpoint
+from session_core.providers.http import HttpStream, open_stream
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent
 from session_core.providers.timeouts import ProviderTimeouts
