@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -40,10 +40,6 @@ _NO_INTERPRETER: Final = "the interpreter named in its first line is missing"
 OnBytes = Callable[[bytes | bytearray], None]
 
 
-def _to_words(argv: Iterable[str]) -> tuple[str, ...]:
-    return tuple(argv)
-
-
 class ProcessNotStarted(Exception):
     """A program could not be started; the message says why in one sentence, and its cause is the system's error."""
 
@@ -61,7 +57,7 @@ class Launch:
         program: The file that is executed, under the name in `argv`; by default the one of that name.
     """
 
-    argv: tuple[str, ...] = attrs.field(converter=_to_words)
+    argv: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
     cwd: str
     env: Mapping[str, str] = attrs.field(factory=os.environ.copy, repr=False)  # may contain keys
     bubblewrap: str | None = None

@@ -47,6 +47,8 @@ _TEXT_OF_DELTA: Final = {
 }
 """The kind of block that each delta belongs to, and the field that holds its text."""
 
+_CHUNKS: Final = {"text": TextChunk, "thinking": ThinkingChunk, "tool_use": ToolCallChunk}
+
 BlockKind = Literal["text", "thinking", "redacted_thinking", "tool_use", "other"]
 
 
@@ -149,10 +151,10 @@ class AnthropicDecoder:
         match content.get("type"):
             case "text":
                 self._block = _Block(index, "text")
-                return _text_chunk(_read_text(content, "text"))
+                return _build_chunk("text", _read_text(content, "text"))
             case "thinking":
                 self._block = _Block(index, "thinking", signature=_read_text(content, "signature"))
-                return _thinking_chunk(_read_text(content, "thinking"))
+                return _build_chunk("thinking", _read_text(content, "thinking"))
             case "redacted_thinking":
                 self._block = _Block(index, "redacted_thinking", redacted=_read_text(content, "data"))
                 return []
@@ -182,12 +184,8 @@ class AnthropicDecoder:
         if field == "signature":
             block.signature = text
             return []
-        if kind == "text":
-            return _text_chunk(text)
-        if kind == "thinking":
-            return _thinking_chunk(text)
         block.has_input = block.has_input or bool(text)
-        return [ToolCallChunk(text=text)] if text else []
+        return _build_chunk(kind, text)
 
     def _close_block(self) -> list[ProviderEvent]:
         block, self._block = self._block, None
@@ -217,12 +215,8 @@ class AnthropicDecoder:
         return ModelFinished(usage=self.usage, stop_reason=reason)
 
 
-def _text_chunk(text: str) -> list[ProviderEvent]:
-    return [TextChunk(text=text)] if text else []
-
-
-def _thinking_chunk(text: str) -> list[ProviderEvent]:
-    return [ThinkingChunk(text=text)] if text else []
+def _build_chunk(kind: str, text: str) -> list[ProviderEvent]:
+    return [_CHUNKS[kind](text=text)] if text else []
 
 
 def _as_object(item: object) -> Mapping[str, Any]:

@@ -150,7 +150,7 @@ def text_argument(arguments: JsonObject, name: str, *, default: str | None = Non
     return refuse_broken_text(text, name)
 
 
-def count_argument(arguments: JsonObject, name: str, *, minimum: int = 1) -> int | None:
+def count_argument(arguments: JsonObject, name: str, *, minimum: int = 1, maximum: int | None = None) -> int | None:
     """Read a whole number; None if it was left out."""
     number = arguments.get(name)
     if number is None:
@@ -159,6 +159,8 @@ def count_argument(arguments: JsonObject, name: str, *, minimum: int = 1) -> int
         number = int(number)  # JSON has one kind of number, and 3.0 is whole
     if not isinstance(number, int) or isinstance(number, bool) or number < minimum:
         raise ToolFailed(f"the argument {name!r} must be a whole number of at least {minimum}")
+    if maximum is not None and number > maximum:
+        raise ToolFailed(f"the argument {name!r} must be at most {maximum}")
     return number
 
 

@@ -6,7 +6,7 @@ from session_core.limits import MAX_NAME_CHARS
 from session_core.tools.argument_schemas import count_schema, object_schema, text_schema
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
 from session_core.tools.background_jobs import BackgroundJobs, JobInfo, JobOutput
-from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.base import Tool, ToolContext, ToolOutput
 from session_core.tools.command_confinement import ShellSetup
 from session_core.tools.shell import RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
@@ -52,9 +52,7 @@ class ReadJob(_JobTool):
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Read, and wait if necessary; on cancel the output stays unread."""
         refuse_unknown(arguments, self.spec)
-        wait_ms = count_argument(arguments, "wait_ms", minimum=0) or 0
-        if wait_ms > MAX_WAIT_MS:
-            raise ToolFailed(f"the argument 'wait_ms' must be at most {MAX_WAIT_MS}")
+        wait_ms = count_argument(arguments, "wait_ms", minimum=0, maximum=MAX_WAIT_MS) or 0
         return _format_output(
             await self._jobs.read(context.session_id, text_argument(arguments, "job_id"), wait_ms=wait_ms)
         )

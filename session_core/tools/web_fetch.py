@@ -164,9 +164,7 @@ class WebFetch:
     async def _arguments(self, arguments: JsonObject) -> "tuple[httpx2.URL, int]":
         refuse_unknown(arguments, self.spec)
         text = text_argument(arguments, "url").strip()
-        max_chars = count_argument(arguments, "max_chars") or DEFAULT_CHARS
-        if max_chars > MAX_CHARS:
-            raise ToolFailed(f"the argument 'max_chars' must be at most {MAX_CHARS}")
+        max_chars = count_argument(arguments, "max_chars", maximum=MAX_CHARS) or DEFAULT_CHARS
         # The import takes a moment, and other tasks should run meanwhile.
         return await trio.to_thread.run_sync(_parse_url, text), max_chars
 
