@@ -27,8 +27,6 @@ from session_core.tools.text_files import (
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
-_DETAILS_DIFF_CHARS: Final = 32_000
-
 
 @attrs.frozen(kw_only=True)
 class FileChange:
@@ -114,7 +112,7 @@ async def apply_change(change: FileChange, context: ToolContext) -> ToolOutput:
                 "created": change.version is None,
                 "added": change.difference.added,
                 "removed": change.difference.removed,
-                "diff": change.difference.text[:_DETAILS_DIFF_CHARS],
+                "diff": change.difference.text,
             }
         ),
     )
