@@ -82,7 +82,7 @@ class ConfigWatcher:
         Cancellation: nothing is lost; the next call returns the change.
         """
         # Take the marks before reading: a file that changes during the read then differs again at the next poll.
-        marks = await trio.to_thread.run_sync(_take_marks, self._files)
+        marks = await trio.to_thread.run_sync(lambda: tuple(map(_take_mark, self._files)))
         if marks == self._seen:
             return None
         try:
@@ -124,10 +124,6 @@ def settings_needing_restart(changed: Sequence[str]) -> tuple[str, ...]:
     """Return those of these settings that a running program cannot apply."""
     settled = {PROVIDERS, MODELS, *(each.key for each in SETTINGS if not each.live)}
     return tuple(key for key in changed if key in settled)
-
-
-def _take_marks(files: Sequence[Path]) -> tuple[_Mark, ...]:
-    return tuple(map(_take_mark, files))
 
 
 def _take_mark(path: Path) -> _Mark:
