@@ -18,8 +18,8 @@ from bench.measure import Result
 from bench.server_driver import PATIENCE_S, check_there_is, idle
 from bench.store_material import scratch_directory
 from bench.terminal_window import SESSION_CORE, Window, opened
+from frontends.server.daemon.attached_client import open_talk
 from frontends.server.daemon.discovery import find_service
-from frontends.server.daemon.one_request import open_talk
 from frontends.server.daemon.runtime_paths import service_process
 
 ROUNDS = 7
@@ -113,7 +113,7 @@ async def _end_service(home: Path, pid: int) -> None:
         with trio.fail_after(PATIENCE_S):
             await find_service(home)  # it answers once it accepts connections
             async with open_talk(home, name="bench") as talk:
-                await talk.shut_down(force=True)
+                await talk.shutdown(force=True)
             await trio.lowlevel.wait_readable(process)
     finally:
         os.close(process)

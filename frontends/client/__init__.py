@@ -11,7 +11,7 @@
 - `link`: one connection from its opening to its end; `transport`, `websocket`: its bytes
 - `address`: where a server is
 - `state`: the state of the connection, for display
-- `replies`: decoding of replies
+- `remote_methods`: the requests of every client, and decoding the replies
 - `backoff`: the pauses between attempts; `change_signal`: waking waiting tasks
 - `sync`: the same without `await`, for scripts and notebooks
 

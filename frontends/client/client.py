@@ -21,7 +21,7 @@ from frontends.client.address import Address
 from frontends.client.backoff import pause_before
 from frontends.client.feed import RemoteFeed
 from frontends.client.link import LinkLost, ServerLink
-from frontends.client.replies import error_of, reply_to, result_of
+from frontends.client.remote_methods import RemoteMethods, error_of, reply_to, result_of
 from frontends.client.state import ConnectionState, Phase, StateBoard, StateHandler
 from frontends.client.transport import TransportLost, open_transport
 
@@ -33,6 +33,8 @@ STEADY_S: Final = 5.0
 """A connection that has lasted this long counts as successful."""
 _PASSING_CODES: Final = {"closed", "overloaded", "internal", "disconnected"}
 """Refusals that may be temporary: the server is about to end, or is overloaded."""
+_SENT_ONCE: Final = {"shutdown"}
+"""Requests that are not sent again on another connection: it may lead to the next server."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +54,7 @@ class ClientSettings:
     on_state: StateHandler | None = None
 
 
-class SessionClient(sc.SessionMethods):
+class SessionClient(RemoteMethods):
     """A client of a server; created by `open_client`. The methods are those of `sc.SessionMethods`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
@@ -113,8 +115,7 @@ class SessionClient(sc.SessionMethods):
         """
         if idempotency_key is None and not getattr(command, "reads_only", True):
             idempotency_key = token_hex(16)
-        asked = sc.wire.Execute(command=command, idempotency_key=idempotency_key)
-        return reply_to(command, await self._ask("execute", sc.wire.to_json(asked)))
+        return await super().execute(command, idempotency_key=idempotency_key)
 
     async def execute_now(self, command: sc.Command[R]) -> R:
         """Run a command over the current connection: it waits for no other one, and is never sent again.
@@ -155,20 +156,7 @@ class SessionClient(sc.SessionMethods):
         """Drop a closed feed."""
         self._feeds.pop(feed, None)
 
-    async def status(self) -> sc.wire.ServiceStatus:
-        """Ask what the server is doing."""
-        return sc.wire.from_json(await self._ask("status", {}), sc.wire.ServiceStatus)
-
-    async def shutdown(self, *, force: bool = False) -> None:
-        """End the server; running work prevents that unless forced.
-
-        Raises:
-            Conflict: Something runs.
-            Disconnected: The connection was lost before the reply; the server may or may not have ended.
-        """
-        await self._ask("shutdown", {"force": force}, again=False)
-
-    async def _ask(self, method: str, params: dict[str, Any], *, again: bool = True) -> Any:
+    async def _ask(self, method: str, params: dict[str, Any]) -> Any:
         lost_at: float | None = None
         while True:
             link = await self._until_linked(lost_at)
@@ -179,7 +167,7 @@ class SessionClient(sc.SessionMethods):
                 now = anyio.current_time()
                 if lost_at is None or now - began > STEADY_S:
                     lost_at = now
-                if not again:
+                if method in _SENT_ONCE:
                     if link.goodbye is not None:
                         return {}
                     raise self._disconnected() from None
@@ -249,7 +237,8 @@ class SessionClient(sc.SessionMethods):
             link.end(sc.ProtocolError("the server speaks another version; use programs of one release"), final=True)
             return
         link.welcome(welcome.heartbeat_ms)
-        self._hello = with_client_id(self._hello, welcome.client_id)
+        # With the id it is the same client after a reconnect.
+        self._hello = attrs.evolve(self._hello, client_id=welcome.client_id)  # type: ignore[misc]  # an attrs class
         self._link = link
         self._board.show(ConnectionState(phase="connected", welcome=welcome))
         for feed in tuple(self._feeds):
@@ -319,16 +308,3 @@ class SessionClient(sc.SessionMethods):
                 await self._board.wait_for_change()
         if self.state.phase != "connected":
             raise self._last_error.fresh_copy() if self._last_error is not None else self._disconnected()
-
-
-def with_client_id(hello: sc.wire.Hello, client_id: sc.ClientId) -> sc.wire.Hello:
-    """Return the greeting with the client's assigned id, so it is the same client after a reconnect."""
-    return sc.wire.Hello(
-        contract=hello.contract,
-        client_id=client_id,
-        name=hello.name,
-        kind=hello.kind,
-        role=hello.role,
-        ui=hello.ui,
-        instance=hello.instance,
-    )

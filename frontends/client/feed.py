@@ -22,7 +22,7 @@ import attrs
 import session_core as sc
 from frontends.client.change_signal import ChangeSignal
 from frontends.client.link import ServerLink
-from frontends.client.replies import error_of
+from frontends.client.remote_methods import error_of
 
 MAX_WAITING_ITEMS: Final = 4_096
 """Items that wait for the reader of a feed; a batch beyond that is left to the server."""

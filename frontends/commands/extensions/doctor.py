@@ -13,7 +13,7 @@ import session_core as sc
 from frontends.commands.extensions.list_and_info import remark
 from frontends.commands.extensions.logs import log_file
 from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
-from frontends.server.daemon.attached_client import connect_if_running
+from frontends.server.daemon.attached_client import talk_if_running
 from frontends.server.daemon.runtime_paths import service_process
 from frontends.shared.extension_lookup import (
     ExtensionCatalogue,
@@ -64,13 +64,13 @@ def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
 
 async def _reload_in_service(home: Path, name: str, folder: str | None) -> str:
     """Have the running service replace the process of an extension, and describe the result."""
-    async with connect_if_running(home, name="ext reload") as client:
-        if client is None:
+    async with talk_if_running(home, name="ext reload") as talk:
+        if talk is None:
             return "the service has just ended; the next one uses the new files"
         with ProgressLine.on_stderr() as doing:
             doing(f"the service reloads {name}")
             try:
-                await client.reload_extension(name, folder=folder)
+                await talk.reload_extension(name, folder=folder)
             except sc.NotFound:
                 if folder is None:
                     raise

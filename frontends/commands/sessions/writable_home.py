@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import session_core as sc
-from frontends.server.daemon.attached_client import connect_if_running
+from frontends.server.daemon.attached_client import talk_if_running
 from frontends.shared.wait_for_home import WaitingStore
 
 CHECKPOINTS: Final = "checkpoints"
@@ -23,9 +23,9 @@ async def open_session_methods(home: Path, name: str, *, files: bool = False) ->
         StoreInUse: Another process that is not a service holds the home.
         Disconnected: The running service refuses the connection.
     """
-    async with connect_if_running(home, name=name) as client:
-        if client is not None:
-            yield client
+    async with talk_if_running(home, name=name) as talk:
+        if talk is not None:
+            yield talk
             return
     checkpoints = sc.maintenance.CheckpointStore(home / CHECKPOINTS) if files else None
     config = sc.ServiceConfig(store=WaitingStore(home), checkpoints=checkpoints, wakeups=False)

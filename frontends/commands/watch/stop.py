@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.server.daemon.attached_client import connect_if_running, nothing_runs
+from frontends.server.daemon.attached_client import nothing_runs, talk_if_running
 from frontends.server.daemon.runtime_paths import find_holder
 from frontends.shared.figures import format_count, format_path
 from frontends.shared.home import list_stored_sessions
@@ -60,17 +60,17 @@ async def _stop(
     streams: StandardStreams,
     is_named: bool,  # noqa: FBT001
 ) -> int:
-    async with connect_if_running(home, name="stop") as client:
-        if client is None:
+    async with talk_if_running(home, name="stop") as talk:
+        if talk is None:
             if is_named:
                 choose(await list_stored_sessions(home))  # report a typo first
             if await trio.to_thread.run_sync(find_holder, home) is not None:
                 raise UsageError(nothing_runs(home, "stop"))
             await streams.say(f"Nothing is running: there is no service for {format_path(str(home))}.")
             return EXIT_NOTHING_RAN
-        sessions = (await client.load_service()).sessions
+        sessions = (await talk.load_service()).sessions
         found = choose(sessions)
-        outcome = await client.request_stop(found.session_id, scope=scope)
+        outcome = await talk.request_stop(found.session_id, scope=scope)
     for line in outcome_lines(streams.out.style, outcome, found.name, short_ids(sessions)):
         await streams.say(line)
     match outcome.result:

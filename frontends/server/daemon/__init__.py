@@ -10,9 +10,8 @@ ends itself after some time without clients or work.
 | `foreground` | the service itself: `serve --foreground` |
 | `background` | starting it as a separate process, and reporting why that failed |
 | `discovery` | `find_service`, `find_or_start`: exactly one service, however many processes look for it at once |
-| `attached_client` | a client of the running service, if one runs |
+| `attached_client` | clients of the running service: `talk_if_running` for a moment, `connect_if_running` to stay |
 | `presence` | whether the service still runs, for its readers |
-| `one_request` | one short connection to a running service, for commands that send one request |
 | `status` | `status` |
 | `shutdown` | `shutdown` |
 | `messages` | the texts of the command line |

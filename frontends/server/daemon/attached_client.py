@@ -1,23 +1,69 @@
-"""A client of the service of a home, if one runs."""
+"""Clients of the running service of a home.
 
+| a command that | uses |
+| --- | --- |
+| asks for something and leaves | `talk_if_running`: one connection; a request ends with it |
+| stays | `connect_if_running`: a client of `frontends.client`, which survives a lost connection |
+
+Both wait for a service that is still starting or about to end, and start none. A talk needs no anyio, which would make
+the short commands a tenth slower to start, and reports at once that the service hangs.
+"""
+
+import errno
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
 import session_core as sc
+from frontends.client.remote_methods import RemoteMethods, error_of
 from frontends.server.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
 from frontends.shared.home import format_command
+from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 
 if TYPE_CHECKING:
     from frontends.client import SessionClient
 
-START_S: Final = 30.0
+C = TypeVar("C", bound=sc.SessionMethods)
+
+START_S: Final = 60.0
 """How long a running service may take to accept us: it may just be starting."""
-_LOOK_EVERY_S: Final = 0.05
+ANSWER_S: Final = 10.0
+"""How long a service may take to answer the hello; one that takes longer hangs."""
+_LOOK_EVERY_S: Final = 0.02
+_NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
+
+
+class NobodyListens(sc.Disconnected):
+    """No process listens at the socket of a home: the service is starting, or has ended."""
+
+
+class ClientNotAdmitted(sc.Disconnected):
+    """The service accepts no clients: it is shutting down, or is full."""
+
+
+class ServiceUnreachable(sc.Disconnected):
+    """The service hangs, or its socket cannot be used: waiting does not help."""
+
+
+# --- a client, if a service runs --------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def talk_if_running(
+    home: Path, *, name: str = "", role: sc.ClientRole = "controller"
+) -> "AsyncGenerator[Talk | None]":
+    """Talk to the home's service for the length of the block; None if none runs. Starts nothing.
+
+    Raises:
+        Disconnected: The service does not answer or does not accept us, or its socket was deleted.
+        Conflict: The service is of another release, and speaks another contract.
+    """
+    async with _open_if_running(home, partial(open_talk, home, role=role, name=name)) as talk:
+        yield talk
 
 
 @asynccontextmanager
@@ -35,41 +81,40 @@ async def connect_if_running(
         Disconnected: The service runs, but does not accept us.
         Conflict: The service is of another release, and speaks another contract.
     """
-    opening = await _open_client(home, partial(_build_client, home, name=name, role=role, ui=ui, on_state=on_state))
-    if opening is None:
-        yield None
-        return
-    stack, client = opening
-    async with stack:
+
+    def opening() -> "AbstractAsyncContextManager[SessionClient]":
+        from frontends.client import open_client
+
+        return open_client(home=home, kind="cli", name=name, role=role, ui=ui, on_state=on_state)
+
+    async with _open_if_running(home, opening) as client:
         yield client
 
 
-def _build_client(home: Path, **about: Any) -> "AbstractAsyncContextManager[SessionClient]":
-    from frontends.client import open_client
-
-    return open_client(home=home, kind="cli", **about)
-
-
-async def _open_client(
-    home: Path, opening: "Callable[[], AbstractAsyncContextManager[SessionClient]]"
-) -> "tuple[AsyncExitStack, SessionClient] | None":
+@asynccontextmanager
+async def _open_if_running(
+    home: Path, opening: Callable[[], AbstractAsyncContextManager[C]]
+) -> AsyncGenerator[C | None]:
     """Open a client as soon as the service accepts one; None if there is no service, or no longer."""
     give_up_at = trio.current_time() + START_S
-    while (holder := await trio.to_thread.run_sync(service_process, home)) is not None:
-        if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
-            raise lost
-        async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        client = None
+        while client is None and (holder := await trio.to_thread.run_sync(service_process, home)) is not None:
             try:
                 client = await stack.enter_async_context(opening())
             except sc.ProtocolError as error:
                 raise build_release_conflict(home, error) from error
-            except sc.Disconnected:
+            except ServiceUnreachable as error:
+                raise sc.Disconnected(f"{error.message}: {holder}") from error
+            except sc.Disconnected as error:
+                if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
+                    raise lost from None
                 if trio.current_time() >= give_up_at:
-                    raise
-            else:
-                return stack.pop_all(), client
-        await trio.sleep(_LOOK_EVERY_S)  # it is still starting, or about to end
-    return None
+                    raise sc.Disconnected(
+                        f"the service of this home is {holder}, and does not accept connections: {error.message}"
+                    ) from error
+                await trio.sleep(_LOOK_EVERY_S)  # it is still starting, or about to end
+        yield client
 
 
 def nothing_runs(home: Path, what: str, *, start: str = "") -> str:
@@ -81,3 +126,93 @@ def nothing_runs(home: Path, what: str, *, start: str = "") -> str:
         )
     typed = format_command(home, "serve", start)
     return f"no service runs for this home, so there is nothing to {what}; to start one: {typed}"
+
+
+# --- a talk -----------------------------------------------------------------------------------------------------------
+
+
+class Talk(RemoteMethods):
+    """The methods of the service, over one connection; made by `open_talk`."""
+
+    def __init__(self) -> None:
+        self.client_id = sc.ClientId("")
+        self._connection: sc.wire.RpcConnection | None = None
+        self._goodbye: sc.wire.Goodbye | None = None
+        self._silence_limit_s = ANSWER_S
+        self._waiting: set[trio.CancelScope] = set()
+
+    async def greet(self, connection: sc.wire.RpcConnection, hello: sc.wire.Hello) -> None:
+        """Begin to talk over an open connection."""
+        self._connection = connection
+        try:
+            welcome = sc.wire.from_json(await self._ask("hello", sc.wire.to_json(hello)), sc.wire.Welcome)
+        except sc.Disconnected:
+            if self._goodbye is None:
+                raise
+            raise ClientNotAdmitted(self._goodbye.reason) from None
+        self.client_id = welcome.client_id
+        self._silence_limit_s = 2 * welcome.heartbeat_ms / 1000
+
+    def hear(self, notification: sc.wire.Notification) -> None:
+        """Take a goodbye, or another sign of life."""
+        if notification.method == "goodbye":
+            self._goodbye = sc.wire.from_json({"type": "goodbye", **notification.params}, sc.wire.Goodbye)
+        for scope in self._waiting:
+            scope.deadline = trio.current_time() + self._silence_limit_s
+
+    async def login_link(self) -> str:
+        """Request a link that lets one browser in, once, within a minute.
+
+        Raises:
+            Unavailable: The service does not serve HTTP.
+        """
+        return str((await self._ask("login_link", {}))["url"])
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> Any:
+        assert self._connection is not None
+        seconds = self._silence_limit_s
+        # `RpcTimedOut` would come at a fixed time, however busy the service is; signs of life move this deadline.
+        with trio.move_on_after(seconds) as waiting:
+            self._waiting.add(waiting)
+            try:
+                return await self._connection.request(method, params)
+            except sc.wire.RpcClosed:
+                why = "was lost" if self._goodbye is None else f"has ended: {self._goodbye.reason}"
+                raise sc.Disconnected(f"the connection to the service of this home {why}") from None
+            except sc.wire.RpcFailed as failed:
+                raise error_of(method, failed) from None
+            finally:
+                self._waiting.discard(waiting)
+        raise ServiceUnreachable(f"the service of this home did not answer within {seconds:g} seconds")
+
+
+@asynccontextmanager
+async def open_talk(home: Path, *, role: sc.ClientRole = "controller", name: str = "") -> AsyncGenerator[Talk]:
+    """Talk to the service of a home for the length of the block; does not wait until it accepts us.
+
+    Raises:
+        NobodyListens: No process listens there.
+        ClientNotAdmitted: The service is shutting down, or is full.
+        ServiceUnreachable: It does not answer, or cannot be reached.
+        Disconnected: It has ended just now.
+        ProtocolError: It speaks another version of the contract.
+    """
+    talk = Talk()
+    async with (
+        await _connect(home) as stream,
+        sc.wire.open_connection(
+            stream, stream, handle_notification=talk.hear, name="the service of a home"
+        ) as connection,
+    ):
+        await talk.greet(connection, sc.wire.Hello(role=role, name=name, kind="cli"))
+        yield talk
+
+
+async def _connect(home: Path) -> trio.SocketStream:
+    try:
+        with short_socket_name(socket_path_of_home(home)) as name:
+            return await trio.open_unix_socket(name)
+    except OSError as error:
+        if error.errno in _NOBODY:
+            raise NobodyListens("nobody listens") from None
+        raise ServiceUnreachable(f"the service of this home cannot be reached: {error.strerror}") from error

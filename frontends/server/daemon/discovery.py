@@ -18,14 +18,12 @@ from typing import Final
 import trio
 
 import session_core as sc
+from frontends.server.daemon.attached_client import talk_if_running
 from frontends.server.daemon.background import start_in_background
-from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
-from frontends.server.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
+from frontends.server.daemon.runtime_paths import find_holder, service_process
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 from frontends.shared.wait_for_home import MAX_WAIT_S
 
-ANSWER_S: Final = 60.0
-"""How long a service may take from its first sign of life to its first client."""
 _LOOK_EVERY_S: Final = 0.02
 _RIGHT_TO_START: Final = "starting"
 
@@ -39,27 +37,8 @@ async def find_service(home: Path) -> Path | None:
         Disconnected: The service does not answer, or its socket was deleted.
         Conflict: The service is of another release, and speaks another contract.
     """
-    begun, why = trio.current_time(), "it does not answer"
-    while True:
-        holder = await trio.to_thread.run_sync(service_process, home)
-        if holder is None:
-            return None
-        try:
-            async with open_talk(home, role="observer"):
-                return socket_path_of_home(home)
-        except ConnectionRefusedError:
-            pass  # it is not ready yet, or already ending
-        except ClientNotAdmitted as ending:
-            why = ending.reason
-        except sc.ProtocolError as error:
-            raise build_release_conflict(home, error) from error
-        except sc.Disconnected as error:
-            raise sc.Disconnected(f"{error.message}: {holder}") from error
-        if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
-            raise lost
-        if trio.current_time() - begun > ANSWER_S:
-            raise sc.Disconnected(f"the service of this home is {holder}, and does not accept connections: {why}")
-        await trio.sleep(_LOOK_EVERY_S)
+    async with talk_if_running(home, role="observer") as talk:
+        return None if talk is None else socket_path_of_home(home)
 
 
 async def find_or_start(home: Path, *, arguments: Sequence[str] = ()) -> Path:

@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
+from frontends.server.daemon.attached_client import open_talk
 from frontends.server.daemon.runtime_paths import service_process
 from frontends.shared.home import format_command
 
@@ -64,5 +64,5 @@ async def describe_lacking_keys_at_home(home: Path, folder: Path) -> str:
             return ""
         async with open_talk(home, role="observer", name="models") as talk:
             return await describe_lacking_keys(talk, home, folder)
-    except (ConnectionRefusedError, ClientNotAdmitted, sc.SessionCoreError):
+    except sc.SessionCoreError:
         return ""

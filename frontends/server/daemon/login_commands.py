@@ -8,9 +8,7 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.server.daemon.attached_client import nothing_runs
-from frontends.server.daemon.discovery import find_service
-from frontends.server.daemon.one_request import open_talk
+from frontends.server.daemon.attached_client import nothing_runs, talk_if_running
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams
@@ -39,9 +37,9 @@ def login(home: Path) -> int:
 
 
 async def _login(home: Path, streams: StandardStreams) -> int:
-    if await find_service(home) is None:
-        raise UsageError(nothing_runs(home, "log in to", start="--http 0"))
-    async with open_talk(home, name="login") as talk:
+    async with talk_if_running(home, name="login") as talk:
+        if talk is None:
+            raise UsageError(nothing_runs(home, "log in to", start="--http 0"))
         try:
             link = await talk.login_link()
         except sc.Unavailable:

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.server.daemon.one_request import ClientNotAdmitted, Talk, open_talk
+from frontends.server.daemon.attached_client import ClientNotAdmitted, NobodyListens, Talk, open_talk
 from frontends.server.daemon.runtime_paths import find_cut_off, format_release_mismatch, service_process
 from frontends.server.daemon.status import EXIT_NOT_RUNNING, nothing_lines
 from frontends.shared.home import format_command, list_stored_sessions
@@ -59,15 +59,15 @@ async def _ask_to_end(home: Path, holder: sc.setup.LockHolder, streams: Standard
             if at_work and not await _may_interrupt(home, at_work, streams):
                 return False
             try:
-                await talk.shut_down(force=force or bool(at_work))
+                await talk.shutdown(force=force or bool(at_work))
             except sc.Conflict:  # a turn has begun just now
                 at_work = await _list_ids_at_work(talk)
                 if at_work and not await _may_interrupt(home, at_work, streams):
                     return False
-                await talk.shut_down(force=True)
+                await talk.shutdown(force=True)
     except ClientNotAdmitted:
         pass  # another client has already ended it
-    except ConnectionRefusedError:
+    except NobodyListens:
         lost = await trio.to_thread.run_sync(find_cut_off, home, holder)
         if lost is not None:
             return await _end_unheard(home, holder, streams, f"the socket of {holder} was deleted", force=force)

@@ -7,9 +7,8 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.server.daemon.discovery import find_service
-from frontends.server.daemon.one_request import ClientNotAdmitted, open_talk
-from frontends.server.daemon.runtime_paths import build_release_conflict, find_holder, format_open_to_others
+from frontends.server.daemon.attached_client import talk_if_running
+from frontends.server.daemon.runtime_paths import find_holder, format_open_to_others
 from frontends.shared.activity_words import state_word
 from frontends.shared.figures import clock_time, duration, format_ago, format_path
 from frontends.shared.home import format_command
@@ -63,20 +62,13 @@ async def _status(home: Path, as_json: bool, streams: StandardStreams) -> int:  
 
 async def request_report(home: Path) -> ServiceReport | None:
     """Ask the service of a home about itself; None if there is none."""
-    while await find_service(home) is not None:
-        try:
-            async with open_talk(home, role="observer", name="status") as talk:
-                service_status = await talk.status()
-                session_list = await talk.load_service()
-                ours = talk.welcome.client_id
-        except (ConnectionRefusedError, ClientNotAdmitted):
-            continue  # it has ended just now
-        except sc.ProtocolError as error:
-            raise build_release_conflict(home, error) from error
-        others = tuple(each for each in session_list.clients if each.client_id != ours)
-        service_status = attrs.evolve(service_status, clients=len(others))  # without the one that asks, as in the list
-        return ServiceReport(status=service_status, sessions=session_list.sessions, clients=others)
-    return None
+    async with talk_if_running(home, role="observer", name="status") as talk:
+        if talk is None:
+            return None
+        service_status, session_list = await talk.status(), await talk.load_service()
+        others = tuple(each for each in session_list.clients if each.client_id != talk.client_id)
+    service_status = attrs.evolve(service_status, clients=len(others))  # without the one that asks, as in the list
+    return ServiceReport(status=service_status, sessions=session_list.sessions, clients=others)
 
 
 def nothing_lines(home: Path, holder: sc.setup.LockHolder | None) -> list[str]:

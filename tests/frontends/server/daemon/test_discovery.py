@@ -10,7 +10,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.server.daemon import attached_client, background, discovery, one_request
+from frontends.server.daemon import attached_client, background, discovery
 from frontends.server.daemon.attached_client import connect_if_running
 from frontends.server.daemon.background import NotStarted, start_in_background
 from frontends.server.daemon.command import IDLE_S
@@ -149,14 +149,14 @@ async def test_one_that_ends_is_waited_for(home: Path, monkeypatch: pytest.Monke
         looks.append(service_process(place))
         return looks[-1]
 
-    monkeypatch.setattr(discovery, "service_process", look)
+    monkeypatch.setattr(attached_client, "service_process", look)
     assert await find_service(home) is None
     assert [True, True, True, False] == [each is not None for each in looks]
 
 
 async def test_one_that_hangs_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that lets nobody in is named after a while, instead of being waited for for ever."""
-    monkeypatch.setattr(discovery, "ANSWER_S", 0.0)
+    monkeypatch.setattr(attached_client, "START_S", 0.0)
     with being_the_service(home), pytest.raises(sc.Disconnected, match=rf"process {os.getpid()} .* does not accept"):
         await find_service(home)
 
@@ -175,7 +175,7 @@ def test_one_that_does_not_answer_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A service that takes connections and says nothing is named by `status` and `shutdown`, with what can be done."""
-    monkeypatch.setattr(one_request, "ANSWER_S", 0.05)
+    monkeypatch.setattr(attached_client, "ANSWER_S", 0.05)
     with being_the_service(home), socket.socket(socket.AF_UNIX) as listening:
         with short_socket_name(socket_path_of_home(home)) as name:
             listening.bind(name)
