@@ -55,11 +55,14 @@ class ClientSettings:
 
 
 class SessionClient(RemoteMethods):
-    """A client of a server; created by `open_client`. The methods are those of `sc.SessionMethods`."""
+    """A client of a server; created by `open_client`. The methods are those of `sc.SessionMethods`.
+
+    Attributes:
+        feeds_by_number: The feeds that the server knows, by its own numbers.
+    """
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         self.feeds_by_number: dict[int, RemoteFeed] = {}
-        self.stray_batches = 0
         self._address = address
         self._settings = settings
         self._hello = settings.hello
@@ -288,9 +291,7 @@ class SessionClient(RemoteMethods):
     def _handle_batch(self, params: dict[str, Any], size: int) -> None:
         number = params.get("feed")
         feed = self.feeds_by_number.get(number) if type(number) is int else None
-        if feed is None:
-            self.stray_batches += 1  # sent before we unfollowed, or for an unknown feed
-        else:
+        if feed is not None:  # else it was sent before we unfollowed, or for an unknown feed
             feed.take_batch(params, size)
 
     async def wait_connected(self, wait_s: float) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 import anyio.lowlevel
@@ -24,33 +24,13 @@ from frontends.client.change_signal import ChangeSignal
 from frontends.client.link import ServerLink
 from frontends.client.remote_methods import error_of
 
+if TYPE_CHECKING:
+    from frontends.client.client import SessionClient
+
 MAX_WAITING_ITEMS: Final = 4_096
 """Items that wait for the reader of a feed; a batch beyond that is left to the server."""
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 """The same in bytes as received; a single batch may be larger."""
-
-
-class FeedClient(Protocol):
-    """The part of the client that a feed uses.
-
-    Attributes:
-        feeds_by_number: The feeds that the server knows, by its own numbers.
-    """
-
-    feeds_by_number: "dict[int, RemoteFeed]"
-
-    @property
-    def link(self) -> ServerLink | None:
-        """The connection, while there is one."""
-        ...
-
-    def pause_before(self, attempt: int) -> float:
-        """Return how long to wait before this attempt."""
-        ...
-
-    def forget(self, feed: "RemoteFeed") -> None:
-        """Drop a closed feed."""
-        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +55,7 @@ class RemoteFeed:
         cuts: How often the server was told to stop because the reader was too slow.
     """
 
-    def __init__(self, client: FeedClient, session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
+    def __init__(self, client: "SessionClient", session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
         self.session_id = session_id
         self.resyncs = 0
         self.last_resync: sc.Resync | None = None

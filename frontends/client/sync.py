@@ -34,31 +34,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _BlockingCaller:
-    def _call(self, method: Callable[..., Awaitable[R]], *args: Any, **kwargs: Any) -> R:
-        """Run a method of the client and wait for it."""
-        raise NotImplementedError
-
-
-def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_BlockingCaller, P], R]:
+def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate["BlockingMethods", P], R]:
     @wraps(method)
-    def call(self: _BlockingCaller, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._call(method, *args, **kwargs)
+    def call(self: "BlockingMethods", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        reply: R = self._call(method.__name__, *args, **kwargs)
+        return reply
 
     return call
 
 
-class BlockingMethods(_BlockingCaller):
+class BlockingMethods:
     """One method for each of `sc.SessionMethods`; a test checks that none is missing."""
 
-    def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
-        """Run a command and return its reply, or raise one typed error."""
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a method of the client and wait for it."""
+        raise NotImplementedError
 
-        async def run(client: sc.SessionMethods) -> R:
-            return await client.execute(command, idempotency_key=idempotency_key)
-
-        return self._call(run)
-
+    execute = _blocking(sc.SessionMethods.execute)
     create_session = _blocking(sc.SessionMethods.create_session)
     list_sessions = _blocking(sc.SessionMethods.list_sessions)
     list_models = _blocking(sc.SessionMethods.list_models)
@@ -226,7 +218,22 @@ def connect(*args: Any, **kwargs: Any) -> "SyncClient":
     return SyncClient(LoopThread(lambda: open_client(*args, **kwargs)))
 
 
-class SyncClient(BlockingMethods):
+class _Closable:
+    """Something that is open for the length of a block, or until it is closed."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncClient(_Closable, BlockingMethods):
     """The methods of a `SessionClient`, each waiting for its reply; several threads may use it."""
 
     def __init__(self, thread: LoopThread) -> None:
@@ -260,19 +267,11 @@ class SyncClient(BlockingMethods):
         """Leave the server, whose work goes on."""
         self._close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _call(self, method: Callable[..., Awaitable[R]], *args: Any, **kwargs: Any) -> R:
-        return self._thread.call(method, self._client, *args, **kwargs)
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return self._thread.call(getattr(self._client, method), *args, **kwargs)
 
 
-class SyncFeed:
+class SyncFeed(_Closable):
     """An iterator of snapshots and events; made by `SyncClient.follow`."""
 
     def __init__(self, client: SyncClient, thread: LoopThread, feed: RemoteFeed) -> None:
@@ -328,11 +327,3 @@ class SyncFeed:
     def close(self) -> None:
         """Stop following."""
         self._thread.call_now(self._feed.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -98,12 +98,7 @@ def _build_refusal(status: int) -> TransportLost:
 class _WebSocketTransport:
     def __init__(self, session: "AsyncWebSocketSession", faults: tuple[type[Exception], ...]) -> None:
         self._session = session
-        self._faults: tuple[type[Exception], ...] = (
-            *faults,
-            anyio.EndOfStream,
-            anyio.ClosedResourceError,
-            anyio.BrokenResourceError,
-        )
+        self._faults: tuple[type[Exception], ...] = (*faults, *_ENDS)
 
     async def send(self, data: bytes) -> None:
         try:
