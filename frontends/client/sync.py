@@ -218,7 +218,7 @@ def connect(*args: Any, **kwargs: Any) -> "SyncClient":
     return SyncClient(LoopThread(lambda: open_client(*args, **kwargs)))
 
 
-class _Closable:
+class _ClosedByBlock:
     """Something that is open for the length of a block, or until it is closed."""
 
     def close(self) -> None:
@@ -233,7 +233,7 @@ class _Closable:
         self.close()
 
 
-class SyncClient(_Closable, BlockingMethods):
+class SyncClient(_ClosedByBlock, BlockingMethods):
     """The methods of a `SessionClient`, each waiting for its reply; several threads may use it."""
 
     def __init__(self, thread: LoopThread) -> None:
@@ -271,7 +271,7 @@ class SyncClient(_Closable, BlockingMethods):
         return self._thread.call(getattr(self._client, method), *args, **kwargs)
 
 
-class SyncFeed(_Closable):
+class SyncFeed(_ClosedByBlock):
     """An iterator of snapshots and events; made by `SyncClient.follow`."""
 
     def __init__(self, client: SyncClient, thread: LoopThread, feed: RemoteFeed) -> None:

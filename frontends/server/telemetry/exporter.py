@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from math import inf
 from typing import Final
 
 import trio
@@ -18,51 +19,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 import session_core as sc
 from frontends.server.telemetry.spans import SpanEnded, SpanLost, SpanStarted, SpanStep, SpanTracker
 
-# --- reading the events of all sessions for telemetry, as any client does ---------------------------------------------
-_AT_A_TIME: Final = 256
-"""Events to handle before other tasks get to run."""
-
-
-class SpanEventReader:
-    """Turns the events of a subscription into span steps and passes them on."""
-
-    def __init__(self, events: sc.Subscription, tracker: SpanTracker, take: Callable[[SpanStep], None]) -> None:
-        self._events = events
-        self._tracker = tracker
-        self._take = take
-
-    async def run(self) -> None:
-        """Read events until the stream ends; missed events are counted.
-
-        Cancellation: received events are handled, and `catch_up` can continue from there.
-        """
-        while await self._step():
-            pass
-
-    async def catch_up(self, seq: int) -> None:
-        """Read the events published up to this one, without waiting for more."""
-        while self._events.cursor.seq < seq and await self._step():
-            pass
-
-    async def _step(self) -> bool:
-        try:
-            batch = await self._events.receive_batch()
-        except sc.Lagged as lag:
-            for step in self._tracker.drop_open_spans(lag.missed):
-                self._take(step)
-            return True
-        except (trio.EndOfChannel, sc.ServiceClosed):
-            return False
-        for number, event in enumerate(batch, 1):
-            for step in self._tracker.feed(event):
-                self._take(step)
-            if number % _AT_A_TIME == 0:
-                await trio.lowlevel.cancel_shielded_checkpoint()
-        return True
-
-
-# --- exporter ---------------------------------------------------------------------------------------------------------
-
 log = logging.getLogger(__name__)
 
 LOG_EVERY_S: Final = 60.0
@@ -70,6 +26,8 @@ LOG_EVERY_S: Final = 60.0
 CLOSING_S: Final = 1.0
 """How long the end of a service waits for the last spans to be sent."""
 _NANOS: Final = 1_000_000
+_AT_A_TIME: Final = 256
+"""Events to handle before other tasks get to run."""
 
 
 class FailureLoggingExporter(SpanExporter):
@@ -139,7 +97,7 @@ class SpanSink:
 
 
 class _TelemetryPipeline:
-    """The sending of spans, from start to end; it ends once."""
+    """Turns the events of all sessions into spans and sends them, from start to end; it ends once."""
 
     def __init__(
         self,
@@ -151,11 +109,10 @@ class _TelemetryPipeline:
         now: Callable[[], int],
     ) -> None:
         self.tracker = SpanTracker()
-        self._service = service
+        self._service, self._events = service, events
         self._now = now
         self._provider, self._exporter = provider, logging_exporter
         self._sink = SpanSink(provider)
-        self._following = SpanEventReader(events, self.tracker, self._sink.take)
         self._reading = trio.CancelScope()
         self._read = trio.Event()
         self._ending = trio.Lock()
@@ -165,9 +122,29 @@ class _TelemetryPipeline:
         """Follow the service until the end."""
         try:
             with self._reading:
-                await _guarded(self._following.run)
+                await _guarded(self._read_events)
         finally:
             self._read.set()
+
+    async def _read_events(self, *, up_to: float = inf) -> None:
+        """Read events until the stream ends, or those published up to a number; missed events are counted.
+
+        Cancellation: received events are handled, and the next call continues from there.
+        """
+        while self._events.cursor.seq < up_to:
+            try:
+                batch = await self._events.receive_batch()
+            except sc.Lagged as lag:
+                for step in self.tracker.drop_open_spans(lag.missed):
+                    self._sink.take(step)
+                continue
+            except (trio.EndOfChannel, sc.ServiceClosed):
+                return
+            for number, event in enumerate(batch, 1):
+                for step in self.tracker.feed(event):
+                    self._sink.take(step)
+                if number % _AT_A_TIME == 0:
+                    await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def end_after(self, ending: trio.Event) -> None:
         """End as soon as the service begins to end, so both end concurrently."""
@@ -187,7 +164,7 @@ class _TelemetryPipeline:
         deadline = trio.current_time() + CLOSING_S
         with trio.move_on_at(deadline):
             await self._read.wait()
-            await _guarded(partial(self._following.catch_up, self._service.statistics().stream.published))
+            await _guarded(partial(self._read_events, up_to=self._service.statistics().stream.published))
         for step in self.tracker.close(self._now()):
             self._sink.take(step)
         with trio.move_on_at(deadline) as time_limit:

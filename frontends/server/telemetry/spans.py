@@ -23,6 +23,8 @@ _FAILURES: Final = frozenset(
     {"rate_limited", "overloaded", "auth", "context_too_long", "network", "malformed", "refused", "internal"}
 )
 """The known reasons for a withdrawn answer; other texts are not sent."""
+_OPERATIONS: Final = {"model": ("chat", "gen_ai.request.model"), "tool": ("execute_tool", "gen_ai.tool.name")}
+"""The operation of a part of a turn, and the attribute that holds the name of its model or tool."""
 
 Kind = Literal["turn", "model", "tool"]
 Attribute = str | int
@@ -95,7 +97,8 @@ class SpanTracker:
             case _e.TurnStarted():
                 yield from self._start_turn_span(session_id, event, time_ms)
             case _e.MessageStarted():
-                yield from self._start_model_span(session_id, event, time_ms)
+                key = f"model {event.message_id}"
+                yield from self._start_part(session_id, "model", key, event.model, time_ms)
             case _e.MessageCompleted(message=message):
                 yield from self._end_part(
                     session_id, f"model {message.message_id}", time_ms, *_answer_attributes(message)
@@ -109,7 +112,8 @@ class SpanTracker:
                     error = kind if kind in _FAILURES else "failed"
                     yield from self._end_part(session_id, session.answer, time_ms, {}, error)
             case _e.ToolCallStarted():
-                yield from self._start_tool_span(session_id, event, time_ms)
+                key = _call_key(session_id, event.call_id)
+                yield from self._start_part(session_id, "tool", key, event.name, time_ms)
             case _e.TaskStarted(call_id=call_id, child_id=child_id):
                 self._subagents[child_id] = _call_key(session_id, call_id)
                 if len(self._subagents) > self._most:
@@ -154,7 +158,7 @@ class SpanTracker:
             kind="turn",
             name="turn",
             time_ms=time_ms,
-            attributes={**_session_attributes(session_id), **_operation("invoke_agent")},
+            attributes=_span_attributes(session_id, "invoke_agent"),
             parent=self._known(self._subagents.get(session_id)),
         )
         if self._begin(step):
@@ -186,39 +190,24 @@ class SpanTracker:
 
     # --- parts of turns -----------------------------------------------------------------------------------------------
 
-    def _start_model_span(
-        self, session_id: sc.SessionId, event: "sc.events.MessageStarted", time_ms: int
+    def _start_part(
+        self, session_id: sc.SessionId, kind: Literal["model", "tool"], key: str, name: str, time_ms: int
     ) -> Iterator[SpanStep]:
         session = self._sessions.setdefault(session_id, _SessionSpans())
-        model = _name(event.model)
+        operation, attribute = _OPERATIONS[kind]
+        name = _name(name)
         step = SpanStarted(
-            key=f"model {event.message_id}",
-            kind="model",
-            name=f"chat {model}",
+            key=key,
+            kind=kind,
+            name=f"{operation} {name}",
             time_ms=time_ms,
-            attributes={**_session_attributes(session_id), **_operation("chat"), "gen_ai.request.model": model},
+            attributes={**_span_attributes(session_id, operation), attribute: name},
             parent=self._known(session.turn),
         )
         if self._begin(step):
-            session.answer = step.key
-            session.parts.add(step.key)
-            yield step
-
-    def _start_tool_span(
-        self, session_id: sc.SessionId, event: "sc.events.ToolCallStarted", time_ms: int
-    ) -> Iterator[SpanStep]:
-        session = self._sessions.setdefault(session_id, _SessionSpans())
-        tool = _name(event.name)
-        step = SpanStarted(
-            key=_call_key(session_id, event.call_id),
-            kind="tool",
-            name=f"execute_tool {tool}",
-            time_ms=time_ms,
-            attributes={**_session_attributes(session_id), **_operation("execute_tool"), "gen_ai.tool.name": tool},
-            parent=self._known(session.turn),
-        )
-        if self._begin(step):
-            session.parts.add(step.key)
+            session.parts.add(key)
+            if kind == "model":
+                session.answer = key
             yield step
 
     def _end_part(
@@ -255,12 +244,8 @@ def _call_key(session_id: sc.SessionId, call_id: sc.CallId) -> str:
     return f"tool {session_id} {call_id}"  # models choose call ids, so two sessions may have the same one
 
 
-def _session_attributes(session_id: sc.SessionId) -> dict[str, Attribute]:
-    return {"gen_ai.conversation.id": session_id}
-
-
-def _operation(name: str) -> dict[str, Attribute]:
-    return {"gen_ai.operation.name": name}
+def _span_attributes(session_id: sc.SessionId, operation: str) -> dict[str, Attribute]:
+    return {"gen_ai.conversation.id": session_id, "gen_ai.operation.name": operation}
 
 
 def _name(name: str) -> str:
