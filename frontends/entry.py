@@ -300,20 +300,20 @@ def _serve(chosen: argparse.Namespace) -> int:
         raise UsageError(f"--tls: there is no file {missing[0]!r}")
     from frontends.server.daemon.command import ServeRequest, serve
 
-    host, port = chosen.http if chosen.http is not None else ("127.0.0.1", None)
-    certificate, key = chosen.tls if chosen.tls is not None else (None, None)
+    http = None
+    if chosen.http is not None:
+        from frontends.server.http.settings import HttpSettings, Tls
+
+        host, port = chosen.http
+        tls = None if chosen.tls is None else Tls(certificate=Path(chosen.tls[0]), key=Path(chosen.tls[1]))
+        http = HttpSettings(host=host, port=port, tls=tls, allow_remote=chosen.allow_remote, urls=tuple(chosen.url))
     return serve(
         ServeRequest(
             home=home,
             foreground=chosen.foreground,
             detached=chosen.detached,
             idle_s=None if chosen.idle is None else chosen.idle / 1000,
-            host=host,
-            port=port,
-            certificate=certificate,
-            key=key,
-            urls=tuple(chosen.url),
-            allow_remote=chosen.allow_remote,
+            http=http,
             log_level=chosen.log_level,
             telemetry=chosen.telemetry,
         )

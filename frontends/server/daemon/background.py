@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
 import trio
 
 import frontends
@@ -106,13 +107,7 @@ def _parse_start_output(home: Path, said: bytes) -> Listening:
     for line in lines:
         if line.startswith(_READY):
             serving = json.loads(line)["serving"]
-            return Listening(
-                pid=serving["pid"],
-                socket=Path(serving["socket"]),
-                address=serving["address"],
-                open_to_others=serving["open_to_others"],
-                remarks=tuple(serving["remarks"]),
-            )
+            return Listening(**serving | {"socket": Path(serving["socket"]), "remarks": tuple(serving["remarks"])})
     displayed_lines = [one_line(line.decode("utf-8", "replace"), _LINE_CHARS) for line in lines if line.strip()]
     if not displayed_lines:
         before = [one_line(each, _LINE_CHARS) for each in last_messages(log_file(home), _LINES_SHOWN)]
@@ -144,13 +139,7 @@ def detach_from_starter() -> None:
 async def report(listening: Listening) -> None:
     """Tell the starting process that clients are accepted, and close its pipe."""
     remarks = [each[:_LINE_CHARS] for each in listening.remarks[:_MOST_REMARKS]]
-    serving = {
-        "pid": listening.pid,
-        "socket": str(listening.socket),
-        "address": listening.address,
-        "open_to_others": listening.open_to_others,
-        "remarks": remarks,
-    }
+    serving = attrs.asdict(listening) | {"socket": str(listening.socket), "remarks": remarks}
     await trio.to_thread.run_sync(_report, json.dumps({"serving": serving}).encode() + b"\n")
 
 

@@ -45,10 +45,7 @@ class ServeRequest:
         foreground: Whether this process becomes the service.
         detached: Whether this process was started to become the background service.
         idle_s: How long it stays without clients or work; None if not given.
-        host, port: The address for HTTP; without a port, HTTP is not served.
-        certificate, key: For TLS.
-        urls: Its URLs for clients elsewhere.
-        allow_remote: Whether other machines may connect without TLS.
+        http: The settings of the HTTP listener; None opens none.
         log_level: The lowest level that is logged.
         telemetry: Whether spans are sent.
     """
@@ -57,12 +54,7 @@ class ServeRequest:
     foreground: bool = False
     detached: bool = False
     idle_s: float | None = None
-    host: str = "127.0.0.1"
-    port: int | None = None
-    certificate: str | None = None
-    key: str | None = None
-    urls: tuple[str, ...] = ()
-    allow_remote: bool = False
+    http: "HttpSettings | None" = None
     log_level: str = "info"
     telemetry: bool = False
 
@@ -70,19 +62,21 @@ class ServeRequest:
         """Return the options that make the same request again."""
         words = [] if self.idle_s is None else ["--idle", f"{self.idle_s:g}"]
         words += ["--log-level", self.log_level]
-        if self.port is not None:
-            host = f"[{self.host}]" if ":" in self.host else self.host
-            words += ["--http", f"{host}:{self.port}"]
-        if self.certificate is not None and self.key is not None:
-            words += ["--tls", str(Path(self.certificate).absolute()), str(Path(self.key).absolute())]
-        words += [word for url in self.urls for word in ("--url", url)]
         words += ["--telemetry"] if self.telemetry else []
-        return [*words, *(["--allow-remote"] if self.allow_remote else [])]
+        if (http := self.http) is not None:
+            host = f"[{http.host}]" if ":" in http.host else http.host
+            words += ["--http", f"{host}:{http.port}"]
+            if http.tls is not None:
+                words += ["--tls", str(http.tls.certificate.absolute()), str(http.tls.key.absolute())]
+            words += [word for url in http.urls for word in ("--url", url)]
+            words += ["--allow-remote"] if http.allow_remote else []
+        return words
 
 
 def serve(wanted: ServeRequest) -> int:
     """Run `serve` and return the exit code."""
-    _checked_http(wanted)  # before anything is started, so mistakes are reported at once
+    if wanted.http is not None:  # before anything is started, so mistakes are reported at once
+        _check_http(wanted.http)
     if wanted.telemetry:
         from frontends.server.telemetry.availability import check_installed, is_wanted
 
@@ -96,30 +90,19 @@ def serve(wanted: ServeRequest) -> int:
     return trio.run(_start, wanted, StandardStreams.standard())
 
 
-def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
-    """Return the settings of the HTTP listener.
+def _check_http(settings: "HttpSettings") -> None:
+    """Check the settings of the HTTP listener.
 
     Raises:
         UsageError: The required packages are not installed.
         InvalidInput: The settings are invalid.
     """
-    if wanted.port is None:
-        return None
     from frontends.server.http.installed import MISSING, is_installed
-    from frontends.server.http.settings import HttpSettings, Tls
 
     if not is_installed():
         raise UsageError(MISSING)
-
-    tls = None
-    if wanted.certificate is not None and wanted.key is not None:
-        tls = Tls(certificate=Path(wanted.certificate), key=Path(wanted.key))
-    settings = HttpSettings(
-        host=wanted.host, port=wanted.port, tls=tls, allow_remote=wanted.allow_remote, urls=wanted.urls
-    )
     with naming_options():
         settings.check()
-    return settings
 
 
 @contextmanager
@@ -144,7 +127,7 @@ async def _serve(wanted: ServeRequest, streams: StandardStreams | None) -> int:
     options = ServeOptions(
         home=wanted.home,
         idle_s=wanted.idle_s if wanted.idle_s is not None or not wanted.detached else IDLE_S,
-        http=_checked_http(wanted),
+        http=wanted.http,
         log_level=wanted.log_level,
         telemetry=wanted.telemetry,
     )
