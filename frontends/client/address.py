@@ -86,7 +86,7 @@ def find_address(
             "the address of a service",
             field="address",
         )
-    if parts.scheme == "ws" and not insecure and not _is_this_machine(host):
+    if parts.scheme == "ws" and not insecure and not is_this_machine(host):
         raise sc.InvalidInput(
             f"anyone on the network path to {host} could read the token; use wss://, or insecure=True",
             field="address",
@@ -97,7 +97,8 @@ def find_address(
     return WebSocketAddress(url=url, token=token, tls=tls)
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Return whether a host of this name or address is this machine, without asking anybody."""
     if host == "localhost":
         return True
     try:

@@ -18,6 +18,7 @@ What is in a home:
 - `home`, `wait_for_home`: where sessions are stored, reading them beside a writer, waiting for a home in use
 - `session_lookup`: finds a session by what was typed, and the shortest form of an id
 - `socket_path`: the path of the socket of a home
+- `folder_config`: the configuration that applies in a folder
 - `config_problems`, `mcp_servers`, `json_lines`: what is wrong with the configuration, with its lines
 - `extension_lookup`: finds all extensions, and one by its name or folder
 """

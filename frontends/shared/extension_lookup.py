@@ -9,6 +9,7 @@ import attrs
 
 import session_core as sc
 from frontends.shared.figures import format_path
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
@@ -116,7 +117,7 @@ def find_extensions(home: Path, cwd: Path, environ: Mapping[str, str] | None = N
 
 def _list_watched_names(home: Path, cwd: Path) -> tuple[str, ...]:
     try:
-        return sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd)).watched_extensions
+        return load_folder_config(home, cwd).watched_extensions
     except sc.setup.ConfigInvalid:  # reported by every command that needs it
         return ()
 

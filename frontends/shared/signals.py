@@ -41,6 +41,14 @@ async def cancel_on_signal(signals: AsyncIterator[int]) -> AsyncGenerator[Startu
         start.finish_starting()
 
 
+@asynccontextmanager
+async def end_on_signal() -> AsyncGenerator[StartupWatch]:
+    """Cancel the block at Ctrl-C, or when this program is asked to end; the block then ends quietly."""
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with cancel_on_signal(signals) as start:
+            yield start
+
+
 async def _watch(signals: AsyncIterator[int], start: StartupWatch, whole: trio.CancelScope) -> None:
     with start._watch:  # noqa: SLF001 - this function is part of `StartupWatch`
         start.number = await anext(signals)

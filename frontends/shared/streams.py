@@ -9,8 +9,11 @@ import attrs
 import trio
 
 from frontends.shared.output import Output
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import stream_style
 
 _LONGEST_ANSWER = 4096  # terminals accept no longer line
+_LONGEST_REMARK = 4_096  # it may contain two long paths to be typed verbatim
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +40,19 @@ class StandardStreams:
     async def remark(self, line: str) -> None:
         """Print a line on stderr; it must already be safe to print."""
         await self.err.write(f"{line}\n")
+
+    async def confirm(self, question: str) -> bool:
+        """Ask on the terminal, which must be there; anything but a clear yes is a no."""
+        assert self.keyboard is not None, "there is a terminal to ask on"
+        await self.err.write(f"{self.err.style.yellow('?')} {question[0].upper()}{question[1:]} [y/N] ")
+        return (await read_answer(self.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def remark(sentence: str | None) -> None:
+    """Print a remark beside the output of a command, if there is one."""
+    if sentence is not None:
+        style = stream_style(sys.stderr)
+        print(f"{style.yellow(style.symbol('●'))} {one_line(sentence, _LONGEST_REMARK)}", file=sys.stderr)
 
 
 def discard_typed_input(fd: int) -> None:

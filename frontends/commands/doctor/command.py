@@ -13,6 +13,7 @@ from frontends.commands.doctor import home_checks, setting_checks, system_checks
 from frontends.commands.doctor.finding import DoctorFinding, problem, warning
 from frontends.server.daemon.keys import describe_lacking_keys_at_home
 from frontends.shared.figures import format_count
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import resolve_home
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.streams import StandardStreams
@@ -91,7 +92,7 @@ def _sandbox_mode(home: Path | None, cwd: Path, environ: Mapping[str, str]) -> s
     if home is None:
         return None
     with suppress(sc.SessionCoreError):
-        return sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd)).sandbox.mode
+        return load_folder_config(home, cwd, environ).sandbox.mode
     return None
 
 

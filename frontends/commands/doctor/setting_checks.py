@@ -8,6 +8,7 @@ from frontends.commands.doctor.finding import DoctorFinding, ok, problem, warnin
 from frontends.shared.config_problems import CONFIG_FILE, find_problems
 from frontends.shared.extension_lookup import find_extensions
 from frontends.shared.figures import format_count, format_path
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import format_command
 from frontends.shared.mcp_servers import load_servers
 
@@ -33,7 +34,7 @@ def check_config(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[
 
 def _files_with_settings(home: Path, cwd: Path, environ: Mapping[str, str]) -> list[str]:
     """Return the files that set something, including those of a trusted project."""
-    config = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+    config = load_folder_config(home, cwd, environ)
     sources = [each.source for each in sc.setup.describe_settings(config, environ)]
     files = [str(home / CONFIG_FILE)] if (home / CONFIG_FILE).exists() else []
     files += [str(each.place) for each in sources if each.layer in {"user", "project"}]
@@ -43,7 +44,7 @@ def _files_with_settings(home: Path, cwd: Path, environ: Mapping[str, str]) -> l
 def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Report which models can be used and where their keys come from."""
     try:
-        config = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+        config = load_folder_config(home, cwd, environ)
     except sc.setup.ConfigInvalid:
         yield warning("models", "unknown while the configuration has errors", "fix those first")
         return
@@ -85,7 +86,7 @@ def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Itera
 def check_servers(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Report the configured MCP servers without starting any; errors in the files are part of the `config` check."""
     try:
-        mcp_file = sc.setup.load_config(home, cwd, environ, trust=sc.setup.find_trusted_fingerprint(home, cwd)).mcp_file
+        mcp_file = load_folder_config(home, cwd, environ).mcp_file
     except sc.setup.ConfigInvalid:
         mcp_file = None
     names = [each.name for each in load_servers(home, cwd, mcp_file, environ).servers]

@@ -1,6 +1,5 @@
 """`session-core ext check`: drives an extension in any language through the whole protocol, and prints a table."""
 
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from frontends.shared.home import resolve_home
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
-from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
+from frontends.shared.signals import end_on_signal
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -53,23 +52,17 @@ def _resolve_words(words: Sequence[str]) -> Sequence[str]:
 
 
 async def _check(words: Sequence[str], as_json: bool, seconds: float | None) -> int:  # noqa: FBT001
-    reports: list[sc.extensions.ConformanceReport] = []
     # An extension is a program: if this one ends early, it must not be left running.
-    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
-        async with cancel_on_signal(signals) as start:
-            with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
-                doing("starting it")
+    async with end_on_signal() as start:
+        with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
+            doing("starting it")
 
-                def tell(step: sc.extensions.ConformanceStep) -> None:
-                    doing(f"{one_line(step.name, _NAME)}: {step.outcome}")
+            def tell(step: sc.extensions.ConformanceStep) -> None:
+                doing(f"{one_line(step.name, _NAME)}: {step.outcome}")
 
-                reports.append(
-                    await sc.extensions.check_extension(words, on_step=tell, seconds=seconds, cwd=Path.cwd())
-                )
-    if not reports:
-        assert start.exit_code is not None, "only a signal ends a check without a report"
+            report = await sc.extensions.check_extension(words, on_step=tell, seconds=seconds, cwd=Path.cwd())
+    if start.exit_code is not None:
         return start.exit_code
-    report = reports[0]
     if as_json:
         print(dump_json({**attrs.asdict(report), "counts": dict(report.counts), "good": report.good}))
     else:

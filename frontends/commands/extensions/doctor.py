@@ -1,7 +1,6 @@
 """`session-core ext doctor` and `session-core ext reload`: start an extension for real, and report on it."""
 
 import os
-import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.commands.extensions.list_and_info import remark
 from frontends.commands.extensions.logs import log_file
 from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
 from frontends.server.daemon.attached_client import talk_if_running
@@ -27,7 +25,8 @@ from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
-from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
+from frontends.shared.signals import end_on_signal
+from frontends.shared.streams import remark
 from frontends.shared.style import Style, stream_style
 
 _LONGEST = 600
@@ -111,17 +110,13 @@ def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.extensions.Dis
 async def _examine(
     found: sc.extensions.DiscoveredExtension, home: Path, cwd: Path, looked: ExtensionCatalogue, *, as_json: bool
 ) -> int:
-    reports: list[ExtensionCheckReport] = []
     # An extension is a program: if this one ends early, it must not be left running.
-    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
-        async with cancel_on_signal(signals) as start:
-            with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
-                doing(f"starting {found.name}")
-                reports.append(await check(found, home, cwd, trusted=looked.places.trusted))
-    if not reports:
-        assert start.exit_code is not None, "only a signal ends a check without a report"
+    async with end_on_signal() as start:
+        with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
+            doing(f"starting {found.name}")
+            report = await check(found, home, cwd, trusted=looked.places.trusted)
+    if start.exit_code is not None:
         return start.exit_code
-    report = reports[0]
     if as_json:
         print(dump_json({**attrs.asdict(report), "healthy": report.healthy}))
     else:

@@ -26,8 +26,10 @@ from frontends.shared.extension_lookup import (
     pick,
     reread_entry,
 )
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import format_command
 from frontends.shared.sanitise import dump_json, one_line
+from frontends.shared.streams import remark
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -113,7 +115,7 @@ def _advice(home: Path, cwd: Path, looked: ExtensionCatalogue) -> str | None:
 
 def _are_extensions_enabled(home: Path, cwd: Path) -> bool:
     try:
-        return sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd)).extensions
+        return load_folder_config(home, cwd).extensions
     except sc.setup.ConfigInvalid:  # reported by every command that needs it
         return True
 
@@ -183,10 +185,3 @@ def _whole(entry: ExtensionListEntry) -> dict[str, Any]:
         "resources": attrs.asdict(manifest.resources),
         "remarks": list(manifest.remarks),
     }
-
-
-def remark(sentence: str | None) -> None:
-    """Print a remark beside the output."""
-    if sentence is not None:
-        style = stream_style(sys.stderr)
-        print(f"{style.yellow(style.symbol('●'))} {one_line(sentence, _LONGEST)}", file=sys.stderr)

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import session_core as sc
-from frontends.commands.extensions.list_and_info import remark
 from frontends.shared.extension_lookup import find_extensions, format_folder, open_logins
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.streams import remark
 from frontends.shared.style import stream_style
 
 

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import session_core as sc
-from frontends.commands.extensions.list_and_info import remark
 from frontends.shared.extension_lookup import ExtensionListEntry, find_extensions, format_folder
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import sanitise
+from frontends.shared.streams import remark
 
 LOG_FOLDER = Path("logs") / "extensions"
 _OLDER = ".1"

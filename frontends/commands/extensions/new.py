@@ -6,11 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import session_core as sc
-from frontends.commands.extensions.list_and_info import remark
 from frontends.shared.extension_lookup import PATH_CHARS, ExtensionCatalogue, find_extensions, format_folder
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
+from frontends.shared.streams import remark
 from frontends.shared.style import stream_style
 
 _LONGEST = 4 * PATH_CHARS

@@ -13,7 +13,6 @@ import trio
 
 import session_core as sc
 from frontends.commands.extensions.description import file_lines, manifest_lines
-from frontends.commands.extensions.list_and_info import remark
 from frontends.shared.extension_lookup import (
     ExtensionListEntry,
     find_extensions,
@@ -26,7 +25,7 @@ from frontends.shared.extension_lookup import (
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
-from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
+from frontends.shared.streams import StandardStreams, discard_typed_input, remark
 from frontends.shared.style import Style, stream_style
 
 _RIGHTS = (
@@ -70,12 +69,10 @@ async def ask_consent(entry: ExtensionListEntry, streams: StandardStreams) -> bo
             "ext trust asks first, and there is no terminal to ask on; "
             "review with: session-core ext info, then use --yes"
         )
-    style = streams.err.style
-    for line in consent_lines(style, entry):
+    for line in consent_lines(streams.err.style, entry):
         await streams.remark(line)
     discard_typed_input(streams.keyboard)
-    await streams.err.write(f"{style.yellow('?')} Let {_called(entry)} run, with these files? [y/N] ")
-    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+    return await streams.confirm(f"Let {_called(entry)} run, with these files?")
 
 
 def consent_lines(style: Style, entry: ExtensionListEntry) -> list[str]:

@@ -21,6 +21,7 @@ from frontends.server.daemon.keys import describe_lacking_keys
 from frontends.server.daemon.presence import Presence
 from frontends.server.daemon.runtime_paths import service_process
 from frontends.shared.conversation import work_lines
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams
@@ -229,7 +230,7 @@ async def explain_config_problems(home: Path, folder: str) -> AsyncGenerator[Non
 
 def _problems(home: Path, folder: str) -> tuple[str, ...]:
     try:
-        sc.setup.load_config(home, Path(folder), trust=sc.setup.find_trusted_fingerprint(home, Path(folder)))
+        load_folder_config(home, Path(folder))
     except sc.setup.ConfigInvalid as invalid:
         return tuple(each.sentence for each in invalid.problems)
     except sc.SessionCoreError:
@@ -244,7 +245,7 @@ async def resolve_model_name(home: Path, folder: str, model: str | None) -> str 
     wanted = model
 
     def look() -> str:
-        config = sc.setup.load_config(home, Path(folder), trust=sc.setup.find_trusted_fingerprint(home, Path(folder)))
+        config = load_folder_config(home, Path(folder))
         try:
             return sc.setup.resolve_model(config, wanted, os.environ).name
         except sc.InvalidInput:

@@ -23,6 +23,7 @@ from frontends.commands.run.output_mode import remark_lines
 from frontends.commands.run.prompt_kind import UnusedExtension
 from frontends.server.home_service import open_home_service
 from frontends.shared.conversation import work_lines
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import one_line
@@ -176,7 +177,7 @@ def _read_settings(
         UsageError: The session's model can no longer be used.
         InvalidInput: The chosen model cannot be used.
     """
-    config = sc.setup.load_config(home, Path(folder), trust=sc.setup.find_trusted_fingerprint(home, Path(folder)))
+    config = load_folder_config(home, Path(folder))
     chosen = options.model or (known.summary.model if known is not None else None)
     flags: dict[str, object] = {"model": chosen, "extensions.use": None if options.extensions else False}
     if options.flags:  # in addition to those in the files

@@ -16,7 +16,7 @@ from frontends.shared.home import format_resume_hint, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_all, find_session, short_id, short_ids
-from frontends.shared.streams import StandardStreams, read_answer
+from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 
 _NAME_CHARS = 60
@@ -110,8 +110,7 @@ async def _may_delete(
         for each in found:
             await streams.remark(f"  {_called(style, ids[each.session_id], each.name)}")
         what = f"these {format_count(len(found), 'session')}"
-    await streams.err.write(f"{style.yellow('?')} Delete {what} for good? [y/N] ")
-    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+    return await streams.confirm(f"Delete {what} for good?")
 
 
 async def _fork(home: Path, typed: str, name: str | None, streams: StandardStreams) -> int:

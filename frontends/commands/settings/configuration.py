@@ -9,7 +9,9 @@ from typing import Any
 import session_core as sc
 from frontends.shared.config_problems import CONFIG_FILE, find_problems
 from frontends.shared.figures import format_count, format_path
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.sanitise import dump_json, one_line
+from frontends.shared.streams import remark
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -23,7 +25,7 @@ _HEADS = (
 
 def show(home: Path, cwd: Path, *, as_json: bool) -> int:
     """Run `config show` and return the exit code."""
-    config = sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+    config = load_folder_config(home, cwd)
     settings = sc.setup.describe_settings(config, os.environ)
     if as_json:
         for each in settings:
@@ -31,7 +33,8 @@ def show(home: Path, cwd: Path, *, as_json: bool) -> int:
         return 0
     for line in setting_lines(stream_style(sys.stdout), settings, width=columns()):
         print(line)
-    _remark(config.remarks)
+    for sentence in config.remarks:
+        remark(sentence)
     return 0
 
 
@@ -92,7 +95,8 @@ def check(home: Path, cwd: Path, *, as_json: bool) -> int:
         print(f"{format_count(len(found.problems), 'problem')}; {found.meaning}")
     else:
         print(f"{style.green(style.symbol('✓'))} {_what_was_read(home, cwd)}")
-    _remark([*(each.sentence for each in found.warnings), *found.remarks])
+    for sentence in (*(each.sentence for each in found.warnings), *found.remarks):
+        remark(sentence)
     return 1 if found.problems else 0
 
 
@@ -123,9 +127,3 @@ def show_path(home: Path, cwd: Path, *, as_json: bool) -> int:
         )
     )
     return 0
-
-
-def _remark(remarks: Sequence[str]) -> None:
-    style = stream_style(sys.stderr)
-    for remark in remarks:
-        print(f"{style.yellow(style.symbol('●'))} {one_line(remark, _LONGEST)}", file=sys.stderr)

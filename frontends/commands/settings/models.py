@@ -12,6 +12,7 @@ import session_core as sc
 from frontends.server.daemon.keys import describe_lacking_keys_at_home
 from frontends.shared.config_problems import about_late_model
 from frontends.shared.figures import format_tokens
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
@@ -40,7 +41,7 @@ class Listed:
 
 def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> int:
     """Run `models` and return the exit code."""
-    config = sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+    config = load_folder_config(home, cwd)
     listed = trio.run(find_models, config, os.environ)
     if listed.picked is None and (late := about_late_model(home, cwd, config, os.environ)):
         listed = attrs.evolve(listed, remark=late[0])

@@ -1,6 +1,5 @@
 """`session-core mcp`: the MCP servers, their state, and what keeps them from working."""
 
-import signal
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -11,10 +10,12 @@ import trio
 
 import session_core as sc
 from frontends.shared.figures import format_count, format_path
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.mcp_servers import MCP_FILE, Mistake, ServerListing, read_servers
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
-from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
+from frontends.shared.signals import end_on_signal
+from frontends.shared.streams import remark
 from frontends.shared.style import Style, stream_style
 from frontends.shared.text_width import Column, columns, table
 
@@ -51,9 +52,8 @@ def list_servers(home: Path, cwd: Path, *, as_json: bool) -> int:
 
 async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - passed by trio.run
     # Servers are programs: if this one ends early, they must not be left running.
-    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
-        async with cancel_on_signal(signals) as start:
-            found = await probe_servers(home, cwd, progress=not as_json)
+    async with end_on_signal() as start:
+        found = await probe_servers(home, cwd, progress=not as_json)
     if start.exit_code is not None:
         return start.exit_code
     if as_json:
@@ -64,8 +64,8 @@ async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - 
     style = stream_style(sys.stderr)
     for mistake in found.mistakes:
         print(f"{style.red(style.symbol('✗'))} {one_line(mistake.sentence, _LONGEST)}", file=sys.stderr)
-    for remark in found.remarks:
-        print(f"{style.yellow(style.symbol('●'))} {one_line(remark, _LONGEST)}", file=sys.stderr)
+    for sentence in found.remarks:
+        remark(sentence)
     failed = any(each.state in {"failed", "connecting"} for each in found.statuses)
     return 1 if failed or found.mistakes else 0
 
@@ -74,7 +74,7 @@ async def probe_servers(home: Path, cwd: Path, *, progress: bool) -> McpServerOv
     """Start the servers, give them a moment, and see what they offer."""
 
     def look() -> ServerListing:
-        settings = sc.setup.load_config(home, cwd, trust=sc.setup.find_trusted_fingerprint(home, cwd))
+        settings = load_folder_config(home, cwd)
         return read_servers(home, cwd, settings)
 
     listed = await trio.to_thread.run_sync(look)

@@ -16,7 +16,7 @@ from frontends.commands.settings.project_effects import (
 from frontends.shared.figures import format_count, format_path
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
-from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
+from frontends.shared.streams import StandardStreams, discard_typed_input, remark
 from frontends.shared.style import Style, stream_style
 
 _MOST_FILES = 100
@@ -35,7 +35,7 @@ def trust(home: Path, folder: Path, *, yes: bool) -> int:
     if store.is_trusted(str(folder), found):
         print(f"{style.green(style.symbol('✓'))} {where} is trusted already, with the files as they are now.")
         return 0
-    _remark(store)
+    remark(store.remark)
     if not yes and not trio.run(_ask_trust, home, folder, found, StandardStreams.standard()):
         print("nothing was changed", file=sys.stderr)
         return 1
@@ -51,7 +51,7 @@ def show(home: Path, folder: Path) -> int:
     found, store = _fingerprint(folder), sc.setup.TrustStore(home)
     trusted = store.is_trusted(str(folder), found)
     style = stream_style(sys.stdout)
-    _remark(store)
+    remark(store.remark)
     useless = find_useless_settings(home, folder, found)
     for line in file_lines(style, found, sc.setup.Workspace(str(folder)), useless):
         print(line)
@@ -68,7 +68,7 @@ def list_folders(home: Path) -> int:
     """Run `trust --list`: list every trusted folder, and whether its files are unchanged."""
     store, style = sc.setup.TrustStore(home), stream_style(sys.stdout)
     folders = store.folders()
-    _remark(store)
+    remark(store.remark)
     if not folders:
         print("No folder is trusted.")
     for folder in sorted(folders):
@@ -108,8 +108,7 @@ async def _ask_trust(home: Path, folder: Path, found: sc.setup.Fingerprint, stre
     await streams.remark(style.dim(_DO_THIS))
     many = format_count(len(found.files), "file")
     discard_typed_input(streams.keyboard)
-    await streams.err.write(f"{style.yellow('?')} Trust {_format_folder(folder)} with {many} as listed? [y/N] ")
-    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+    return await streams.confirm(f"Trust {_format_folder(folder)} with {many} as listed?")
 
 
 def file_lines(
@@ -139,9 +138,3 @@ def _fingerprint(folder: Path) -> sc.setup.Fingerprint:
 
 def _format_folder(folder: Path) -> str:
     return one_line(format_path(os.path.realpath(folder)), _PATH_CHARS)
-
-
-def _remark(store: sc.setup.TrustStore) -> None:
-    if store.remark is not None:
-        style = stream_style(sys.stderr)
-        print(f"{style.yellow(style.symbol('●'))} {one_line(store.remark, _PATH_CHARS)}", file=sys.stderr)

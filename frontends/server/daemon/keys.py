@@ -10,6 +10,7 @@ import trio
 import session_core as sc
 from frontends.server.daemon.attached_client import open_talk
 from frontends.server.daemon.runtime_paths import service_process
+from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import format_command
 
 _ANSWER_S: Final = 5.0
@@ -24,7 +25,7 @@ def keyed_models(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[s
     Raises:
         ConfigInvalid: The configuration is wrong.
     """
-    config = sc.setup.load_config(home, folder, environ, trust=sc.setup.find_trusted_fingerprint(home, folder))
+    config = load_folder_config(home, folder, environ)
     if config.model == sc.setup.DEMO:
         return {}
     set_here = {each.name for each in config.providers if each.key_env and environ.get(each.key_env, "").strip()}

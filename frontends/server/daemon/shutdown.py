@@ -16,7 +16,7 @@ from frontends.server.daemon.status import EXIT_NOT_RUNNING, nothing_lines
 from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.progress import ProgressLine
 from frontends.shared.session_lookup import short_ids
-from frontends.shared.streams import StandardStreams, read_answer
+from frontends.shared.streams import StandardStreams
 
 LEAVE_S: Final = 30.0
 """How long a service may take to end: it interrupts running work, and records that."""
@@ -114,7 +114,7 @@ async def _may_end_unseen(home: Path, why: str, streams: StandardStreams) -> boo
     if streams.keyboard is None:
         force = format_command(home, "shutdown", "--force")
         raise sc.Conflict(f"{unseen}; to end it anyway, and interrupt any running work: {force}")
-    return await _ask_yes(f"{unseen}. End it, and interrupt any running work?", streams)
+    return await streams.confirm(f"{unseen}. End it, and interrupt any running work?")
 
 
 async def _list_ids_at_work(talk: Talk) -> list[str]:
@@ -135,13 +135,7 @@ async def _may_interrupt(home: Path, at_work: Sequence[str], streams: StandardSt
     if streams.keyboard is None:
         force = format_command(home, "shutdown", "--force")
         raise sc.Conflict(f"{what}; stop {them} first, or interrupt {them} with: {force}")
-    return await _ask_yes(f"{what}. Interrupt {them}?", streams)
-
-
-async def _ask_yes(question: str, streams: StandardStreams) -> bool:
-    assert streams.keyboard is not None, "there is a terminal to ask on"
-    await streams.err.write(f"{streams.err.style.yellow('?')} {question[0].upper()}{question[1:]} [y/N] ")
-    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+    return await streams.confirm(f"{what}. Interrupt {them}?")
 
 
 def _terminate(holder: sc.setup.LockHolder) -> None:

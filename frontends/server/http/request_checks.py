@@ -5,13 +5,13 @@ token or cookie (401), and for requests that change something the content type (
 another site is refused before its cookie is checked.
 """
 
-import ipaddress
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 import attrs
 
 import session_core as sc
+from frontends.client.address import is_this_machine
 from frontends.server.http.tokens import Credential
 
 SECURITY_HEADERS: Final = (
@@ -132,11 +132,7 @@ def _own_names(head: RequestHead, rules: AdmissionRules) -> frozenset[str]:
     if head.own_address is None:
         return frozenset()
     address, port = head.own_address
-    try:
-        is_near = ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        is_near = False
-    return frozenset(host_names([address, *(["localhost"] if is_near else [])], port, rules.scheme))
+    return frozenset(host_names([address, *(["localhost"] if is_this_machine(address) else [])], port, rules.scheme))
 
 
 def host_names(addresses: Iterable[str], port: int, scheme: str) -> Iterable[str]:
