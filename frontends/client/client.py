@@ -18,7 +18,6 @@ import attrs
 
 import session_core as sc
 from frontends.client.address import Address
-from frontends.client.backoff import pause_before
 from frontends.client.feed import RemoteFeed
 from frontends.client.link import LinkLost, ServerLink
 from frontends.client.remote_methods import RemoteMethods, error_of, reply_to, result_of
@@ -37,36 +36,35 @@ _SENT_ONCE: Final = {"shutdown"}
 """Requests that are not sent again on another connection: it may lead to the next server."""
 
 
-@attrs.frozen(kw_only=True)
-class ClientSettings:
-    """The settings of a client.
+class SessionClient(RemoteMethods):
+    """A client of a server; created by `open_client`. The methods are those of `sc.SessionMethods`.
 
-    Attributes:
+    Args:
+        address: Where the server is.
         hello: Its greeting; the server may give it a name.
         patience_s: How long its requests wait for a connection.
         pause_before: Returns the pause before a connection attempt, counted from 1.
         on_state: Called at each change of the connection's state; must not block.
-    """
-
-    hello: sc.wire.Hello
-    patience_s: float = PATIENCE_S
-    pause_before: Callable[[int], float] = pause_before
-    on_state: StateHandler | None = None
-
-
-class SessionClient(RemoteMethods):
-    """A client of a server; created by `open_client`. The methods are those of `sc.SessionMethods`.
 
     Attributes:
         feeds_by_number: The feeds that the server knows, by its own numbers.
     """
 
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        address: Address,
+        hello: sc.wire.Hello,
+        *,
+        patience_s: float,
+        pause_before: Callable[[int], float],
+        on_state: StateHandler | None,
+    ) -> None:
         self.feeds_by_number: dict[int, RemoteFeed] = {}
+        self.pause_before = pause_before
         self._address = address
-        self._settings = settings
-        self._hello = settings.hello
-        self._board = StateBoard(settings.on_state)
+        self._hello = hello
+        self._patience_s = patience_s
+        self._board = StateBoard(on_state)
         self._link: ServerLink | None = None
         self._useful = False  # whether the last connection was
         self._feeds: dict[RemoteFeed, None] = {}
@@ -84,7 +82,7 @@ class SessionClient(RemoteMethods):
         """Wait until the state differs from `known`, and return it."""
         known = known or self._board.current
         while self._board.current == known:
-            await self._board.wait_for_change()
+            await self._board.changed.wait()
         return self._board.current
 
     @property
@@ -96,10 +94,6 @@ class SessionClient(RemoteMethods):
     def link(self) -> ServerLink | None:
         """The connection, while there is one."""
         return self._link if self._link is not None and self._link.ended is None else None
-
-    def pause_before(self, attempt: int) -> float:
-        """Return how long to wait before this attempt."""
-        return self._settings.pause_before(attempt)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -176,7 +170,7 @@ class SessionClient(RemoteMethods):
                     raise self._disconnected() from None
 
     async def _until_linked(self, lost_at: float | None) -> ServerLink:
-        deadline = (anyio.current_time() if lost_at is None else lost_at) + self._settings.patience_s
+        deadline = (anyio.current_time() if lost_at is None else lost_at) + self._patience_s
         while True:
             if self._end is not None:
                 raise self._end.fresh_copy()
@@ -185,7 +179,7 @@ class SessionClient(RemoteMethods):
             if self.link is not None:
                 return self.link
             with anyio.move_on_at(deadline):
-                await self._board.wait_for_change()
+                await self._board.changed.wait()
 
     def _disconnected(self) -> sc.Disconnected:
         why = self._last_error.message if self._last_error is not None else "there is no answer yet"
@@ -306,6 +300,6 @@ class SessionClient(RemoteMethods):
                     raise self._end.fresh_copy()
                 if self.state.attempt and wait_s <= 0:
                     break
-                await self._board.wait_for_change()
+                await self._board.changed.wait()
         if self.state.phase != "connected":
             raise self._last_error.fresh_copy() if self._last_error is not None else self._disconnected()

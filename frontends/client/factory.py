@@ -11,7 +11,7 @@ import anyio
 import session_core as sc
 from frontends.client.address import find_address
 from frontends.client.backoff import pause_before
-from frontends.client.client import PATIENCE_S, ClientSettings, SessionClient
+from frontends.client.client import PATIENCE_S, SessionClient
 from frontends.client.state import StateHandler
 
 
@@ -67,8 +67,13 @@ async def open_client(
         ui=tuple(ui),
         instance=token_hex(16) if instance is None else instance,
     )
-    settings = ClientSettings(hello=hello, patience_s=patience_s, on_state=on_state, pause_before=pause_before)
-    client = SessionClient(find_address(home=home, address=address, token=token, tls=tls, insecure=insecure), settings)
+    client = SessionClient(
+        find_address(home=home, address=address, token=token, tls=tls, insecure=insecure),
+        hello,
+        patience_s=patience_s,
+        pause_before=pause_before,
+        on_state=on_state,
+    )
     own = sc.wire.ErrorCapture()
     with own.reraise():
         async with anyio.create_task_group() as tasks:

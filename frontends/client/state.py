@@ -36,26 +36,22 @@ StateHandler = Callable[[ConnectionState], object]
 
 
 class StateBoard:
-    """Holds the state, and reports each change."""
+    """Holds the state, and reports each change, also by `changed`."""
 
     def __init__(self, on_state: StateHandler | None) -> None:
         self.current = ConnectionState()
         self._on_state = on_state
-        self._changed = ChangeSignal()
+        self.changed = ChangeSignal()
 
     def show(self, state: ConnectionState) -> None:
         """Set a new state."""
         if state == self.current:
             return
         self.current = state
-        self._changed.notify()
+        self.changed.notify()
         if self._on_state is None:
             return
         try:
             self._on_state(state)
         except Exception:
             log.exception("the handler of the connection's state failed")
-
-    async def wait_for_change(self) -> None:
-        """Wait for the next change."""
-        await self._changed.wait()

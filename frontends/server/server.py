@@ -11,13 +11,16 @@ import hmac
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
 import session_core as sc
 from frontends.server.frames import Encodings
+
+if TYPE_CHECKING:
+    from frontends.server.connection import ClientConnection
 
 HEARTBEAT_MS: Final = 15_000
 MAX_CONNECTIONS: Final = 4_096
@@ -46,16 +49,6 @@ def pause_garbage_collection(*, for_good: bool = False) -> Generator[None]:
             gc.freeze()
         if was_on:
             gc.enable()
-
-
-class ConnectedClient(Protocol):
-    """A client that is connected."""
-
-    instance: str
-
-    def dismiss(self, goodbye: sc.wire.Goodbye) -> None:
-        """Say goodbye to the client, release its place, and end the connection."""
-        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +85,7 @@ class Server:
         self.ending = trio.Event()
         self.connections = 0
         self._goodbye: sc.wire.Goodbye | None = None
-        self._attached: dict[sc.ClientId, ConnectedClient] = {}
+        self._attached: dict[sc.ClientId, ClientConnection] = {}
         self._busy_at = trio.current_time()
         self._leaving = trio.lowlevel.ParkingLot()
 
@@ -107,7 +100,7 @@ class Server:
         return self.ending.is_set()
 
     @property
-    def clients(self) -> tuple[ConnectedClient, ...]:
+    def clients(self) -> "tuple[ClientConnection, ...]":
         """The connected clients that have said hello."""
         return tuple(self._attached.values())
 
@@ -142,11 +135,11 @@ class Server:
         before.dismiss(sc.wire.Goodbye(reason="this client has reconnected", retry=False))
         return True
 
-    def add_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:
+    def add_client(self, client_id: sc.ClientId, attached: "ClientConnection") -> None:
         """Register a client."""
         self._attached[client_id] = attached
 
-    def remove_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:
+    def remove_client(self, client_id: sc.ClientId, attached: "ClientConnection") -> None:
         """Unregister a client that has left."""
         if self._attached.get(client_id) is attached:
             del self._attached[client_id]

@@ -1,8 +1,10 @@
 """`session-core doctor`: all checks in order, as lines for people or as JSON."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from inspect import isawaitable
 from pathlib import Path
 
 import attrs
@@ -22,6 +24,8 @@ from frontends.shared.style import Style
 _LONGEST = 400
 _MARGIN = 12
 _SYMBOLS = {"ok": "✓", "warning": "●", "problem": "✗"}
+
+_Check = Callable[[], Iterable[DoctorFinding] | Awaitable[Iterable[DoctorFinding]]]
 
 
 def doctor(chosen_home: str | None, cwd: Path, *, as_json: bool) -> int:
@@ -52,39 +56,40 @@ async def examine(chosen_home: str | None, cwd: Path, streams: StandardStreams) 
         home = resolve_home(chosen_home)
     except sc.StoreUnusable as unusable:
         yield problem("home", unusable.message, "choose another with --home or SESSION_CORE_HOME")
+    checks: list[tuple[str, _Check]] = []
     if home is not None:
-        there = home
-        for each in _safely("home", lambda: home_checks.check_home(there)):
-            yield each
-        for area, check in (("store", home_checks.check_store), ("service", home_checks.check_service)):
-            try:
-                found: Sequence[DoctorFinding] = await check(there)
-            except Exception as error:  # noqa: BLE001 - a failed check is a finding too
-                found = [_failed(area, error)]
-            for each in found:
-                yield each
-        for area, look in (
-            ("config", setting_checks.check_config),
-            ("models", setting_checks.check_models),
-            ("extensions", setting_checks.check_extensions),
-            ("mcp", setting_checks.check_servers),
-        ):
-            for each in _safely(area, lambda look=look: look(there, cwd, environ)):  # type: ignore[misc]
-                yield each
-        if lacking := await describe_lacking_keys_at_home(home, cwd):
-            yield warning("keys", lacking)
-    for each in _safely("user", lambda: system_checks.check_user(environ)):
-        yield each
-    for each in await system_checks.check_sandbox(environ, _sandbox_mode(home, cwd, environ)):
-        yield each
-    for area, look_at in (
-        ("terminal", lambda: system_checks.check_terminal(streams, environ)),
+        checks += [
+            ("home", partial(home_checks.check_home, home)),
+            ("store", partial(home_checks.check_store, home)),
+            ("service", partial(home_checks.check_service, home)),
+            ("config", partial(setting_checks.check_config, home, cwd, environ)),
+            ("models", partial(setting_checks.check_models, home, cwd, environ)),
+            ("extensions", partial(setting_checks.check_extensions, home, cwd, environ)),
+            ("mcp", partial(setting_checks.check_servers, home, cwd, environ)),
+            ("keys", partial(_check_keys, home, cwd)),
+        ]
+    checks += [
+        ("user", partial(system_checks.check_user, environ)),
+        ("sandbox", lambda: system_checks.check_sandbox(environ, _sandbox_mode(home, cwd, environ))),
+        ("terminal", partial(system_checks.check_terminal, streams, environ)),
         ("python", system_checks.check_python),
-        ("telemetry", lambda: system_checks.check_telemetry(environ)),
-        ("git", lambda: system_checks.check_git(environ)),
-    ):
-        for each in _safely(area, look_at):
+        ("telemetry", partial(system_checks.check_telemetry, environ)),
+        ("git", partial(system_checks.check_git, environ)),
+    ]
+    for area, check in checks:
+        try:
+            result = check()
+            found = list(await result if isawaitable(result) else result)
+        except Exception as error:  # noqa: BLE001 - a failed check is a finding too
+            said = error.message if isinstance(error, sc.SessionCoreError) else f"{type(error).__name__}: {error}"
+            found = [problem(area, f"this could not be checked: {said}")]
+        for each in found:
             yield each
+
+
+async def _check_keys(home: Path, cwd: Path) -> list[DoctorFinding]:
+    lacking = await describe_lacking_keys_at_home(home, cwd)
+    return [warning("keys", lacking)] if lacking else []
 
 
 def _sandbox_mode(home: Path | None, cwd: Path, environ: Mapping[str, str]) -> str | None:
@@ -94,18 +99,6 @@ def _sandbox_mode(home: Path | None, cwd: Path, environ: Mapping[str, str]) -> s
     with suppress(sc.SessionCoreError):
         return load_folder_config(home, cwd, environ).sandbox.mode
     return None
-
-
-def _safely(area: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
-    try:
-        return list(check())
-    except Exception as error:  # noqa: BLE001 - a failed check is a finding too
-        return [_failed(area, error)]
-
-
-def _failed(area: str, error: Exception) -> DoctorFinding:
-    said = error.message if isinstance(error, sc.SessionCoreError) else f"{type(error).__name__}: {error}"
-    return problem(area, f"this could not be checked: {said}")
 
 
 def finding_lines(style: Style, finding: DoctorFinding) -> list[str]:

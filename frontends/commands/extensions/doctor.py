@@ -10,7 +10,7 @@ import trio
 
 import session_core as sc
 from frontends.commands.extensions.logs import log_file
-from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
+from frontends.commands.extensions.trial_run import ExtensionCheckReport, check
 from frontends.server.daemon.attached_client import talk_if_running
 from frontends.server.daemon.runtime_paths import service_process
 from frontends.shared.extension_lookup import (
@@ -21,6 +21,7 @@ from frontends.shared.extension_lookup import (
     open_consents,
     pick,
 )
+from frontends.shared.figures import duration
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
 from frontends.shared.progress import ProgressLine
@@ -135,7 +136,7 @@ def report_lines(style: Style, report: ExtensionCheckReport) -> list[str]:
     lines = [f"{style.cyan(one_line(report.name))} {one_line(report.version)}"]
     for step in report.steps:
         mark = style.green(style.symbol("✓")) if step.good else style.red(style.symbol("✗"))
-        lines.append(f"{mark} {one_line(step.sentence, _LONGEST)} {style.dim(f'({step_time(step)})')}")
+        lines.append(f"{mark} {one_line(step.sentence, _LONGEST)} {style.dim(f'({duration(step.milliseconds)})')}")
     for kind, names in report.offers.items():
         lines.append(f"  {style.dim(kind.ljust(_MARGIN))}{one_line(', '.join(names), _LONGEST)}")
     lines += [f"{style.yellow(style.symbol('●'))} {one_line(each, _LONGEST)}" for each in report.remarks]

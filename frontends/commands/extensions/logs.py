@@ -73,19 +73,9 @@ def _content(file: Path) -> bytes | None:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise sc.StoreUnusable(f"the log {str(file)!r} is not an ordinary file; move it away")
-            os.lseek(descriptor, max(0, status.st_size - _MAX_BYTES), os.SEEK_SET)
-            return _read(descriptor)
+            return os.pread(descriptor, _MAX_BYTES, max(0, status.st_size - _MAX_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise sc.StoreUnusable(f"the log {str(file)!r} cannot be read: {why}") from error
-
-
-def _read(descriptor: int) -> bytes:
-    parts: list[bytes] = []
-    room = _MAX_BYTES
-    while room > 0 and (part := os.read(descriptor, min(room, 1 << 16))):
-        parts.append(part)
-        room -= len(part)
-    return b"".join(parts)

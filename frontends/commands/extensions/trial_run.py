@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import trio
 
 import session_core as sc
-from frontends.shared.figures import duration, format_count
+from frontends.shared.figures import format_count
 
 PING_SECONDS = 5.0
 STOP_SECONDS = 5.0
@@ -74,14 +74,6 @@ class ExtensionCheckReport:
         return all(step.good for step in self.steps)
 
 
-class _Message(Protocol):
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def params(self) -> dict[str, Any]: ...
-
-
 class _SessionlessHost:
     """A host without sessions."""
 
@@ -103,7 +95,9 @@ class _SessionlessHost:
             "capabilities_enabled": {group: group in enabled for group in _GROUPS},
         }
 
-    async def on_request(self, extension: sc.extensions.HostedExtension, generation: int, request: _Message) -> Any:
+    async def on_request(
+        self, extension: sc.extensions.HostedExtension, generation: int, request: sc.wire.Request
+    ) -> Any:
         await trio.lowlevel.checkpoint()
         method = request.method[:_METHOD_CHARS]
         self._count(method)
@@ -119,7 +113,7 @@ class _SessionlessHost:
         raise sc.wire.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
 
     def on_notification(
-        self, extension: sc.extensions.HostedExtension, generation: int, notification: _Message
+        self, extension: sc.extensions.HostedExtension, generation: int, notification: sc.wire.Notification
     ) -> None:
         self._count(notification.method[:_METHOD_CHARS])
         if notification.method == "log":
@@ -209,17 +203,12 @@ def _why(problem: str) -> str:
 
 async def _check_ping(extension: sc.extensions.HostedExtension) -> ExtensionCheckStep:
     began = trio.current_time()
-    sentence = "it answered a ping"
+    good, sentence = True, "it answered a ping"
     try:
         await extension.request("ping", {}, timeout=PING_SECONDS)
     except sc.wire.RpcFailed as error:
-        return ExtensionCheckStep(
-            what="ping",
-            good=False,
-            sentence=f"it did not answer a ping: {error}",
-            milliseconds=_milliseconds_since(began),
-        )
-    return ExtensionCheckStep(what="ping", good=True, sentence=sentence, milliseconds=_milliseconds_since(began))
+        good, sentence = False, f"it did not answer a ping: {error}"
+    return ExtensionCheckStep(what="ping", good=good, sentence=sentence, milliseconds=_milliseconds_since(began))
 
 
 async def _check_stop(extension: sc.extensions.HostedExtension) -> ExtensionCheckStep:
@@ -276,8 +265,3 @@ def _remarks(extension: sc.extensions.HostedExtension, asked: Counter[str], firs
         f"it asked for {method}, {format_count(count, 'time')}" for method, count in asked.most_common(_MOST_LINES)
     ]
     return remarks
-
-
-def step_time(step: ExtensionCheckStep) -> str:
-    """Format how long a step took."""
-    return duration(step.milliseconds)

@@ -7,8 +7,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -72,10 +71,7 @@ def describe_project_file(
         return [f"more than {_MAX_BYTES:,} bytes; read it yourself"]
     if found is not None and not found.covers(path, content.data):
         return ["is being changed just now: do not trust it, and look again later"]
-    reader = partial(_settings, useless=useless or {}) if path == SETTINGS else _reader_of(path)
-    lines = [one_line(line, _LINE_CHARS) for line in reader(text)]
-    if path == SERVERS:
-        lines += [one_line(line, _LINE_CHARS) for line in _own_programs(workspace, text)]
+    lines = [one_line(line, _LINE_CHARS) for line in _describe_content(workspace, path, text, useless or {})]
     remaining = len(lines) - MOST_LINES
     return (
         lines
@@ -93,13 +89,14 @@ def _extensions(workspace: sc.setup.Workspace, path: str) -> list[str]:
     return [*lines[:MOST_LINES], "and more"] if len(lines) > MOST_LINES else lines
 
 
-def _reader_of(path: str) -> Callable[[str], Iterator[str]]:
-    name = PurePosixPath(path).name
+def _describe_content(
+    workspace: sc.setup.Workspace, path: str, text: str, useless: Mapping[str, UselessSetting]
+) -> Iterator[str]:
+    if path == SETTINGS:
+        return _settings(text, useless)
     if path == SERVERS:
-        return _servers
-    if name == "AGENTS.md":
-        return _instructions
-    return _skill if name == "SKILL.md" else _other
+        return _servers(workspace, text)
+    return {"AGENTS.md": _instructions, "SKILL.md": _skill}.get(PurePosixPath(path).name, _other)(text)
 
 
 def _instructions(text: str) -> Iterator[str]:
@@ -122,7 +119,7 @@ def _other(text: str) -> Iterator[str]:
 # --- programs and addresses -------------------------------------------------------------------------------------------
 
 
-def _servers(text: str) -> Iterator[str]:
+def _servers(workspace: sc.setup.Workspace, text: str) -> Iterator[str]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -134,6 +131,7 @@ def _servers(text: str) -> Iterator[str]:
         return
     for name, entry in entries.items():
         yield _server(str(name), entry if isinstance(entry, dict) else {})
+    yield from _own_programs(workspace, [entry for entry in entries.values() if isinstance(entry, dict)])
 
 
 def _server(name: str, entry: Mapping[str, Any]) -> str:
@@ -149,17 +147,10 @@ def _server(name: str, entry: Mapping[str, Any]) -> str:
     return f"the MCP server {name}, with neither a program nor an address"
 
 
-def _own_programs(workspace: sc.setup.Workspace, text: str) -> Iterator[str]:
+def _own_programs(workspace: sc.setup.Workspace, entries: list[dict[str, Any]]) -> Iterator[str]:
     """Name the files of this folder that servers run: trusting a folder does not pin them, unlike its settings."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    servers = document.get("mcpServers") if isinstance(document, dict) else None
     named: set[str] = set()
-    for entry in servers.values() if isinstance(servers, dict) else ():
-        if not isinstance(entry, dict):
-            continue
+    for entry in entries:
         given = entry.get("args")
         for word in (entry.get("command"), *(given if isinstance(given, list) else [])):
             place = PurePosixPath(str(entry.get("cwd", ".")), str(word))
@@ -179,7 +170,7 @@ def _is_own_file(workspace: sc.setup.Workspace, path: str) -> bool:
 # --- settings and rules -----------------------------------------------------------------------------------------------
 
 
-def _settings(text: str, *, useless: Mapping[str, UselessSetting]) -> Iterator[str]:
+def _settings(text: str, useless: Mapping[str, UselessSetting]) -> Iterator[str]:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -59,7 +59,7 @@ def metrics_text(server: Server, counts: Counts, *, connections: int, turned_awa
         _gauge("http_streams", "Feeds by server-sent events.", counts.streams),
         _gauge("websockets", "WebSockets.", counts.websockets),
         _Metric(
-            "http_requests_total",
+            "session_core_http_requests_total",
             "counter",
             "Requests by route and status.",
             {
@@ -96,7 +96,7 @@ def _count(name: str, help: str, value: float) -> _Metric:
 
 def _format_metrics(metrics: Iterable[_Metric]) -> Iterable[str]:
     for metric in metrics:
-        name = metric.name if metric.name.startswith(("session_core_", "process_")) else f"session_core_{metric.name}"
+        name = metric.name
         yield f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n"
         for labels, value in metric.values.items():
             label_text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
