@@ -8,7 +8,7 @@
 | `size_limits`, `text_truncation` | making every snapshot and list fit into a line |
 | `access`, `guest_rights` | what a client may do and see; which commands are for guests |
 | `client_names` | what clients may call themselves |
-| `admission`, `unix_listener` | accepting clients; the home's own socket, for programs of the same user |
+| `unix_listener` | the home's own socket, for programs of the same user |
 | `home_service` | the service of a home, opened in this process |
 | `http` | the HTTP listener, for browsers and other machines, opened on request |
 | `daemon` | the service of a home as a background process: start, find, query, shut down |

@@ -13,7 +13,6 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.server.admission import serve_all
 from frontends.server.connection import serve_connection
 from frontends.server.server import Server
 from frontends.shared.socket_path import short_socket_name
@@ -38,15 +37,13 @@ async def serve_unix(
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
 
         async def welcome(stream: trio.SocketStream) -> None:
-            async with stream:
-                if not _is_ours(stream.socket):
-                    log.warning("a program of another user tried to connect and was refused")
-                    return
-                await serve_connection(server, stream, stream)
+            if not _is_ours(stream.socket):
+                log.warning("a program of another user tried to connect and was refused")
+                return
+            await serve_connection(server, stream, stream)
 
-        async with trio.open_nursery() as nursery:
-            await nursery.start(serve_all, listener, welcome)
-            task_status.started(path)
+        task_status.started(path)
+        await trio.serve_listeners(welcome, [listener])
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from hypercorn.trio.worker_context import WorkerContext
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
-from frontends.server.admission import serve_all
 from frontends.server.http.app import HttpApp
 from frontends.server.http.hypercorn_guards import GONE, App, GuardedConfig, GuardedConnection, Headers, Stream
 from frontends.server.http.logins import BrowserLogins, cookie_name
@@ -37,7 +36,6 @@ class Connections:
 
     def __init__(self, app: App, bounds: HttpBounds, headers: Headers, context: ssl.SSLContext | None) -> None:
         self.refused = 0
-        self.served = 0
         self._app = app
         self._bounds = bounds
         self._config = GuardedConfig(bounds, headers)
@@ -72,7 +70,6 @@ class Connections:
         connection = GuardedConnection(secured, self._config, self._bounds)
         self._open.add(connection)
         self._by_address[address] += 1
-        self.served += 1
         try:
             await connection.run(self._app, self._hypercorn)
         finally:
@@ -201,7 +198,7 @@ async def open_http_listener(server: Server, settings: HttpSettings | None = Non
         own = sc.wire.ErrorCapture()
         with ExitStack() as ending, own.reraise():
             async with trio.open_nursery() as nursery:
-                await nursery.start(serve_all, sockets, listener.connections.serve_client)
+                nursery.start_soon(trio.serve_listeners, listener.connections.serve_client, [sockets])
                 nursery.start_soon(listener.watch_token)
                 server.address, server.open_to_others = listener.url, listener.open_to_others
                 try:

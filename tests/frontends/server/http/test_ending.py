@@ -17,7 +17,6 @@ from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.protocol.ws_stream import WebsocketBuffer
 
 import session_core as sc
-from frontends.server.admission import serve_all
 from frontends.server.http.hypercorn_guards import ClientGone
 from frontends.server.http.listener import Connections, open_http_listener
 from frontends.server.http.settings import HttpSettings, Tls
@@ -186,7 +185,7 @@ async def test_sending_to_nobody_fails_and_lets_others_run() -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     async with listeners[0], trio.open_nursery() as nursery:
-        await nursery.start(serve_all, listeners[0], connections.serve_client)
+        await nursery.start(trio.serve_listeners, connections.serve_client, listeners)
         for more in [(), UPGRADE]:
             before = sent
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
