@@ -3,7 +3,10 @@
 import os
 import sys
 import termios
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial, wraps
+from typing import Concatenate, ParamSpec
 
 import attrs
 import trio
@@ -11,6 +14,8 @@ import trio
 from frontends.shared.output import Output
 from frontends.shared.sanitise import one_line
 from frontends.shared.style import stream_style
+
+P = ParamSpec("P")
 
 _LONGEST_ANSWER = 4096  # terminals accept no longer line
 _LONGEST_REMARK = 4_096  # it may contain two long paths to be typed verbatim
@@ -46,6 +51,16 @@ class StandardStreams:
         assert self.keyboard is not None, "there is a terminal to ask on"
         await self.err.write(f"{self.err.style.yellow('?')} {question[0].upper()}{question[1:]} [y/N] ")
         return (await read_answer(self.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def with_streams(command: Callable[Concatenate[StandardStreams, P], Awaitable[int]]) -> Callable[P, int]:
+    """Make a command of an async function: it runs with the streams of this program, and returns the exit code."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> int:
+        return trio.run(partial(command, StandardStreams.standard(), *args, **kwargs))
+
+    return run
 
 
 def remark(sentence: str | None) -> None:

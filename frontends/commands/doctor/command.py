@@ -8,7 +8,6 @@ from inspect import isawaitable
 from pathlib import Path
 
 import attrs
-import trio
 
 import session_core as sc
 from frontends.commands.doctor import home_checks, setting_checks, system_checks
@@ -18,7 +17,7 @@ from frontends.shared.figures import format_count
 from frontends.shared.folder_config import load_folder_config
 from frontends.shared.home import resolve_home
 from frontends.shared.sanitise import dump_json, one_line
-from frontends.shared.streams import StandardStreams
+from frontends.shared.streams import StandardStreams, with_streams
 from frontends.shared.style import Style
 
 _LONGEST = 400
@@ -28,12 +27,9 @@ _SYMBOLS = {"ok": "✓", "warning": "●", "problem": "✗"}
 _Check = Callable[[], Iterable[DoctorFinding] | Awaitable[Iterable[DoctorFinding]]]
 
 
-def doctor(chosen_home: str | None, cwd: Path, *, as_json: bool) -> int:
+@with_streams
+async def doctor(streams: StandardStreams, chosen_home: str | None, cwd: Path, *, as_json: bool) -> int:
     """Run `doctor` and return the exit code: 1 if there is a problem."""
-    return trio.run(_doctor, chosen_home, cwd, as_json, StandardStreams.standard())
-
-
-async def _doctor(chosen_home: str | None, cwd: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     findings: list[DoctorFinding] = []
     async for each in examine(chosen_home, cwd, streams):
         findings.append(each)

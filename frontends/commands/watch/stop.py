@@ -1,8 +1,7 @@
 """`session-core stop`: stop what a session is doing, from any shell, and report honestly what happened."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from frontends.shared.home import list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_session, last_used, short_ids
-from frontends.shared.streams import StandardStreams
+from frontends.shared.streams import StandardStreams, with_streams
 from frontends.shared.style import Style
 
 EXIT_STILL_STOPPING: Final = 1
@@ -37,39 +36,24 @@ _KINDS: Final[Mapping[str, str]] = {
 _ALONE: Final = frozenset({"turn", "compaction", "restore"})
 
 
-def stop(home: Path, session: str | None, scope: sc.StopScope, *, directory: str = "/") -> int:
+@with_streams
+async def stop(
+    streams: StandardStreams, home: Path, session: str | None, scope: sc.StopScope, *, directory: str = "/"
+) -> int:
     """Run `stop` and return the exit code: 3 if nothing was running, 1 if something has not stopped yet.
 
     Without a session it is the last used one of the directory.
     """
-    return trio.run(
-        _stop, home, partial(_chosen, home, session, directory), scope, StandardStreams.standard(), session is not None
-    )
-
-
-def _chosen(
-    home: Path, session: str | None, directory: str, sessions: Sequence[sc.SessionSummary]
-) -> sc.SessionSummary:
-    return last_used(sessions, directory, home) if session is None else find_session(session, sessions, home)
-
-
-async def _stop(
-    home: Path,
-    choose: Callable[[Sequence[sc.SessionSummary]], sc.SessionSummary],
-    scope: sc.StopScope,
-    streams: StandardStreams,
-    is_named: bool,  # noqa: FBT001
-) -> int:
     async with talk_if_running(home, name="stop") as talk:
         if talk is None:
-            if is_named:
-                choose(await list_stored_sessions(home))  # report a typo first
+            if session is not None:
+                find_session(session, await list_stored_sessions(home), home)  # report a typo first
             if await trio.to_thread.run_sync(find_holder, home) is not None:
                 raise UsageError(nothing_runs(home, "stop"))
             await streams.say(f"Nothing is running: there is no service for {format_path(str(home))}.")
             return EXIT_NOTHING_RAN
         sessions = (await talk.load_service()).sessions
-        found = choose(sessions)
+        found = last_used(sessions, directory, home) if session is None else find_session(session, sessions, home)
         outcome = await talk.request_stop(found.session_id, scope=scope)
     for line in outcome_lines(streams.out.style, outcome, found.name, short_ids(sessions)):
         await streams.say(line)

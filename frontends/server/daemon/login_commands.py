@@ -11,15 +11,12 @@ import session_core as sc
 from frontends.server.daemon.attached_client import nothing_runs, talk_if_running
 from frontends.shared.home import format_command
 from frontends.shared.parser import UsageError
-from frontends.shared.streams import StandardStreams
+from frontends.shared.streams import StandardStreams, with_streams
 
 
-def show_token(home: Path, *, new: bool) -> int:
+@with_streams
+async def show_token(streams: StandardStreams, home: Path, *, new: bool) -> int:
     """Print the token of a home, or with `new` a fresh one, and return the exit code."""
-    return trio.run(_show_token, home, new, StandardStreams.standard())
-
-
-async def _show_token(home: Path, new: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     from frontends.server.http.tokens import ensure_token, rotate
 
     await trio.to_thread.run_sync(sc.setup.prepare_home, home)
@@ -31,12 +28,9 @@ async def _show_token(home: Path, new: bool, streams: StandardStreams) -> int:  
     return 0
 
 
-def login(home: Path) -> int:
+@with_streams
+async def login(streams: StandardStreams, home: Path) -> int:
     """Print a link that lets one browser in, and return the exit code."""
-    return trio.run(_login, home, StandardStreams.standard())
-
-
-async def _login(home: Path, streams: StandardStreams) -> int:
     async with talk_if_running(home, name="login") as talk:
         if talk is None:
             raise UsageError(nothing_runs(home, "log in to", start="--http 0"))

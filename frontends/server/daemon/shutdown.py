@@ -16,7 +16,7 @@ from frontends.server.daemon.status import EXIT_NOT_RUNNING, nothing_lines
 from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.progress import ProgressLine
 from frontends.shared.session_lookup import short_ids
-from frontends.shared.streams import StandardStreams
+from frontends.shared.streams import StandardStreams, with_streams
 
 LEAVE_S: Final = 30.0
 """How long a service may take to end: it interrupts running work, and records that."""
@@ -24,12 +24,9 @@ _LOOK_EVERY_S: Final = 0.05
 _MOST_NAMES: Final = 10
 
 
-def shutdown(home: Path, *, force: bool) -> int:
+@with_streams
+async def shutdown(streams: StandardStreams, home: Path, *, force: bool) -> int:
     """Run `shutdown` and return the exit code: 3 if no service runs."""
-    return trio.run(_shutdown, home, force, StandardStreams.standard())
-
-
-async def _shutdown(home: Path, force: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     holder = await trio.to_thread.run_sync(service_process, home)
     if holder is None:
         await streams.say(nothing_lines(home, None)[0])

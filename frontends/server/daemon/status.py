@@ -14,7 +14,7 @@ from frontends.shared.figures import clock_time, duration, format_ago, format_pa
 from frontends.shared.home import format_command
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.session_lookup import short_ids
-from frontends.shared.streams import StandardStreams
+from frontends.shared.streams import StandardStreams, with_streams
 from frontends.shared.style import Style
 
 EXIT_NOT_RUNNING = 3
@@ -37,12 +37,9 @@ class ServiceReport:
         return [each for each in self.sessions if not each.activity.is_at_rest]
 
 
-def status(home: Path, *, as_json: bool) -> int:
+@with_streams
+async def status(streams: StandardStreams, home: Path, *, as_json: bool) -> int:
     """Run `status` and return the exit code: 3 if no service runs."""
-    return trio.run(_status, home, as_json, StandardStreams.standard())
-
-
-async def _status(home: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     report = await request_report(home)
     if report is None:
         holder = await trio.to_thread.run_sync(find_holder, home)

@@ -18,7 +18,7 @@ from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.session_lookup import find_session, short_ids
-from frontends.shared.streams import StandardStreams
+from frontends.shared.streams import StandardStreams, with_streams
 from frontends.shared.style import Style
 
 _SHORTEST = 3
@@ -38,12 +38,9 @@ class TokenRequest:
     name: str = ""
 
 
-def where(home: Path) -> int:
+@with_streams
+async def where(streams: StandardStreams, home: Path) -> int:
     """Print the path of the token of a home, without showing the token, and return the exit code."""
-    return trio.run(_where, home, StandardStreams.standard())
-
-
-async def _where(home: Path, streams: StandardStreams) -> int:
     file = await trio.to_thread.run_sync(token_file, home)
     there = await trio.Path(file).exists()
     await streams.say(str(file))
@@ -58,7 +55,8 @@ async def _where(home: Path, streams: StandardStreams) -> int:
     return 0
 
 
-def new(wanted: TokenRequest) -> int:
+@with_streams
+async def new(streams: StandardStreams, wanted: TokenRequest) -> int:
     """Create a token, print it, and return the exit code."""
     if wanted.everything and wanted.sessions:
         raise UsageError("--all means all sessions, so it cannot be combined with --session")
@@ -66,10 +64,6 @@ def new(wanted: TokenRequest) -> int:
         raise UsageError("choose the sessions: --session ID, or --all")
     if wanted.lasting_ms > MAX_SCOPED_MS:
         raise UsageError(f"--expires: a scoped token is valid for at most {MAX_SCOPED_MS // 86_400_000} days")
-    return trio.run(_new, wanted, StandardStreams.standard())
-
-
-async def _new(wanted: TokenRequest, streams: StandardStreams) -> int:
     home = wanted.home
     stored_sessions = await list_stored_sessions(home)
     named = None
@@ -106,12 +100,9 @@ async def _serves_http(home: Path) -> bool:
     return report is None or report.status.address is not None
 
 
-def list_tokens(home: Path, *, as_json: bool) -> int:
+@with_streams
+async def list_tokens(streams: StandardStreams, home: Path, *, as_json: bool) -> int:
     """List the scoped tokens, and return the exit code."""
-    return trio.run(_list, home, as_json, StandardStreams.standard())
-
-
-async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
     scoped = await _list_scoped_tokens(home)
     if as_json:
         for each in scoped:
@@ -149,12 +140,9 @@ def _sessions(scoped: GivenToken, stored_sessions: Sequence[sc.SessionSummary]) 
     return ", ".join(named[:_MOST_SHOWN]) + (f" and {remaining} more" if remaining > 0 else "")
 
 
-def revoke(home: Path, ids: Sequence[str]) -> int:
+@with_streams
+async def revoke(streams: StandardStreams, home: Path, ids: Sequence[str]) -> int:
     """Revoke tokens, and return the exit code."""
-    return trio.run(_revoke, home, ids, StandardStreams.standard())
-
-
-async def _revoke(home: Path, ids: Sequence[str], streams: StandardStreams) -> int:
     scoped = await _list_scoped_tokens(home)
     ended = {_find_token(each, scoped, home).id for each in ids}  # all are looked up before any is ended
     await trio.to_thread.run_sync(take_back, home, ended)
