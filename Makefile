@@ -12,7 +12,7 @@ CODE := $(PRODUCT) tests bench
 # ASYNC9: its own authors leave these out; they ask for a checkpoint in every single function.
 # The last list: functions that report when they are ready, so `nursery.start` is the way to start them.
 FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager \
-    run,serve,_keep,serve_unix,serve_all,run_program,_run_launched,_run_peer,_hold_open
+    run,serve,_keep,serve_unix,run_program,_run_launched,_run_peer,_hold_open
 
 # Hundreds of tests start Python: without bytecode on disk, each of them would compile the whole product again.
 unexport PYTHONDONTWRITEBYTECODE

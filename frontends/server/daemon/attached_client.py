@@ -99,21 +99,21 @@ async def _open_if_running(
     give_up_at = trio.current_time() + START_S
     async with AsyncExitStack() as stack:
         client = None
-        while client is None and (holder := await trio.to_thread.run_sync(service_process, home)) is not None:
+        while (holder := await trio.to_thread.run_sync(service_process, home)) is not None:
             try:
                 client = await stack.enter_async_context(opening())
+                break
             except sc.ProtocolError as error:
                 raise build_release_conflict(home, error) from error
             except ServiceUnreachable as error:
                 raise sc.Disconnected(f"{error.message}: {holder}") from error
             except sc.Disconnected as error:
-                if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
-                    raise lost from None
-                if trio.current_time() >= give_up_at:
-                    raise sc.Disconnected(
-                        f"the service of this home is {holder}, and does not accept connections: {error.message}"
-                    ) from error
-                await trio.sleep(_LOOK_EVERY_S)  # it is still starting, or about to end
+                why = error.message
+            if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
+                raise lost
+            if trio.current_time() >= give_up_at:
+                raise sc.Disconnected(f"the service of this home is {holder}, and does not accept connections: {why}")
+            await trio.sleep(_LOOK_EVERY_S)  # it is still starting, or about to end
         yield client
 
 

@@ -198,7 +198,7 @@ async def open_http_listener(server: Server, settings: HttpSettings | None = Non
         own = sc.wire.ErrorCapture()
         with ExitStack() as ending, own.reraise():
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(trio.serve_listeners, listener.connections.serve_client, [sockets])
+                await nursery.start(trio.serve_listeners, listener.connections.serve_client, [sockets])
                 nursery.start_soon(listener.watch_token)
                 server.address, server.open_to_others = listener.url, listener.open_to_others
                 try:
