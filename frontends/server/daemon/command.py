@@ -44,10 +44,10 @@ class ServeRequest:
         home: The home to serve.
         foreground: Whether this process becomes the service.
         detached: Whether this process was started to become the background service.
-        idle_s: How long it stays without clients or work; None if not given.
+        idle_s: How long it stays without clients or work; None if not given, see `idle_limit_s`.
         http: The settings of the HTTP listener; None opens none.
         log_level: The lowest level that is logged.
-        telemetry: Whether spans are sent.
+        telemetry: Whether spans were requested; the standard variables may request them too.
     """
 
     home: Path
@@ -57,6 +57,11 @@ class ServeRequest:
     http: "HttpSettings | None" = None
     log_level: str = "info"
     telemetry: bool = False
+
+    @property
+    def idle_limit_s(self) -> float | None:
+        """How long the service stays without clients or work; None means forever."""
+        return IDLE_S if self.detached and self.idle_s is None else self.idle_s
 
     def arguments(self) -> list[str]:
         """Return the options that make the same request again."""
@@ -118,21 +123,14 @@ def naming_options() -> Generator[None]:
 
 
 async def _serve(wanted: ServeRequest, streams: StandardStreams | None) -> int:
-    from frontends.server.daemon.foreground import ServeOptions, serve_home
+    from frontends.server.daemon.foreground import serve_home
 
     async def announce(listening: Listening) -> None:
         assert streams is not None
         await _announce(wanted.home, listening, streams)
 
-    options = ServeOptions(
-        home=wanted.home,
-        idle_s=wanted.idle_s if wanted.idle_s is not None or not wanted.detached else IDLE_S,
-        http=wanted.http,
-        log_level=wanted.log_level,
-        telemetry=wanted.telemetry,
-    )
     with naming_options():
-        await serve_home(options, report if streams is None else announce)
+        await serve_home(wanted, report if streams is None else announce)
     if streams is not None:
         await streams.remark("the service has ended")
     return 0

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 import session_core as sc
@@ -20,6 +19,7 @@ from frontends.server.unix_listener import serve_unix
 from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 
 if TYPE_CHECKING:
+    from frontends.server.daemon.command import ServeRequest
     from frontends.server.http.settings import HttpSettings
 
 log = logging.getLogger(__name__)
@@ -27,30 +27,11 @@ log = logging.getLogger(__name__)
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-@attrs.frozen(kw_only=True)
-class ServeOptions:
-    """The options of a service.
-
-    Attributes:
-        home: The home to serve.
-        idle_s: How long it stays without clients or work; None means forever.
-        http: The settings of the HTTP listener, for browsers and other machines; None opens none.
-        log_level: The lowest level that is logged.
-        telemetry: Whether spans were requested; the standard variables may request them too.
-    """
-
-    home: Path
-    idle_s: float | None = None
-    http: "HttpSettings | None" = None
-    log_level: str = "info"
-    telemetry: bool = False
-
-
 Ready = Callable[[Listening], Awaitable[None]]
 """Called once, as soon as clients are accepted."""
 
 
-async def serve_home(options: ServeOptions, ready: Ready) -> None:
+async def serve_home(options: "ServeRequest", ready: Ready) -> None:
     """Serve a home until a signal or a client ends it, or it has been idle long enough.
 
     Running turns are then interrupted, and recorded as such.
@@ -106,7 +87,7 @@ async def _claim_service(home: Path) -> AsyncGenerator[None]:
 
 
 @contextmanager
-def _logging(options: ServeOptions) -> Generator[None]:
+def _logging(options: "ServeRequest") -> Generator[None]:
     """Keep a log for the length of the block, including the error that ends it."""
     with write_log(log_file(options.home), options.log_level):
         log.info("version %s starts, process %d", sc.__version__, os.getpid())
@@ -138,10 +119,10 @@ class _Minder:
             self.server.end(sc.wire.Goodbye(reason="the service was asked to end"))
 
 
-async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitStack) -> None:
+async def _serve(options: "ServeRequest", ready: Ready, mind: _Minder, last: ExitStack) -> None:
     home = options.home
     async with open_home_service(sc.setup.current_environment(home)) as (setup, service):
-        server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_s))
+        server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_limit_s))
         async with trio.open_nursery() as listeners:
             socket = await listeners.start(serve_unix, server, socket_path_of_home(home))
             sending = _telemetry(service, asked=options.telemetry, ending=server.ending)

@@ -119,17 +119,16 @@ def _plain_paths() -> Schema:
             "Return whether the server is alive.",
             _json({"type": "object"}),
             errors=("421", "429", "503"),
-            open=True,
+            security=[],
         ),
-        "/login": {
-            "get": {
-                "operationId": "login",
-                "summary": "Turn a one-time code into a cookie.",
-                "security": [],
-                "parameters": [{"name": "code", "in": "query", "required": True, "schema": {"type": "string"}}],
-                "responses": {"303": {"description": "Logged in."}, **_errors(("403", "421", "429"))},
-            }
-        },
+        "/login": _operation(
+            "get",
+            "login",
+            "Turn a one-time code into a cookie.",
+            {"303": {"description": "Logged in."}, **_errors(("403", "421", "429"))},
+            parameters=[{"name": "code", "in": "query", "required": True, "schema": {"type": "string"}}],
+            security=[],
+        ),
         "/metrics": _get("metrics", "Figures for Prometheus.", text),
         "/openapi.json": _get("openapi", "This document.", _json({"type": "object"})),
         "/v1/status": _get("status", "Return the status of the server.", _json(_ref("ServiceStatus"))),
@@ -153,17 +152,16 @@ def _plain_paths() -> Schema:
             "follow_service", "Follow all sessions: a snapshot of their list, then every event of each.", _CURSORS
         ),
         "/v1/sessions/{id}/events": _events("follow_session", "Follow one session.", [_SESSION, *_CURSORS]),
-        "/v1/ws": {
-            "get": {
-                "operationId": "websocket",
-                "summary": "A WebSocket: JSON-RPC 2.0, as on the home's socket; see 'The contract' in docs/server.md.",
-                "responses": {
-                    "101": {"description": "The connection is a WebSocket from now on."},
-                    "426": {"description": "This is for WebSockets.", "content": _json(_ref("ErrorInfo"))},
-                    **_errors(_READ),
-                },
-            }
-        },
+        "/v1/ws": _operation(
+            "get",
+            "websocket",
+            "A WebSocket: JSON-RPC 2.0, as on the home's socket; see 'The contract' in docs/server.md.",
+            {
+                "101": {"description": "The connection is a WebSocket from now on."},
+                "426": {"description": "This is for WebSockets.", "content": _json(_ref("ErrorInfo"))},
+                **_errors(_READ),
+            },
+        ),
     }
 
 
@@ -182,36 +180,32 @@ def _command_paths(definitions: Mapping[str, Schema]) -> Schema:
     return paths
 
 
-def _post(name: str, summary: str, body: Schema, reply: Schema, *, parameters: Sequence[Schema] = ()) -> Schema:
-    return {
-        "post": {
-            "operationId": name,
-            "summary": summary,
-            "tags": ["commands"],
-            **({"parameters": list(parameters)} if parameters else {}),
-            "requestBody": {"required": True, "content": _json(body)},
-            "responses": {"200": reply, **_errors(_WROTE)},
-        }
-    }
-
-
-def _get(
+def _operation(
+    method: str,
     name: str,
     summary: str,
-    content: Schema,
+    responses: Schema,
     *,
     parameters: Sequence[Schema] = (),
-    errors: Sequence[str] = _READ,
-    open: bool = False,
+    body: Schema | None = None,
+    **about: object,
 ) -> Schema:
-    operation: Schema = {
-        "operationId": name,
-        "summary": summary,
-        **({"security": []} if open else {}),
-        **({"parameters": list(parameters)} if parameters else {}),
-        "responses": {"200": {"description": "Success.", "content": content}, **_errors(errors)},
-    }
-    return {"get": operation}
+    operation: Schema = {"operationId": name, "summary": summary, **about}
+    if parameters:
+        operation["parameters"] = list(parameters)
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": _json(body)}
+    return {method: {**operation, "responses": responses}}
+
+
+def _get(name: str, summary: str, content: Schema, *, errors: Sequence[str] = _READ, **more: Any) -> Schema:
+    responses = {"200": {"description": "Success.", "content": content}, **_errors(errors)}
+    return _operation("get", name, summary, responses, **more)
+
+
+def _post(name: str, summary: str, body: Schema, reply: Schema, *, parameters: Sequence[Schema] = ()) -> Schema:
+    responses = {"200": reply, **_errors(_WROTE)}
+    return _operation("post", name, summary, responses, parameters=parameters, body=body, tags=["commands"])
 
 
 def _events(name: str, summary: str, parameters: Sequence[Schema]) -> Schema:

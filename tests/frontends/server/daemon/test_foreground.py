@@ -10,7 +10,8 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 from frontends.server import home_service
-from frontends.server.daemon.foreground import ServeOptions, serve_home
+from frontends.server.daemon.command import ServeRequest
+from frontends.server.daemon.foreground import serve_home
 from frontends.server.daemon.runtime_paths import Listening, find_holder, log_file, service_process
 from frontends.server.server import Server
 from frontends.shared import wait_for_home
@@ -37,7 +38,7 @@ async def test_it_ends_itself_when_nobody_needs_it(home: Path, monkeypatch: pyte
         asked.set()
 
     with trio.fail_after(300):
-        await serve_home(ServeOptions(home=home, idle_s=0.05), ready)
+        await serve_home(ServeRequest(home=home, idle_s=0.05), ready)
     assert [Listening(pid=os.getpid(), socket=socket_path_of_home(home))] == heard
     assert not await trio.Path(socket_path_of_home(home)).exists()
     assert service_process(home) is None is find_holder(home)
@@ -52,7 +53,7 @@ async def test_a_signal_ends_it_and_tells_its_clients(home: Path) -> None:
         async def announce(_: Listening) -> None:
             ready.set()
 
-        nursery.start_soon(serve_home, ServeOptions(home=home), announce)
+        nursery.start_soon(serve_home, ServeRequest(home=home), announce)
         await ready.wait()
         async with open_client(home) as client:
             created = await client.create_session(name="cut short")
@@ -79,7 +80,7 @@ async def test_a_signal_during_the_start_ends_it(home: Path, monkeypatch: pytest
 
     monkeypatch.setattr(home_service, "WaitingStore", interrupted_store)
     with trio.fail_after(300):
-        await serve_home(ServeOptions(home=home), unexpected)
+        await serve_home(ServeRequest(home=home), unexpected)
     assert service_process(home) is None is find_holder(home)
 
 
@@ -93,7 +94,7 @@ async def test_a_failure_is_logged_and_told(home: Path, monkeypatch: pytest.Monk
     lock = sc.setup.HomeLock.acquire(sc.setup.prepare_home(home))
     try:
         with trio.fail_after(300), pytest.raises(sc.StoreInUse, match=f"process {os.getpid()}"):
-            await serve_home(ServeOptions(home=home), unexpected)
+            await serve_home(ServeRequest(home=home), unexpected)
     finally:
         lock.release()
     assert service_process(home) is None
