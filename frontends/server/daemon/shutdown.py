@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.server.daemon.attached_client import ClientNotAdmitted, NobodyListens, Talk, open_talk
+from frontends.server.daemon.attached_client import ClientNotAdmitted, NobodyListens, open_talk
 from frontends.server.daemon.runtime_paths import find_cut_off, format_release_mismatch, service_process
 from frontends.server.daemon.status import EXIT_NOT_RUNNING, nothing_lines
 from frontends.shared.home import format_command, list_stored_sessions
@@ -52,16 +52,15 @@ async def _ask_to_end(home: Path, holder: sc.setup.LockHolder, streams: Standard
     """Ask the service to end, and the person before work is interrupted; return whether it is about to end."""
     try:
         async with open_talk(home, name="shutdown") as talk:
-            at_work = [] if force else await _list_ids_at_work(talk)
-            if at_work and not await _may_interrupt(home, at_work, streams):
-                return False
-            try:
-                await talk.shutdown(force=force or bool(at_work))
-            except sc.Conflict:  # a turn has begun just now
-                at_work = await _list_ids_at_work(talk)
+            while True:
+                at_work = [] if force else _ids_at_work((await talk.load_service()).sessions)
                 if at_work and not await _may_interrupt(home, at_work, streams):
                     return False
-                await talk.shutdown(force=True)
+                try:
+                    await talk.shutdown(force=force or bool(at_work))
+                    break
+                except sc.Conflict:
+                    pass  # a turn has begun just now
     except ClientNotAdmitted:
         pass  # another client has already ended it
     except NobodyListens:
@@ -114,12 +113,8 @@ async def _may_end_unseen(home: Path, why: str, streams: StandardStreams) -> boo
     return await streams.confirm(f"{unseen}. End it, and interrupt any running work?")
 
 
-async def _list_ids_at_work(talk: Talk) -> list[str]:
-    """Return the short ids of the working sessions."""
-    return _ids_at_work((await talk.load_service()).sessions)
-
-
 def _ids_at_work(sessions: Sequence[sc.SessionSummary]) -> list[str]:
+    """Return the short ids of the working sessions."""
     ids = short_ids(sessions)
     return [ids[each.session_id] for each in sessions if not each.activity.is_at_rest]
 

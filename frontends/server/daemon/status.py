@@ -44,7 +44,8 @@ async def status(streams: StandardStreams, home: Path, *, as_json: bool) -> int:
     if report is None:
         holder = await trio.to_thread.run_sync(find_holder, home)
         if as_json:
-            await streams.say(dump_json({"serving": False, "home": str(home), "holder": _plain_holder(holder)}))
+            plain_holder = None if holder is None else attrs.asdict(holder)
+            await streams.say(dump_json({"serving": False, "home": str(home), "holder": plain_holder}))
         else:
             for line in nothing_lines(home, holder):
                 await streams.say(line)
@@ -150,7 +151,3 @@ def report_as_json(report: ServiceReport, *, now: int) -> dict[str, object]:
         "at_work": [sc.wire.to_json(each) for each in report.at_work],
         "clients": [sc.wire.to_json(each) for each in report.clients],
     }
-
-
-def _plain_holder(holder: sc.setup.LockHolder | None) -> dict[str, object] | None:
-    return None if holder is None else attrs.asdict(holder)

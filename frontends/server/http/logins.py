@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-import attrs
-
 import session_core as sc
 from frontends.server.access import Access
 from frontends.server.http.tokens import Credential
@@ -22,13 +20,6 @@ MAX_LOGINS: Final = 64
 """Logins at once; the oldest are forgotten."""
 
 
-@attrs.frozen(kw_only=True)
-class _LoginEntry:
-    access: Access
-    generation: int
-    expires_at: int
-
-
 class BrowserLogins:
     """The issued codes and the logged-in browsers; only the hashes of their secrets are kept.
 
@@ -40,8 +31,8 @@ class BrowserLogins:
     def __init__(self, generation: Callable[[], int], *, now: Callable[[], int] = sc.now_ms) -> None:
         self._generation = generation
         self._now = now
-        self._codes: OrderedDict[bytes, _LoginEntry] = OrderedDict()
-        self._logins: OrderedDict[bytes, _LoginEntry] = OrderedDict()
+        self._codes: OrderedDict[bytes, Credential] = OrderedDict()
+        self._logins: OrderedDict[bytes, Credential] = OrderedDict()
 
     def new_code(self, access: Access) -> str:
         """Create a code that lets one browser in, once, within a minute."""
@@ -65,23 +56,24 @@ class BrowserLogins:
         if entry is None or not self._is_good(entry):
             self._logins.pop(hashed, None)
             return None
-        return Credential(
-            id=f"login-{hashed.hex()[:8]}",
-            kind="cookie",
-            access=entry.access,
-            generation=entry.generation,
-            expires_at=entry.expires_at,
-        )
+        return entry
 
     def _store_entry(
-        self, where: OrderedDict[bytes, _LoginEntry], secret: str, access: Access, lasting: int, most: int
+        self, where: OrderedDict[bytes, Credential], secret: str, access: Access, lasting: int, most: int
     ) -> None:
-        expires_at = self._now() + lasting
-        where[_hash_of(secret)] = _LoginEntry(access=access, generation=self._generation(), expires_at=expires_at)
+        hashed = _hash_of(secret)
+        where[hashed] = Credential(
+            id=f"login-{hashed.hex()[:8]}",
+            kind="cookie",
+            access=access,
+            generation=self._generation(),
+            expires_at=self._now() + lasting,
+        )
         while len(where) > most:
             where.popitem(last=False)
 
-    def _is_good(self, entry: _LoginEntry) -> bool:
+    def _is_good(self, entry: Credential) -> bool:
+        assert entry.expires_at is not None
         return entry.expires_at > self._now() and entry.generation == self._generation()
 
 

@@ -175,11 +175,9 @@ class TokenVerifier:
         self._home = home
         self._file, self._list = token_file(home), scoped_tokens_file(home)
         ensure_token(home)
-        self._current = TokenFilesState(token_file_stamp=None, list_file_stamp=None)
-        looked = self.read_files()
-        if not looked.hash:
+        self._current = self.read_files()
+        if not self._current.hash:
             _read(self._file)  # raises the reason
-        self.use_state(looked)
 
     @property
     def has_changed(self) -> bool:
