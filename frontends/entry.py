@@ -341,14 +341,12 @@ def _token(chosen: argparse.Namespace) -> int:
             return login_commands.show_token(home, new=chosen.task == "rotate")
         case "new":
             return token_commands.new(
-                token_commands.TokenRequest(
-                    home=home,
-                    sessions=tuple(chosen.sessions),
-                    everything=chosen.all,
-                    role=chosen.role,
-                    lasting_ms=chosen.expires,
-                    name=chosen.name,
-                )
+                home,
+                sessions=chosen.sessions,
+                everything=chosen.all,
+                role=chosen.role,
+                lasting_ms=chosen.expires,
+                name=chosen.name,
             )
         case "list":
             return token_commands.list_tokens(home, as_json=chosen.json)

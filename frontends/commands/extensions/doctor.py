@@ -12,7 +12,7 @@ import session_core as sc
 from frontends.commands.extensions.logs import log_file
 from frontends.commands.extensions.trial_run import ExtensionCheckReport, check
 from frontends.server.daemon.attached_client import talk_if_running
-from frontends.server.daemon.runtime_paths import service_process
+from frontends.server.daemon.runtime_paths import find_holder, service_process
 from frontends.shared.extension_lookup import (
     ExtensionCatalogue,
     ExtensionListEntry,
@@ -47,7 +47,7 @@ def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
 def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     """Run `ext reload`: check the extension as it is now, and if it is healthy, reload it in the running service."""
     code = doctor(home, cwd, word, as_json=as_json)
-    holder = sc.setup.lock_holder(home) if home.is_dir() else None
+    holder = find_holder(home)
     if holder is None:
         remark("no service is running in this home, so there is nothing to reload; the next one uses the new files")
     elif service_process(home) is None:

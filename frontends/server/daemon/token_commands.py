@@ -26,18 +26,6 @@ _MOST_SHOWN = 5
 _ROLES = {"observer": "watch", "controller": "watch and act in"}
 
 
-@attrs.frozen(kw_only=True)
-class TokenRequest:
-    """The options of `token new`: for some sessions, or for `everything`."""
-
-    home: Path
-    sessions: tuple[str, ...] = ()
-    everything: bool = False
-    role: sc.ClientRole = "observer"
-    lasting_ms: int
-    name: str = ""
-
-
 @with_streams
 async def where(streams: StandardStreams, home: Path) -> int:
     """Print the path of the token of a home, without showing the token, and return the exit code."""
@@ -56,23 +44,31 @@ async def where(streams: StandardStreams, home: Path) -> int:
 
 
 @with_streams
-async def new(streams: StandardStreams, wanted: TokenRequest) -> int:
-    """Create a token, print it, and return the exit code."""
-    if wanted.everything and wanted.sessions:
+async def new(
+    streams: StandardStreams,
+    home: Path,
+    *,
+    sessions: Sequence[str],
+    everything: bool,
+    role: sc.ClientRole,
+    lasting_ms: int,
+    name: str,
+) -> int:
+    """Create a token for some sessions, or for `everything`, print it, and return the exit code."""
+    if everything and sessions:
         raise UsageError("--all means all sessions, so it cannot be combined with --session")
-    if not wanted.everything and not wanted.sessions:
+    if not everything and not sessions:
         raise UsageError("choose the sessions: --session ID, or --all")
-    if wanted.lasting_ms > MAX_SCOPED_MS:
+    if lasting_ms > MAX_SCOPED_MS:
         raise UsageError(f"--expires: a scoped token is valid for at most {MAX_SCOPED_MS // 86_400_000} days")
-    home = wanted.home
     stored_sessions = await list_stored_sessions(home)
     named = None
-    if not wanted.everything:
-        named = frozenset(find_session(each, stored_sessions, home).session_id for each in wanted.sessions)
-    access = Access(role=wanted.role, sessions=named)
+    if not everything:
+        named = frozenset(find_session(each, stored_sessions, home).session_id for each in sessions)
+    access = Access(role=role, sessions=named)
 
     def make() -> tuple[GivenToken, str]:
-        return issue_token(home, access, expires_at=sc.now_ms() + wanted.lasting_ms, name=wanted.name.strip())
+        return issue_token(home, access, expires_at=sc.now_ms() + lasting_ms, name=name.strip())
 
     scoped, secret = await trio.to_thread.run_sync(make)
     await streams.say(secret)
