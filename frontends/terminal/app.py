@@ -123,7 +123,9 @@ class TerminalApp(App[None]):
         self.colourless = ColourlessFilter.from_theme(self.current_theme)
         self.fault: str | None = None
         self.feeds = TerminalState(self.redraw)
-        self.composer = Composer(self.submit, history=options.home / FILE_NAME, id="composer")
+        self.composer = Composer(
+            self.submit, get_target=lambda: self.current.target, history=options.home / FILE_NAME, id="composer"
+        )
         context = TerminalContext(self, options, self.feeds, self.composer, self.redraw)
         self.context, self.current = context, context.current
         self.choices = SessionChoices(context, tuple(self.available_themes))
@@ -135,7 +137,6 @@ class TerminalApp(App[None]):
         self.history = HistoryActions(context, self.sessions)
         self.settings = SettingsActions(self, context, self.sessions, self.choices)
         self.stopping = StopAndQuit(self, context)
-        self.composer.get_target = lambda: self.current.target
         self.composer.set_completers({"/": self.choices.complete_slash, "@": self.choices.complete_file})
         self._acts: dict[type[Message], Callable[[Any], object]] = {}
         self._act_on_messages()

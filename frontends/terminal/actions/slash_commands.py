@@ -17,19 +17,19 @@ _MOST_NEAR: Final = 3
 _NAME_CHARS: Final = 60
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class SlashCommand:
     """A command of the terminal.
 
     Attributes:
-        action: The action of the app that runs it.
+        action: The action of the app that runs it, if it has another name than the command.
         hint: The arguments it takes; without a hint it takes none.
         choices: The possible arguments, if they are known in advance.
     """
 
     name: str
     help: str
-    action: str
+    action: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
     hint: str = ""
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
@@ -39,16 +39,12 @@ class SlashCommand:
         return (typed.strip(),) if self.hint and typed.strip() else ()
 
 
-def _command(name: str, text: str, action: str = "", **more: object) -> SlashCommand:
-    return SlashCommand(name=name, help=text, action=action or name, **more)  # type: ignore[arg-type]
-
-
 SLASH: Final[tuple[SlashCommand, ...]] = (
-    _command("help", "show all keys and commands", aliases=("h",)),
-    _command("new", "begin a new session"),
-    _command("sessions", "choose a session", aliases=("resume-session", "switch")),
-    _command("model", "choose the model that answers", hint="[name]", aliases=("m",)),
-    _command(
+    SlashCommand("help", "show all keys and commands", aliases=("h",)),
+    SlashCommand("new", "begin a new session"),
+    SlashCommand("sessions", "choose a session", aliases=("resume-session", "switch")),
+    SlashCommand("model", "choose the model that answers", hint="[name]", aliases=("m",)),
+    SlashCommand(
         "permissions",
         "choose what needs approval",
         "mode",
@@ -56,31 +52,31 @@ SLASH: Final[tuple[SlashCommand, ...]] = (
         aliases=("mode",),
         choices=tuple(each.replace("_", "-") for each in get_args(sc.PermissionMode)),
     ),
-    _command("thinking", "choose how much the model reasons", hint="[how]", choices=get_args(sc.Thinking)),
-    _command("theme", "choose the theme", hint="[name]"),
-    _command("stop", "stop this session's turn"),
-    _command("stop-all", "stop this session with its subagents", "stop_all"),
-    _command("resume", "resume a stopped or failed turn"),
-    _command("undo", "go back to before one of your messages, with the files", aliases=("rewind",)),
-    _command("redo", "revert the last undo"),
-    _command("edit", "edit a message, on a new branch"),
-    _command("branches", "choose a branch of this conversation"),
-    _command("fork", "continue from here in a new session", hint="[name]"),
-    _command("compact", "replace the conversation with a summary"),
-    _command("clear", "start the conversation over"),
-    _command("queue", "go to the queue", "focus_queue"),
-    _command("rename", "rename this session", hint="[name]"),
-    _command("archive", "archive this session; /sessions brings it back"),
-    _command("delete", "delete this session permanently"),
-    _command("search", "search the messages of all sessions", hint="[words]", aliases=("find",)),
-    _command("usage", "show the tokens and cost of this session", aliases=("cost",)),
-    _command("export", "write this conversation to a file (.md, .html or .jsonl)", hint="[file]"),
-    _command("copy", "copy the last answer", "copy_answer"),
-    _command("cwd", "work in another folder", "change_directory", hint="[folder]", aliases=("cd",)),
-    _command("extensions", "list, reload, enable and disable extensions", aliases=("ext",)),
-    _command("login", "log in to a provider of an extension", hint="[provider]"),
-    _command("reconnect", "try to reach the service again"),
-    _command("quit", "close the terminal; background work continues", "quit_terminal", aliases=("exit", "q")),
+    SlashCommand("thinking", "choose how much the model reasons", hint="[how]", choices=get_args(sc.Thinking)),
+    SlashCommand("theme", "choose the theme", hint="[name]"),
+    SlashCommand("stop", "stop this session's turn"),
+    SlashCommand("stop-all", "stop this session with its subagents", "stop_all"),
+    SlashCommand("resume", "resume a stopped or failed turn"),
+    SlashCommand("undo", "go back to before one of your messages, with the files", aliases=("rewind",)),
+    SlashCommand("redo", "revert the last undo"),
+    SlashCommand("edit", "edit a message, on a new branch"),
+    SlashCommand("branches", "choose a branch of this conversation"),
+    SlashCommand("fork", "continue from here in a new session", hint="[name]"),
+    SlashCommand("compact", "replace the conversation with a summary"),
+    SlashCommand("clear", "start the conversation over"),
+    SlashCommand("queue", "go to the queue", "focus_queue"),
+    SlashCommand("rename", "rename this session", hint="[name]"),
+    SlashCommand("archive", "archive this session; /sessions brings it back"),
+    SlashCommand("delete", "delete this session permanently"),
+    SlashCommand("search", "search the messages of all sessions", hint="[words]", aliases=("find",)),
+    SlashCommand("usage", "show the tokens and cost of this session", aliases=("cost",)),
+    SlashCommand("export", "write this conversation to a file (.md, .html or .jsonl)", hint="[file]"),
+    SlashCommand("copy", "copy the last answer", "copy_answer"),
+    SlashCommand("cwd", "work in another folder", "change_directory", hint="[folder]", aliases=("cd",)),
+    SlashCommand("extensions", "list, reload, enable and disable extensions", aliases=("ext",)),
+    SlashCommand("login", "log in to a provider of an extension", hint="[provider]"),
+    SlashCommand("reconnect", "try to reach the service again"),
+    SlashCommand("quit", "close the terminal; background work continues", "quit_terminal", aliases=("exit", "q")),
 )
 
 

@@ -39,14 +39,14 @@ from frontends.terminal.composer.attached_files import (
     read_image,
 )
 from frontends.terminal.composer.completion import Completer, ParsedInput, parse_input
-from frontends.terminal.composer.drafts import NOTHING, Draft, PromptSubmission
+from frontends.terminal.composer.drafts import Draft, PromptSubmission
 from frontends.terminal.composer.editor import Editor
 from frontends.terminal.composer.paste import MAX_PASTED_CHARS, Prompt, is_large, sanitise_paste
 from frontends.terminal.composer.popup import Chips, Popup
 from frontends.terminal.composer.prompt_history import HistoryWalk, PromptHistory
 from frontends.terminal.composer.suggestions import SuggestionController
 from frontends.terminal.destination import MessageTarget
-from frontends.terminal.options import EditTarget, NewSession
+from frontends.terminal.options import EditTarget
 
 log = logging.getLogger(__name__)
 
@@ -84,15 +84,14 @@ class Composer(Widget):
         self,
         submit: Callable[[ParsedInput, PromptSubmission], object],
         *,
+        get_target: Callable[[], MessageTarget],
         history: Path | None = None,
-        folder: Path | None = None,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
-        target = MessageTarget(NewSession(cwd=str(folder or Path())))
-        self.get_target: Callable[[], MessageTarget] = lambda: target
+        self.get_target = get_target
         self._submit = submit
-        self._popup = Popup()
+        self._popup = Popup(self._accept_clicked)
         self._editor = Editor(self._paste)
         self._suggesting = SuggestionController(
             self._editor, self._popup, partial(self._start, group="composer suggestions", exclusive=True)
@@ -101,15 +100,15 @@ class Composer(Widget):
         self._editor.intents = {
             "send": self._submit_prompt,
             "steer": partial(self._submit_prompt, steer=True),
-            "older": lambda: self._suggesting.move(-1) or self._recall_prompt(older=True),
-            "newer": lambda: self._suggesting.move(1) or self._recall_prompt(older=False),
+            "older": lambda: self._suggesting.move(-1) or self._recall_prompt(-1),
+            "newer": lambda: self._suggesting.move(1) or self._recall_prompt(1),
             "take": lambda: self._accept_suggestion() is not None,
             "close": self._suggesting.close,
             "search": self._search,
             "clipboard": self._paste_clipboard,
             "drop": lambda: not self._editor.text and self._drop(-1),
         }
-        self._chips = Chips()
+        self._chips = Chips(self._drop_clicked)
         self._mark = Static(Content("> "), id="mark")
         self._history = PromptHistory(history)
         self._walk: HistoryWalk | None = None  # through the history; None while the draft is in the input
@@ -185,7 +184,7 @@ class Composer(Widget):
         self._load_draft(draft)
 
     def _load_draft(self, draft: Draft) -> None:
-        self._rest = attrs.evolve(draft, prompt=NOTHING, attached=())
+        self._rest = attrs.evolve(draft, prompt=Prompt(), attached=())
         self._replace_text(draft.prompt)
         self._show_attached(draft.attached)
 
@@ -222,9 +221,9 @@ class Composer(Widget):
         if text or submission.attached:
             self._remember(prompt)
             if entered.kind == "message":
-                self._load_draft(Draft(prompt=waiting or NOTHING) if draft.aside is None else draft.aside)
+                self._load_draft(Draft(prompt=waiting or Prompt()) if draft.aside is None else draft.aside)
             else:  # the edit waits, with its attachments
-                self._replace_text(waiting or NOTHING)
+                self._replace_text(waiting or Prompt())
         self._submit(entered, submission)
         return True
 
@@ -239,15 +238,13 @@ class Composer(Widget):
         if self._history.add(prompt):
             self._start(partial(anyio.to_thread.run_sync, self._history.write, prompt))
 
-    def _recall_prompt(self, *, older: bool) -> bool:
-        editor = self._editor
+    def _recall_prompt(self, step: int) -> bool:
+        editor, older = self._editor, step < 0
         if not (editor.at_top if older else editor.at_bottom):
             return False
         if self._walk is None and older:
             self._walk = HistoryWalk(self._history.prompts)
-        there = None
-        if self._walk is not None:
-            there = self._walk.go_older(editor.prompt) if older else self._walk.go_newer(editor.prompt)
+        there = self._walk.go(step, editor.prompt) if self._walk is not None else None
         if there is not None:
             self._replace_text(there, walking=True)
         return there is not None or older
@@ -263,7 +260,7 @@ class Composer(Widget):
         if found is None:
             return None
         if found.prompt is not None:
-            self._walk = HistoryWalk.from_search(self._suggesting.past, found.index, found.draft)
+            self._walk = found.walk
             self._replace_text(found.prompt, walking=True)
         return "send" if found.complete else "edit"
 
@@ -360,17 +357,12 @@ class Composer(Widget):
         event.stop()
         self._suggesting.handle_cursor_move()
 
-    @on(Popup.SuggestionClicked)
-    def _accept_clicked(self, event: Popup.SuggestionClicked) -> None:
-        event.stop()
-        if event.suggestion is self._popup.chosen:
-            self._accept_suggestion()
+    def _accept_clicked(self) -> None:
+        self._accept_suggestion()
         self.focus()
 
-    @on(Chips.Removed)
-    def _chip_clicked(self, event: Chips.Removed) -> None:
-        event.stop()
-        self._drop(event.index)
+    def _drop_clicked(self, index: int) -> None:
+        self._drop(index)
         self.focus()
 
     def _retitle(self) -> None:

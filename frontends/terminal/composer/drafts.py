@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import attrs
 
@@ -13,8 +12,6 @@ from frontends.terminal.composer.completion import escape_as_message
 from frontends.terminal.composer.paste import Prompt
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.options import EditTarget
-
-NOTHING: Final = Prompt(text="")
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +47,7 @@ class Draft:
         aside: The draft that waits until the edit is sent or cancelled.
     """
 
-    prompt: Prompt = NOTHING
+    prompt: Prompt = Prompt()
     attached: tuple[Attachment, ...] = ()
     offered: frozenset[str] = frozenset()
     editing: EditTarget | None = None

@@ -16,7 +16,7 @@ from textual.document._edit import Edit
 from textual.geometry import Offset
 from textual.widgets import TextArea
 
-from frontends.terminal.composer.keys import ROWS, ComposerKey, KeyIntent
+from frontends.terminal.composer.keys import ROWS, KeyIntent, KeyRow
 from frontends.terminal.composer.paste import (
     STAND_IN,
     InvisibleCharacters,
@@ -234,7 +234,7 @@ class Editor(TextArea, inherit_bindings=False):
             event.stop()
             self.insert_text(event.character)
 
-    def _run_row(self, row: ComposerKey) -> bool:
+    def _run_row(self, row: KeyRow) -> bool:
         """Run the action of a row; False if the key is not for us and may bubble up."""
         if not row.action:
             return False

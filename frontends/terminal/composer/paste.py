@@ -92,7 +92,7 @@ def as_drawn(encoded: str) -> str:
 class Prompt:
     """The content of the input: the text with its labels, and the paste behind each label."""
 
-    text: str
+    text: str = ""
     pastes: tuple[tuple[str, str], ...] = ()
 
     @property

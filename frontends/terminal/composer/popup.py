@@ -1,12 +1,11 @@
 """Small lists above the input: suggestions to accept, and attachments to remove."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.text import Text
 from textual import events
 from textual.geometry import Size
-from textual.message import Message
 from textual.widget import Widget
 
 from frontends.terminal.composer.completion import Suggestion
@@ -19,7 +18,7 @@ _DETAIL_CHARS: Final = 400
 
 
 class Popup(Widget):
-    """A list of suggestions, one of them chosen.
+    """A list of suggestions, one of them chosen; `clicked` is called when one was chosen by a click.
 
     Attributes:
         touched: Whether the user has moved the choice.
@@ -31,15 +30,9 @@ class Popup(Widget):
     """
     can_focus = False
 
-    class SuggestionClicked(Message):
-        """A suggestion was clicked."""
-
-        def __init__(self, suggestion: Suggestion) -> None:
-            self.suggestion = suggestion
-            super().__init__()
-
-    def __init__(self) -> None:
+    def __init__(self, clicked: Callable[[], object]) -> None:
         super().__init__()
+        self._clicked = clicked
         self._suggestions: Sequence[Suggestion] = ()
         self._note = ""
         self._chosen_index = 0
@@ -125,7 +118,7 @@ class Popup(Widget):
         index = self._top + event.y
         if self._suggestions and event.y < self._rows and index < len(self._suggestions):
             self._chosen_index = index
-            self.post_message(self.SuggestionClicked(self._suggestions[index]))
+            self._clicked()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Choose the next suggestion."""
@@ -144,7 +137,7 @@ def _label(suggestion: Suggestion) -> str:
 
 
 class Chips(Widget):
-    """The attachments of the prompt, each removable by a click."""
+    """The attachments of the prompt, each removable by a click; `clicked` gets its number."""
 
     DEFAULT_CSS = """
     Chips { display: none; height: auto; min-height: 1; max-height: 15vh; color: $accent; padding: 0 1; }
@@ -152,15 +145,9 @@ class Chips(Widget):
     """
     can_focus = False
 
-    class Removed(Message):
-        """A chip was clicked."""
-
-        def __init__(self, index: int) -> None:
-            self.index = index
-            super().__init__()
-
-    def __init__(self) -> None:
+    def __init__(self, clicked: Callable[[int], object]) -> None:
         super().__init__()
+        self._clicked = clicked
         self._labels: tuple[str, ...] = ()
 
     def show(self, labels: tuple[str, ...]) -> None:
@@ -205,4 +192,4 @@ class Chips(Widget):
             return
         for index, column, chip in lines[offset.y]:
             if column <= offset.x < column + width_of(chip):
-                self.post_message(self.Removed(index))
+                self._clicked(index)

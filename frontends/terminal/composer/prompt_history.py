@@ -96,25 +96,19 @@ class HistoryWalk:
         walk._changed[len(past)] = draft
         return walk
 
-    def go_older(self, present: Prompt) -> Prompt | None:
-        """Go to the previous prompt, keeping the current input; None at the oldest."""
-        return self._go(self._position - 1, present)
-
-    def go_newer(self, present: Prompt) -> Prompt | None:
-        """Go to the next prompt; None at the end."""
-        return self._go(self._position + 1, present)
-
-    @property
-    def draft(self) -> Prompt | None:
-        """The draft from the start of the walk; None while it is the current one."""
-        return self._changed.get(len(self._past)) if self._position < len(self._past) else None
-
-    def _go(self, to: int, present: Prompt) -> Prompt | None:
+    def go(self, step: int, present: Prompt) -> Prompt | None:
+        """Go to the previous (-1) or next (1) prompt, keeping the current input; None at both ends."""
+        to = self._position + step
         if not 0 <= to <= len(self._past):
             return None
         self._changed[self._position] = present
         self._position = to
         return self._changed[to] if to in self._changed else self._past[to]
+
+    @property
+    def draft(self) -> Prompt | None:
+        """The draft from the start of the walk; None while it is the current one."""
+        return self._changed.get(len(self._past)) if self._position < len(self._past) else None
 
 
 def search_prompts(past: Sequence[Prompt], query: str, *, most: int) -> list[int]:

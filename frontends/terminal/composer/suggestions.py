@@ -24,11 +24,10 @@ from frontends.terminal.composer.completion import (
 from frontends.terminal.composer.editor import Editor
 from frontends.terminal.composer.paste import Prompt
 from frontends.terminal.composer.popup import Popup
-from frontends.terminal.composer.prompt_history import search_prompts
+from frontends.terminal.composer.prompt_history import HistoryWalk, search_prompts
 
 _MOST_FOUND: Final = 100
 _LINE_CHARS: Final = 300
-_NOTHING: Final = Prompt(text="")
 
 
 @attrs.frozen(kw_only=True)
@@ -38,14 +37,12 @@ class SuggestionResult:
     Attributes:
         complete: Whether the input is complete and may be sent.
         prompt: The prompt found by a search.
-        index: Its index in the history.
-        draft: The draft from before the search.
+        walk: The walk through the history that goes on from there.
     """
 
     complete: bool = False
     prompt: Prompt | None = None
-    index: int = 0
-    draft: Prompt = _NOTHING
+    walk: HistoryWalk | None = None
 
 
 class SuggestionController:
@@ -54,14 +51,12 @@ class SuggestionController:
     Attributes:
         completers: By mark, `/` and `@`.
         quiet: Whether changes come from us, and not from the keyboard.
-        past: The prompts to search.
         searched_from: The draft from before a search; None outside a search.
     """
 
     def __init__(self, editor: Editor, popup: Popup, start: Callable[[Callable[[], Awaitable[None]]], object]) -> None:
         self.completers: dict[str, Completer] = {}
         self.quiet = False
-        self.past: Sequence[Prompt] = ()
         self.searched_from: Prompt | None = None
         self._editor = editor
         self._popup = popup
@@ -70,6 +65,7 @@ class SuggestionController:
         self._row = 0
         self._answered = False
         self._closed: tuple[str, int, int] | None = None
+        self._past: Sequence[Prompt] = ()  # the prompts to search
         self._found: Sequence[int] = ()
 
     # --- input events -------------------------------------------------------------------------------------------------
@@ -195,24 +191,24 @@ class SuggestionController:
         if self.searched_from is not None:
             self._popup.move(1)
             return
-        self.past = past
+        self._past = past
         self.searched_from = self._editor.prompt
         self._clear_suggestions()
-        self._editor.set_prompt(_NOTHING)
+        self._editor.set_prompt(Prompt())
         self._search_history()
 
     def _search_history(self) -> None:
-        self._found = search_prompts(self.past, self._editor.prompt.text, most=_MOST_FOUND)
+        self._found = search_prompts(self._past, self._editor.prompt.text, most=_MOST_FOUND)
         self._popup.show(
-            [Suggestion(value=one_line(self.past[index].text, _LINE_CHARS)) for index in self._found],
+            [Suggestion(value=one_line(self._past[index].text, _LINE_CHARS)) for index in self._found],
             note="" if self._found else "no such prompt; Esc goes back",
         )
 
     def _take_search_result(self, chosen: Suggestion | None) -> SuggestionResult:
-        draft = self.searched_from or _NOTHING
         if chosen is None:
             return SuggestionResult()
         index = self._found[self._popup.index]
+        walk = HistoryWalk.from_search(self._past, index, self.searched_from or Prompt())
         self.searched_from = None
         self._clear_suggestions()
-        return SuggestionResult(prompt=self.past[index], index=index, draft=draft)
+        return SuggestionResult(prompt=self._past[index], walk=walk)

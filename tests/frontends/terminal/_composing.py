@@ -17,6 +17,8 @@ from frontends.terminal.composer.completion import Completer, ParsedInput, Sugge
 from frontends.terminal.composer.composer import Composer
 from frontends.terminal.composer.drafts import PromptSubmission
 from frontends.terminal.composer.mentions import MentionedFiles
+from frontends.terminal.destination import MessageTarget
+from frontends.terminal.options import NewSession
 from tests.frontends.terminal._idle import idle, workers_done
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -28,9 +30,10 @@ class ComposerApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "#above { height: 1fr; }"
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, history: Path | None, folder: Path | None) -> None:
         super().__init__()
-        self.composer = Composer(self.submit, **options)
+        target = MessageTarget(NewSession(cwd=str(folder or Path())))
+        self.composer = Composer(self.submit, get_target=lambda: target, history=history)
         self.mentions = MentionedFiles(self.notify)
         self.told: list[tuple[Any, ...]] = []
         self.keys: list[str] = []

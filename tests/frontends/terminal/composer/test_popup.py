@@ -16,19 +16,13 @@ class PopupApp(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.popup = Popup()
-        self.chips = Chips()
         self.told: list[object] = []
+        self.popup = Popup(lambda: self.told.append(self.popup.chosen and self.popup.chosen.value))
+        self.chips = Chips(self.told.append)
 
     def compose(self) -> ComposeResult:
         yield self.popup
         yield self.chips
-
-    def on_popup_suggestion_clicked(self, event: Popup.SuggestionClicked) -> None:
-        self.told.append(event.suggestion.value)
-
-    def on_chips_removed(self, event: Chips.Removed) -> None:
-        self.told.append(event.index)
 
     @property
     def lines(self) -> list[str]:

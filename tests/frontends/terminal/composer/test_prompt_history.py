@@ -134,9 +134,9 @@ def test_a_walk_keeps_what_is_typed() -> None:
     a, b, draft, changed = prompts("a", "b", "draft", "b, but better")
     walk = HistoryWalk((a, b))
 
-    assert None is walk.go_newer(draft)
-    assert [b, a, None] == [walk.go_older(draft), walk.go_older(changed), walk.go_older(a)]
-    assert [changed, draft, None] == [walk.go_newer(a), walk.go_newer(changed), walk.go_newer(draft)]
+    assert None is walk.go(1, draft)
+    assert [b, a, None] == [walk.go(-1, draft), walk.go(-1, changed), walk.go(-1, a)]
+    assert [changed, draft, None] == [walk.go(1, a), walk.go(1, changed), walk.go(1, draft)]
 
 
 def test_a_walk_from_a_find() -> None:
@@ -144,7 +144,7 @@ def test_a_walk_from_a_find() -> None:
     a, b, draft = prompts("a", "b", "draft")
     walk = HistoryWalk.from_search((a, b), 0, draft)
 
-    assert [b, draft] == [walk.go_newer(a), walk.go_newer(b)]
+    assert [b, draft] == [walk.go(1, a), walk.go(1, b)]
 
 
 @pytest.mark.parametrize(
