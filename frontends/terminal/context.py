@@ -177,13 +177,7 @@ class TerminalContext:
     def confirm(self, question: str, then: Callable[[], object], *, sudden: bool = False) -> None:
         """Ask for confirmation of something dangerous; `sudden` marks a dialog that may open while the user types."""
 
-        def handle_answer(sure: bool | None) -> None:  # noqa: FBT001 - Textual's signature
-            if sure:
-                with self.reporting_errors():
-                    then()
-
-        screen = Confirmation(question, danger=True, patience_s=PATIENCE_S if sudden else 0)
-        _ = self._app.push_screen(screen, handle_answer)
+        self.ask(Confirmation(question, patience_s=PATIENCE_S if sudden else 0), lambda sure: sure and then())
 
     def copy(self, text: str) -> None:
         """Copy a text to the clipboard, and show how much was copied."""

@@ -47,7 +47,7 @@ class Draft:
         aside: The draft that waits until the edit is sent or cancelled.
     """
 
-    prompt: Prompt = Prompt()
+    prompt: Prompt = attrs.field(factory=Prompt)
     attached: tuple[Attachment, ...] = ()
     offered: frozenset[str] = frozenset()
     editing: EditTarget | None = None

@@ -15,7 +15,7 @@ from textual.strip import Strip
 import session_core as sc
 from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
-from frontends.terminal.panels.panel import Panel, PanelLeft, draw_title_rule
+from frontends.terminal.panels.panel import Panel, draw_title_rule
 from frontends.terminal.panels.shortcut_keys import key_name
 from frontends.terminal.transcript.rendering.entries import render_block_rows
 
@@ -63,9 +63,6 @@ def _line(text: str | None) -> str:
 class WidgetPanel(Panel, can_focus=True):
     """Draws the widgets of extensions; with the focus, the marked widget receives its keys."""
 
-    DEFAULT_CSS = """
-    WidgetPanel { height: auto; display: none; padding: 0 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "turn(1)", "next widget", show=False),
         Binding("shift+tab", "turn(-1)", "previous widget", show=False),
@@ -99,10 +96,7 @@ class WidgetPanel(Panel, can_focus=True):
         }
         if self._marked not in self._keys_by_extension():
             self._marked = next(iter(self._keys_by_extension()), None)
-        self.display = any(each.widget is not None or _line(each.status) or _line(each.title) for each in displays)
-        if not self.display and self.has_focus:
-            self.post_message(PanelLeft())
-        self.redraw()
+        self.appear(wanted=any(each.widget is not None or _line(each.status) or _line(each.title) for each in displays))
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 
@@ -174,14 +168,6 @@ class WidgetPanel(Panel, can_focus=True):
                 self.post_message(self.WidgetKeyPressed(self._marked or "", key.widget_id, key.name))
                 return
         await super()._on_key(event)
-
-    def on_focus(self) -> None:
-        """Show the keys."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """Hide the keys."""
-        self.redraw()
 
     def action_turn(self, step: int) -> None:
         """Switch the keys to another widget."""

@@ -13,7 +13,7 @@ import session_core as sc
 from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.styles import Look
-from frontends.terminal.panels.panel import Panel, PanelLeft, draw_title_rule
+from frontends.terminal.panels.panel import Panel, draw_title_rule
 
 QueueAction = Literal["edit", "remove", "send"]
 
@@ -61,9 +61,6 @@ def queue_line(item: sc.QueueItem, number: int, look: Look, *, marked: bool) -> 
 class QueuePanel(Panel, can_focus=True):
     """Shows the queue; with the focus, messages can be edited, moved, removed and sent."""
 
-    DEFAULT_CSS = """
-    QueuePanel { height: auto; display: none; padding: 0 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "mark(-1)", "previous", show=False),
         Binding("down,j", "mark(1)", "next", show=False),
@@ -104,10 +101,7 @@ class QueuePanel(Panel, can_focus=True):
         self._service_items = self._items = queue
         if queue and all(each.item_id != self._marked for each in queue):
             self._marked = queue[min(marked_index, len(queue) - 1)].item_id
-        self.display = bool(queue)
-        if not queue and self.has_focus:
-            self.post_message(PanelLeft())
-        self.redraw()
+        self.appear(wanted=bool(queue))
 
     def restore_order(self) -> None:
         """Show the real order again: the change failed."""
@@ -143,14 +137,6 @@ class QueuePanel(Panel, can_focus=True):
 
     def _marked_index(self) -> int:
         return next((n for n, each in enumerate(self._items) if each.item_id == self._marked), 0)
-
-    def on_focus(self) -> None:
-        """Show the keys."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """Hide the keys."""
-        self.redraw()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Mark the message under the mouse as it was drawn: once focused, the panel draws more rows in other places."""

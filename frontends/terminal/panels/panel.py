@@ -29,13 +29,6 @@ def is_tight(app: App[object]) -> bool:
     return app.size.height < TIGHT_BELOW
 
 
-def look_of(app: App[object]) -> Look:
-    """Return the current look of an app."""
-    ours = getattr(app, "look", None)
-    symbols = ours.symbols if isinstance(ours, Look) else True
-    return Look.from_theme(app.current_theme, colour=not app.no_color, symbols=symbols)
-
-
 def filled_strip(line: Text | Strip, width: int, ground: Style) -> Strip:
     """Return one line of exactly this many cells."""
     if isinstance(line, Strip):
@@ -80,25 +73,59 @@ class PanelLeft(Message):
     """A panel with the focus was left, or has nothing left to show: back to the composer."""
 
 
-class Panel(Widget):
+class ThemedWidget(Widget):
+    """A widget that is drawn in the look of the theme, and again in that of another theme."""
+
+    _look: Look | None = None
+
+    @property
+    def look(self) -> Look:
+        """The current look."""
+        if self._look is None:
+            self._look = Look.from_theme(self.app.current_theme, colour=not self.app.no_color)
+        return self._look
+
+    def on_mount(self) -> None:
+        """Follow the theme."""
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def _theme_changed(self, _: Theme) -> None:
+        self._look = None
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Redraw after a change."""
+        self.refresh()
+
+
+class Panel(ThemedWidget):
     """A widget of lines: subclasses return them for a width, and call `redraw` when they change."""
+
+    DEFAULT_CSS = "Panel { height: auto; display: none; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.cramped = False
-        self._look: Look | None = None
         self._drawn: tuple[int, list[Text | Strip]] | None = None
 
     def draw(self, width: int) -> Sequence[Text | Strip]:
         """Return all lines; each is cut to the width."""
         raise NotImplementedError
 
-    @property
-    def look(self) -> Look:
-        """The current look."""
-        if self._look is None:
-            self._look = look_of(self.app)
-        return self._look
+    def appear(self, *, wanted: bool) -> None:
+        """Show the panel as it is now; or hide it and leave it, as there is nothing to show."""
+        self.display = wanted
+        if not wanted and self.has_focus:
+            self.post_message(PanelLeft())
+        self.redraw()
+
+    def on_focus(self) -> None:
+        """Show the keys."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """Hide the keys."""
+        self.redraw()
 
     def redraw(self) -> None:
         """Redraw after a change."""
@@ -122,14 +149,6 @@ class Panel(Widget):
             )
         return self._drawn[1]
 
-    def on_mount(self) -> None:
-        """Follow the theme."""
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _: Theme) -> None:
-        self._look = None
-        self.redraw()
-
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return how many lines there are."""
         return len(self.lines(width))
@@ -144,7 +163,7 @@ class Panel(Widget):
 class LinesPanel(Panel):
     """Lines provided by the owner: a part of a larger panel."""
 
-    DEFAULT_CSS = "LinesPanel { height: auto; }"
+    DEFAULT_CSS = "LinesPanel { display: block; padding: 0; }"
 
     def __init__(self, lines: Callable[[int], Sequence[Text]], *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -47,14 +47,10 @@ def step_rows(step: sc.PlanItem, width: int, look: Look) -> list[Text]:
 class PlanPanel(Panel):
     """Shows the plan; `toggle`, or a click, opens and closes it."""
 
-    DEFAULT_CSS = """
-    PlanPanel { height: auto; display: none; padding: 0 1; }
-    """
-
-    def __init__(self, *, id: str | None = None, collapsed: bool = True) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plan: Plan = ()
-        self._collapsed = collapsed
+        self._collapsed = True  # to one line
         self._moved = 0  # scroll offset from the current step
 
     def show(self, plan: Plan) -> None:
@@ -63,13 +59,7 @@ class PlanPanel(Panel):
             return
         self._plan = plan
         self._moved = 0
-        self.display = bool(plan)
-        self.redraw()
-
-    @property
-    def collapsed(self) -> bool:
-        """Whether only one line is shown."""
-        return self._collapsed
+        self.appear(wanted=bool(plan))
 
     def toggle(self) -> None:
         """Open or close the plan."""

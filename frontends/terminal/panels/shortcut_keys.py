@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from textual.keys import KEY_NAME_REPLACEMENTS
+from textual.keys import KEY_NAME_REPLACEMENTS, _character_to_key
 
 import session_core as sc
 
@@ -81,17 +81,7 @@ def key_name(spelling: str) -> str | None:
 
 
 def _character_key_name(character: str) -> str | None:
-    if not character.isprintable():
-        return None
-    if character == " ":
-        return "space"
-    if character.isalnum():
-        return character
-    try:
-        name = unicodedata.name(character).lower().replace("-", "_").replace(" ", "_")
-    except ValueError:
-        return None
-    return KEY_NAME_REPLACEMENTS.get(name, name)
+    return _character_to_key(character) if character.isprintable() else None
 
 
 def _is_named_character(key: str) -> bool:

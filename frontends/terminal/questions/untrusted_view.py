@@ -16,11 +16,10 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.theme import Theme
 
 from frontends.terminal.look.sanitised_text import reveal_hidden
 from frontends.terminal.look.styles import Look
-from frontends.terminal.panels.panel import filled_strip, look_of
+from frontends.terminal.panels.panel import ThemedWidget, filled_strip
 
 RowKind = Literal["label", "text", "added", "removed", "place", "file"]
 GUTTER: Final = 2
@@ -80,20 +79,11 @@ def line_kind(line: str) -> RowKind:
 
 def style_of_kind(kind: RowKind, look: Look) -> Style:
     """Return the style of such a line."""
-    match kind:
-        case "added":
-            return look.added
-        case "removed":
-            return look.removed
-        case "place":
-            return look.accent
-        case "file":
-            return look.strong
-        case _:
-            return look.text
+    styles = {"added": look.added, "removed": look.removed, "place": look.accent, "file": look.strong}
+    return styles.get(kind, look.text)
 
 
-class ForeignView(ScrollView, can_focus=False):
+class ForeignView(ThemedWidget, ScrollView, can_focus=False):
     """Shows passages; draws only the visible rows."""
 
     DEFAULT_CSS = """
@@ -104,7 +94,6 @@ class ForeignView(ScrollView, can_focus=False):
         super().__init__(id=id)
         self._passages: tuple[ForeignPassage, ...] = ()
         self._rows: tuple[int, list[ForeignRow]] | None = None
-        self._look: Look | None = None
 
     def show(self, passages: tuple[ForeignPassage, ...]) -> None:
         """Show these passages from the top."""
@@ -137,21 +126,11 @@ class ForeignView(ScrollView, can_focus=False):
         first = self.scroll_offset.y
         return first + 1, min(total, first + self.size.height), total
 
-    def on_mount(self) -> None:
-        """Follow the theme."""
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _: Theme) -> None:
-        self._look = None
-        self.refresh()
-
     def render_line(self, y: int) -> Strip:
         """Return one line of the view."""
-        if self._look is None:
-            self._look = look_of(self.app)
         width = self.size.width
         rows = self.rows(self.virtual_size.width or width)
         row_number = y + self.scroll_offset.y
         return filled_strip(
-            draw_row(rows[row_number], self._look) if row_number < len(rows) else Text(), width, self.rich_style
+            draw_row(rows[row_number], self.look) if row_number < len(rows) else Text(), width, self.rich_style
         )

@@ -79,10 +79,6 @@ class HelpScreen(ModalScreen[None]):
             for title, rows in tables(self._brought):
                 yield Static(_draw_table(title, rows), markup=False)
 
-    def on_mount(self) -> None:
-        """Focus the page so that the arrow keys scroll."""
-        self.query_one(VerticalScroll).focus()
-
 
 def tables(brought: Sequence[sc.extensions.ExtensionCommand]) -> list[tuple[str, Rows]]:
     """Return all keys and commands, section by section; those of extensions come after our commands."""

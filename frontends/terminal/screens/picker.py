@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
 from typing import ClassVar, Final, Generic, TypeVar
 
@@ -26,6 +26,7 @@ from frontends.terminal.questions.key_guard import KeyGuard
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 MOST_SHOWN: Final = 200
 """Choices listed at once; typing finds the rest."""
@@ -78,96 +79,123 @@ class Hint(Label):
         self.update(to_plain_text(text))
 
 
-class Picker(ModalScreen[T | None]):
-    """Choose one of many; typing filters them."""
+class ListScreen(ModalScreen[T | None]):
+    """Type above a list, and choose one of its rows; subclasses fill the list.
 
-    DEFAULT_CSS = "Picker { align: center middle; }"
+    Attributes:
+        page: The number of rows that PageUp and PageDown move.
+    """
+
+    DEFAULT_CSS = "ListScreen { align: center middle; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "leave", show=False),
         Binding("up,ctrl+p", "move(-1)", show=False),
         Binding("down,ctrl+n", "move(1)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-        Binding("pagedown", "move(10)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
     ]
+    page: ClassVar[int] = 10
 
-    def __init__(self, title: str, choices: Sequence[PickerChoice[T]] | Loader[T], *, placeholder: str = "") -> None:
+    def __init__(self, title: str, hint: str, *, placeholder: str, typed: str = "") -> None:
         super().__init__()
         self._title = title
-        self._source = choices
-        self._choices: Sequence[PickerChoice[T]] = () if callable(choices) else choices
-        self._displayed_choices: list[PickerChoice[T]] = []
-        self._loaded = False
-        self._placeholder = placeholder or "type to search"
+        self.field = Input(typed, placeholder=placeholder, compact=True)
+        self.options = OptionList(markup=False)
+        self.options.can_focus = False
+        self.hint = Hint(hint)
+        self._values: Sequence[T] = ()
 
     def compose(self) -> ComposeResult:
-        """Build the search field and the list."""
+        """Build the field and the list."""
         with Box(self._title):
-            yield Input(placeholder=self._placeholder, compact=True)
-            yield OptionList(markup=False)
-            yield Hint(_HINT)
+            yield self.field
+            yield self.options
+            yield self.hint
 
-    def on_mount(self) -> None:
-        """Show the choices, or load them."""
-        self.query_one(OptionList).can_focus = False
-        if callable(self._source):
-            self.query_one(Hint).say("loading…")
-            self.run_worker(self._load(self._source), exit_on_error=False)
-        else:
-            self._loaded = True
-            self._refill()
+    def fill(self, rows: Iterable[Option], values: Sequence[T]) -> None:
+        """Show these rows, each of which chooses the value at its place."""
+        self._values = values
+        self.options.clear_options()
+        self.options.add_options(rows)
 
-    async def _load(self, load: Loader[T]) -> None:
+    async def load(self, loading: Awaitable[Sequence[R]], *, after_error: str = "") -> Sequence[R] | None:
+        """Wait for something to show; if it fails, say why, and return None."""
         try:
-            self._choices = await load()
+            return await loading
         except sc.SessionCoreError as error:
-            self.query_one(Hint).say(f"{error.message} (Esc leaves)")
-            return
+            self.hint.say(f"{error.message}{after_error}")
         except Exception as error:
-            log.exception("choices could not be loaded")
-            self.query_one(Hint).say(f"unexpected error: {type(error).__name__}: {error} (Esc leaves)")
-            return
-        self._loaded = True
-        self._refill()
-
-    @on(Input.Changed)
-    def _refill(self) -> None:
-        if not self._loaded:
-            return
-        query = self.query_one(Input).value.strip()
-        found = rank_choices(self._choices, query)
-        self._displayed_choices = found[:MOST_SHOWN]
-        options = self.query_one(OptionList)
-        options.clear_options()
-        column = _column(self._displayed_choices)
-        options.add_options(
-            [Option(_line(each, column), disabled=not each.enabled) for each in self._displayed_choices]
-        )
-        options.highlighted = _initial_index(self._displayed_choices, prefer_current=not query)
-        if not self._displayed_choices:
-            options.add_option(Option(Text("no match" if query else "there is nothing to choose"), disabled=True))
-        remaining = len(found) - len(self._displayed_choices)
-        self.query_one(Hint).say(f"{remaining} more; type to find them" if remaining else _HINT)
+            log.exception("a list could not be loaded")
+            self.hint.say(f"unexpected error: {type(error).__name__}: {error}{after_error}")
+        return None
 
     def action_move(self, step: int) -> None:
-        """Move up or down in the list, skipping disabled choices."""
-        options = self.query_one(OptionList)
-        usable = [index for index, each in enumerate(self._displayed_choices) if each.enabled]
+        """Move up or down in the list, skipping disabled rows."""
+        options = self.options
+        usable = [index for index in range(len(self._values)) if not options.get_option_at_index(index).disabled]
         if usable:
-            index = options.highlighted if options.highlighted is not None else usable[0]
-            place = usable.index(index) if index in usable else 0
+            place = usable.index(options.highlighted) if options.highlighted in usable else 0
             options.highlighted = usable[max(0, min(len(usable) - 1, place + step))]
 
+    def action_page(self, step: int) -> None:
+        """Move many rows up or down."""
+        self.action_move(step * self.page)
+
     @on(Input.Submitted)
-    def _submitted(self) -> None:
-        self._choose(self.query_one(OptionList).highlighted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self.accept(event.value)
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         self._choose(event.option_index)
 
+    def accept(self, typed: str) -> None:
+        """Choose the marked row."""
+        self._choose(self.options.highlighted)
+
     def _choose(self, index: int | None) -> None:
-        if index is not None and index < len(self._displayed_choices) and self._displayed_choices[index].enabled:
-            _ = self.dismiss(self._displayed_choices[index].value)
+        if index is not None and index < len(self._values) and not self.options.get_option_at_index(index).disabled:
+            _ = self.dismiss(self._values[index])
+
+
+class Picker(ListScreen[T]):
+    """Choose one of many; typing filters them."""
+
+    def __init__(self, title: str, choices: Sequence[PickerChoice[T]] | Loader[T]) -> None:
+        super().__init__(title, _HINT, placeholder="type to search")
+        self._source = choices
+        self._choices: Sequence[PickerChoice[T]] | None = None if callable(choices) else choices
+
+    def on_mount(self) -> None:
+        """Show the choices, or load them."""
+        if callable(self._source):
+            self.hint.say("loading…")
+            self.run_worker(self._load(self._source), exit_on_error=False)
+        else:
+            self._refill()
+
+    async def _load(self, load: Loader[T]) -> None:
+        self._choices = await self.load(load(), after_error=" (Esc leaves)")
+        self._refill()
+
+    @on(Input.Changed)
+    def _refill(self) -> None:
+        if self._choices is None:
+            return
+        query = self.field.value.strip()
+        found = rank_choices(self._choices, query)
+        displayed = found[:MOST_SHOWN]
+        column = _column(displayed)
+        self.fill(
+            [Option(_line(each, column), disabled=not each.enabled) for each in displayed],
+            [each.value for each in displayed],
+        )
+        self.options.highlighted = _initial_index(displayed, prefer_current=not query)
+        if not displayed:
+            nothing = "no match" if query else "there is nothing to choose"
+            self.options.add_option(Option(Text(nothing), disabled=True))
+        remaining = len(found) - len(displayed)
+        self.hint.say(f"{remaining} more; type to find them" if remaining else _HINT)
 
 
 def _initial_index(choices: Sequence[PickerChoice[T]], *, prefer_current: bool) -> int | None:
@@ -214,37 +242,29 @@ class LineInputScreen(ModalScreen[str | None]):
     DEFAULT_CSS = "LineInputScreen { align: center middle; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "leave", show=False)]
 
-    def __init__(
-        self,
-        title: str,
-        value: str = "",
-        *,
-        placeholder: str = "",
-        check: Callable[[str], str | None] | None = None,
-    ) -> None:
+    def __init__(self, title: str, value: str = "", *, check: Callable[[str], str | None] = lambda _: None) -> None:
         super().__init__()
         self._title = title
         self._value = value
-        self._placeholder = placeholder
         self._check = check
 
     def compose(self) -> ComposeResult:
         """Build the field."""
         with Box(self._title):
-            yield Input(sanitise_line(self._value), placeholder=self._placeholder, compact=True)
+            yield Input(sanitise_line(self._value), compact=True)
             yield Hint("Enter accepts, Esc leaves")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        wrong = self._check(event.value) if self._check is not None else None
+        wrong = self._check(event.value)
         if wrong is None:
             _ = self.dismiss(event.value)
         else:
             self.query_one(Hint).say(wrong)
 
 
-class Confirmation(ModalScreen[bool]):
-    """Confirm or cancel; only y confirms, and only if typed after the question could be read.
+class Confirmation(ModalScreen[bool | None]):
+    """Confirm or cancel something dangerous; only y confirms, and only if typed after the question could be read.
 
     Attributes:
         settling: Decides which keys were pressed too early.
@@ -253,7 +273,7 @@ class Confirmation(ModalScreen[bool]):
     DEFAULT_CSS = """
     Confirmation { align: center middle; }
     Confirmation VerticalScroll { height: auto; max-height: 60vh; }
-    Confirmation.danger Box { border: round $error; }
+    Confirmation Box { border: round $error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n,escape,enter", "dismiss(False)", "no", show=False),
@@ -261,15 +281,14 @@ class Confirmation(ModalScreen[bool]):
         Binding("down", "scroll(1)", show=False),
     ]
 
-    def __init__(self, question: str, *, title: str = "", danger: bool = False, patience_s: float = 0) -> None:
-        super().__init__(classes="danger" if danger else "")
+    def __init__(self, question: str, *, patience_s: float = 0) -> None:
+        super().__init__()
         self._question = question
-        self._box_title = title
         self.settling = KeyGuard(patience_s)
 
     def compose(self) -> ComposeResult:
         """Show the question."""
-        with Box(self._box_title or "Are you sure?"):
+        with Box("Are you sure?"):
             with VerticalScroll(can_focus=False):
                 yield Static(to_plain_text(self._question), markup=False)
             yield Hint("y yes, n no")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import session_core as sc
@@ -135,37 +135,28 @@ def user_message_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoi
 def branch_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoice[sc.MessageId]]:
     """Return the ends of all branches within the window, newest first; the current one is marked."""
     parents = {each.parent_id for each in state.messages}
+    known = {each.message_id: each for each in state.messages}
     ends = [each for each in state.messages if each.message_id not in parents]
-    return [
-        PickerChoice(
-            value=each.message_id,
-            label=_gist(_last_user_message(state.messages, each)),
-            detail=f"{format_ago(each.created_at, now_ms)}, {format_count(_length(state.messages, each), 'message')}",
-            current=each.message_id == state.head,
-        )
-        for each in reversed(ends)
-    ]
+    return [_branch_choice(list(_walk_up(known, each)), state.head, now_ms) for each in reversed(ends)]
 
 
-def _last_user_message(messages: Sequence[sc.Message], end: sc.Message) -> sc.Message:
-    """Return the newest user message on the path to a message."""
-    known = {each.message_id: each for each in messages}
+def _walk_up(known: Mapping[sc.MessageId, sc.Message], end: sc.Message) -> Iterator[sc.Message]:
+    """Yield a message and those before it on its branch, as far as they are known."""
     current: sc.Message | None = end
-    while current is not None and current.role != "user":
+    while current is not None:
+        yield current
         current = known.get(current.parent_id) if current.parent_id is not None else None
-    return current or end
 
 
-def _length(messages: Sequence[sc.Message], end: sc.Message) -> int:
-    known = {each.message_id: each.parent_id for each in messages}
-    count, message_id = 0, end.message_id
-    while message_id in known:
-        count += 1
-        parent = known[message_id]
-        if parent is None:
-            break
-        message_id = parent
-    return count
+def _branch_choice(branch: Sequence[sc.Message], head: sc.MessageId | None, now_ms: int) -> PickerChoice[sc.MessageId]:
+    """Return a branch, newest message first, as a choice with its newest user message."""
+    end = branch[0]
+    return PickerChoice(
+        value=end.message_id,
+        label=_gist(next((each for each in branch if each.role == "user"), end)),
+        detail=f"{format_ago(end.created_at, now_ms)}, {format_count(len(branch), 'message')}",
+        current=end.message_id == head,
+    )
 
 
 def _user_message_choice(message: sc.Message, now_ms: int) -> PickerChoice[sc.Message]:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 from textual.timer import Timer
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 from textual.widgets.option_list import Option
 
 import session_core as sc
 from frontends.shared.figures import format_ago, format_count
 from frontends.terminal.look.clock import now_ms
 from frontends.terminal.look.sanitised_text import sanitise_line
-from frontends.terminal.screens.picker import Box, Hint
-
-log = logging.getLogger(__name__)
+from frontends.terminal.screens.picker import ListScreen
 
 PAUSE_S: Final = 0.15
 """Seconds without typing before a search starts."""
@@ -32,41 +26,25 @@ _KEYS: Final = "Enter opens the session there, Esc leaves"
 Search = Callable[[str], Awaitable[Sequence[sc.SearchHit]]]
 
 
-class SearchScreen(ModalScreen[sc.SearchHit | None]):
+class SearchScreen(ListScreen[sc.SearchHit]):
     """Type words, choose a message."""
 
     DEFAULT_CSS = """
-    SearchScreen { align: center middle; }
     SearchScreen Box { width: 100; }
     SearchScreen OptionList { min-height: 6; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "leave", show=False),
-        Binding("up,ctrl+p", "move(-1)", show=False),
-        Binding("down,ctrl+n", "move(1)", show=False),
-        Binding("pageup", "move(-5)", show=False),
-        Binding("pagedown", "move(5)", show=False),
-    ]
+    page = 5
 
     def __init__(self, search: Search, words: str = "") -> None:
-        super().__init__()
+        hint = f"type words to search for; {_KEYS}"
+        super().__init__("Search in all sessions", hint, placeholder="words to search for", typed=words)
         self._search = search
-        self._words = words
-        self._hits: Sequence[sc.SearchHit] = ()
         self._searched = ""
         self._pause: Timer | None = None
 
-    def compose(self) -> ComposeResult:
-        """Build the field and the list."""
-        with Box("Search in all sessions"):
-            yield Input(self._words, placeholder="words to search for", compact=True)
-            yield OptionList(markup=False)
-            yield Hint(f"type words to search for; {_KEYS}")
-
     def on_mount(self) -> None:
         """Search for the initial words."""
-        self.query_one(OptionList).can_focus = False
-        if self._words:
+        if self.field.value:
             self._begin()
 
     @on(Input.Changed)
@@ -76,49 +54,30 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
         self._pause = self.set_timer(PAUSE_S, self._begin)
 
     def _begin(self) -> None:
-        words = self.query_one(Input).value.strip()
+        words = self.field.value.strip()
         self.run_worker(self._find(words), group="search", exclusive=True, exit_on_error=False)
 
     async def _find(self, words: str) -> None:
-        hint = self.query_one(Hint)
-        long = self.set_timer(LONG_S, lambda: hint.say("searching…"))
+        long = self.set_timer(LONG_S, lambda: self.hint.say("searching…"))
         try:
-            hits = await self._search(words) if words else ()
-        except sc.SessionCoreError as error:
-            hint.say(error.message)
-            return
-        except Exception as error:
-            log.exception("a search failed")
-            hint.say(f"unexpected error: {type(error).__name__}: {error}")
-            return
+            hits = await self.load(self._search(words)) if words else ()
         finally:
             long.stop()
-        self._hits, self._searched = hits, words
-        options = self.query_one(OptionList)
+        if hits is None:
+            return
+        self._searched = words
         now = now_ms()
-        options.clear_options()
-        options.add_options([Option(_line(hit, now)) for hit in self._hits])
-        options.highlighted = 0 if self._hits else None
-        found = f"{format_count(len(self._hits), 'message')} found" if self._hits else "nothing found"
-        hint.say(f"{found if words else 'type words to search for'}; {_KEYS}")
+        self.fill([Option(_line(hit, now)) for hit in hits], hits)
+        self.options.highlighted = 0 if hits else None
+        found = f"{format_count(len(hits), 'message')} found" if hits else "nothing found"
+        self.hint.say(f"{found if words else 'type words to search for'}; {_KEYS}")
 
-    def action_move(self, step: int) -> None:
-        """Move up or down in the list."""
-        options = self.query_one(OptionList)
-        if self._hits:
-            options.highlighted = max(0, min(len(self._hits) - 1, (options.highlighted or 0) + step))
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        index = self.query_one(OptionList).highlighted
-        if event.value.strip() != self._searched:  # the list still belongs to other words
+    def accept(self, typed: str) -> None:
+        """Choose the marked message, unless the list still belongs to other words."""
+        if typed.strip() == self._searched:
+            super().accept(typed)
+        else:
             self._begin()
-        elif index is not None and index < len(self._hits):
-            _ = self.dismiss(self._hits[index])
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        _ = self.dismiss(self._hits[event.option_index])
 
 
 def _line(hit: sc.SearchHit, now_ms: int) -> Text:

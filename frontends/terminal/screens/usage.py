@@ -44,10 +44,6 @@ class UsageScreen(ModalScreen[None]):
                 yield Static(usage_table(self._lines, self._usage), markup=False)
             yield Hint(f"context: {self._before_model:,} tokens at the newest answer; Esc closes")
 
-    def on_mount(self) -> None:
-        """Focus the table so that the arrow keys scroll."""
-        self.query_one(VerticalScroll).focus()
-
 
 def usage_table(lines: tuple[sc.UsageLine, ...], whole: sc.Usage) -> Table:
     """Return the figures, one row per model and purpose."""
