@@ -228,16 +228,9 @@ class TerminalApp(App[None]):
         when, context, start, current = self._when, self.context, self.context.start, self.current
         here, reopen = current.require_drawn, self.main.requests.reopen
         when(
-            RequestPanel.ApprovalDecided,
+            RequestPanel.Answered,
             lambda it: start(
-                self.messages.approve(here(), it.approval, it.decision, it.message),
-                undo=lambda: reopen(it.approval.request_id),
-            ),
-        )
-        when(
-            RequestPanel.DialogValueGiven,
-            lambda it: start(
-                self.messages.answer(here(), it.dialog, it.value), undo=lambda: reopen(it.dialog.request_id)
+                self.messages.answer(here(), it.request, it.answer), undo=lambda: reopen(it.request.request_id)
             ),
         )
         when(PanelLeft, lambda _: self._leave_panel())

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 import session_core as sc
+from frontends.commands.run.approval_answers import TypedApprovalAnswer
+from frontends.commands.run.dialogs import Reply
 from frontends.terminal.actions.session_actions import SessionActions
 from frontends.terminal.composer.attached_files import files_of, images_of
 from frontends.terminal.composer.drafts import PromptSubmission, read_parts
@@ -17,6 +19,7 @@ from frontends.terminal.destination import MessageTarget
 from frontends.terminal.options import EditTarget
 from frontends.terminal.panels.message_queue import QueueAction
 from frontends.terminal.panels.notices import Notice
+from frontends.terminal.questions.question_order import Request
 
 _LINE_NOT_RUN: Final = (
     "this line was not run: there is no connection to the service at the moment; once there is, Enter runs it"
@@ -124,20 +127,15 @@ class MessageActions:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    async def approve(
-        self, session_id: sc.SessionId, approval: sc.Approval, decision: sc.Decision, message: str
-    ) -> None:
-        """Approve or deny a tool call, and report if another client was faster."""
-        reply = await self._context.client.answer_approval(
-            session_id, approval.request_id, decision, fingerprint=approval.fingerprint, message=message
-        )
-        self._report_late(accepted=reply.accepted)
-
-    async def answer(self, session_id: sc.SessionId, dialog: sc.Dialog, value: bool | str | None) -> None:  # noqa: FBT001
-        """Answer a dialog, and report if another client was faster."""
-        reply = await self._context.client.answer_dialog(session_id, dialog.request_id, value)
-        self._report_late(accepted=reply.accepted)
-
-    def _report_late(self, *, accepted: bool) -> None:
-        if not accepted:
+    async def answer(self, session_id: sc.SessionId, request: Request, answer: TypedApprovalAnswer | Reply) -> None:
+        """Approve or deny a tool call or answer a dialog, and report if another client was faster."""
+        client, request_id = self._context.client, request.request_id
+        if isinstance(answer, Reply):
+            reply = await client.answer_dialog(session_id, request_id, answer.value)
+        else:
+            assert isinstance(request, sc.Approval)
+            reply = await client.answer_approval(
+                session_id, request_id, answer.decision, fingerprint=request.fingerprint, message=answer.message
+            )
+        if not reply.accepted:
             self._context.tell("this was answered already")

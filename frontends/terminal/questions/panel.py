@@ -40,7 +40,7 @@ from frontends.terminal.questions.dialog_view import (
     filter_choices,
     parse_confirmation,
 )
-from frontends.terminal.questions.key_guard import PATIENCE_S, KeyGuard
+from frontends.terminal.questions.key_guard import KeyGuard
 from frontends.terminal.questions.question_order import Request, RequestQueue
 from frontends.terminal.questions.untrusted_view import ForeignView
 
@@ -167,12 +167,14 @@ KEYS: Final = (
     ("Esc", "answer later"),
 )
 """For the help screen: the keys while answering a question."""
-Value = bool | str | None
-"""The answer to a dialog of an extension; None dismisses it."""
 
 
 class RequestPanel(Widget):
-    """Shows the oldest open question and how many wait, and reads the answer."""
+    """Shows the oldest open question and how many wait, and reads the answer.
+
+    Attributes:
+        settling: Decides which keys were pressed too early to answer the question.
+    """
 
     DEFAULT_CSS = """
     RequestPanel { height: auto; layout: vertical; display: none; padding: 0 1; border-top: heavy $warning; }
@@ -194,35 +196,24 @@ class RequestPanel(Widget):
         Binding("ctrl+g", "dismiss", "dismiss", show=False),
     ]
 
-    class ApprovalDecided(Message):
-        """The user has decided about a tool call."""
+    class Answered(Message):
+        """The user has decided about a tool call, or answered or dismissed a dialog of an extension."""
 
-        def __init__(self, approval: sc.Approval, decision: sc.Decision, message: str) -> None:
+        def __init__(self, request: Request, answer: TypedApprovalAnswer | Reply) -> None:
             super().__init__()
-            self.approval = approval
-            self.decision: sc.Decision = decision
-            self.message = message
+            self.request = request
+            self.answer = answer
 
-    class DialogValueGiven(Message):
-        """The user has answered a dialog of an extension; no value dismisses it."""
-
-        def __init__(self, dialog: sc.Dialog, value: Value) -> None:
-            super().__init__()
-            self.dialog = dialog
-            self.value = value
-
-    def __init__(
-        self, *, id: str | None = None, patience_s: float = PATIENCE_S, now_ms: Callable[[], int] = now_ms
-    ) -> None:
+    def __init__(self, *, id: str | None = None, now_ms: Callable[[], int] = now_ms) -> None:
         super().__init__(id=id)
         self._waiting = RequestQueue()
         self._current_request: CurrentRequest | None = None
-        self._settling = KeyGuard(patience_s)
+        self.settling = KeyGuard()
         self._now_ms = now_ms
         self._head = LinesPanel(self._draw_head, id="request-head")
         self._view = ForeignView(id="request-view")
         self._choices = LinesPanel(self._draw_choices, id="request-choices")
-        self._line = AnswerLine(self._settling.accepts_key, self._current_request_id, self._answer, id="request-answer")
+        self._line = AnswerLine(self.settling.accepts_key, self._current_request_id, self._answer, id="request-answer")
         self._hints = LinesPanel(self._draw_hints, id="request-hints")
 
     def compose(self) -> ComposeResult:
@@ -259,15 +250,6 @@ class RequestPanel(Widget):
         self._show_next()
 
     @property
-    def patience_s(self) -> float:
-        """Seconds without typing before keys count as an answer to a new question."""
-        return self._settling.patience_s
-
-    @patience_s.setter
-    def patience_s(self, seconds: float) -> None:
-        self._settling.patience_s = seconds
-
-    @property
     def has_question(self) -> bool:
         """Whether a question waits for this user."""
         return self._current_request is not None
@@ -294,7 +276,7 @@ class RequestPanel(Widget):
             chosen = before.chosen if before is not None and not is_new else 0 if question.filters else None
             self._current_request = CurrentRequest(request, question, chosen)
             if is_new:
-                self._settling.begin()
+                self.settling.begin()
                 self._line.start(question.typed)
                 self._line.placeholder = "type to filter the choices" if question.filters else ""
                 self._view.show(question.passages)
@@ -314,7 +296,7 @@ class RequestPanel(Widget):
 
     def _mark_readable(self) -> None:
         if self.screen.is_active:  # otherwise another screen covers it; `_tick` checks again
-            self._settling.mark_drawn(monotonic())
+            self.settling.mark_drawn(monotonic())
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 
@@ -369,7 +351,7 @@ class RequestPanel(Widget):
             self._show_next()
         if self._current_request is not None:
             self._head.redraw()
-            if not self._settling.is_drawn:
+            if not self.settling.is_drawn:
                 self._mark_readable()
 
     def _fit(self) -> None:
@@ -433,25 +415,21 @@ class RequestPanel(Widget):
     def _current_request_id(self) -> sc.RequestId | None:
         return self._current_request.request.request_id if self._current_request is not None else None
 
-    def _is_key_for_current(self) -> bool:
-        """Whether the last key was pressed while this question was on screen: a key takes effect a few steps later."""
-        return self._current_request is not None and self._line.meant_for == self._current_request_id()
+    def _request_of_key(self) -> CurrentRequest | None:
+        """Return the question that the last key was pressed for, if it is still on screen: a key takes effect later."""
+        return self._current_request if self._line.meant_for == self._current_request_id() else None
 
     def _answer(self) -> None:
-        if self._current_request is None:
+        if (asked := self._current_request) is None:
             return
-        match self._current_request.request, self._current_request.meaning(self._line.value).answer:
-            case sc.Approval() as approval, TypedApprovalAnswer() as answer:
-                self._finish_request(self.ApprovalDecided(approval, answer.decision, answer.message))
-            case sc.Dialog() as dialog, Reply() as reply:
-                self._finish_request(self.DialogValueGiven(dialog, reply.value))
-            case _:
-                self.app.bell()
+        if (answer := asked.meaning(self._line.value).answer) is None:
+            self.app.bell()
+        else:
+            self._finish_request(asked.request, answer)
 
-    def _finish_request(self, message: ApprovalDecided | DialogValueGiven) -> None:
-        if self._current_request is not None:
-            self._waiting.mark_answered(self._current_request.request, self._now_ms())
-        self.post_message(message)
+    def _finish_request(self, request: Request, answer: TypedApprovalAnswer | Reply) -> None:
+        self._waiting.mark_answered(request, self._now_ms())
+        self.post_message(self.Answered(request, answer))
         self._show_next()
 
     @on(events.Click)
@@ -459,7 +437,7 @@ class RequestPanel(Widget):
         if self._current_request is None:
             return
         self._line.focus()
-        if event.widget is not self._choices or not self._settling.accepts_key(event.time):
+        if event.widget is not self._choices or not self.settling.accepts_key(event.time):
             return
         rows = self._choice_rows(self._current_request, self._choices.size.width)
         if not 1 <= event.y <= len(rows):  # row 0 is the rule
@@ -478,12 +456,9 @@ class RequestPanel(Widget):
 
     def action_choose(self, step: int) -> None:
         """Mark another choice."""
-        if (
-            self._current_request is not None
-            and self._is_key_for_current()
-            and self._current_request.move_mark(self._line.value, step)
-        ):
-            self._apply_manual_mark(self._current_request)
+        asked = self._request_of_key()
+        if asked is not None and asked.move_mark(self._line.value, step):
+            self._apply_manual_mark(asked)
 
     def action_scroll(self, step: int) -> None:
         """Scroll the foreign text."""
@@ -499,12 +474,9 @@ class RequestPanel(Widget):
 
     def action_dismiss(self) -> None:
         """Dismiss a dialog for good without an answer."""
-        if (
-            self._current_request is not None
-            and self._is_key_for_current()
-            and isinstance(self._current_request.request, sc.Dialog)
-        ):
-            self._finish_request(self.DialogValueGiven(self._current_request.request, None))
+        asked = self._request_of_key()
+        if asked is not None and isinstance(asked.request, sc.Dialog):
+            self._finish_request(asked.request, Reply())
 
     def action_put_off(self) -> None:
         """Postpone the answer."""

@@ -46,15 +46,13 @@ def head(
     most = 1 if tight else _FACT_ROWS
     for fact in question.facts:
         lines += [_indented(row) for row in wrap_text(Text(fact, look.dim), width - _INDENT, most=most)]
-    return [*lines, *(_others(others, width, look) if others else [])]
+    return [*lines, *draw_others(others, width, look)]
 
 
 def draw_others(dialogs: Sequence[sc.Dialog], width: int, look: Look) -> list[Text]:
-    """Return one line about questions that are for other clients."""
-    return _others(dialogs, width, look) if dialogs else []
-
-
-def _others(dialogs: Sequence[sc.Dialog], width: int, look: Look) -> list[Text]:
+    """Return one line about questions that are for other clients, if there are any."""
+    if not dialogs:
+        return []
     more = f" (and {format_count(len(dialogs) - 1, 'more question')})" if len(dialogs) > 1 else ""
     said = cut_to(Text(describe_other_dialog(dialogs[0]), look.dim), max(1, width - len(more)), look)
     return [said.append(more, look.dim)]

@@ -198,7 +198,7 @@ def take(scene: Scene) -> str:
     async def play() -> None:
         with TemporaryDirectory() as home, _steady(scene):
             async with open_stage(Path(home), size=scene.size, cwd=FOLDER, theme=scene.theme) as stage:
-                stage.app.main.requests.patience_s = 0
+                stage.app.main.requests.settling.patience_s = 0
                 await scene.play(stage)
                 drawn.append(picture_of(stage, scene.title))
 

@@ -20,7 +20,7 @@ def test_yes_runs_the_tool_and_no_does_not(tmp_path: Path) -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         answers = (tool_call("change", {"path": "a"}), text("one"), tool_call("change", {"path": "b"}), text("two"))
         async with open_terminal(tmp_path, *answers, tools=(tool,)) as terminal:
-            terminal.app.main.requests.patience_s = terminal.app.main.quiet_s = 0
+            terminal.app.main.requests.settling.patience_s = terminal.app.main.quiet_s = 0
             await terminal.say("go")
             await terminal.until_shown("asks you")
             await terminal.until(lambda: terminal.app.main.requests.has_focus_within, "the question")
@@ -99,7 +99,7 @@ def test_the_first_answer_wins(tmp_path: Path) -> None:
     async def scene() -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         async with open_terminal(tmp_path, tool_call("change"), text("one"), tools=(tool,)) as here:
-            here.app.main.requests.patience_s = here.app.main.quiet_s = 0
+            here.app.main.requests.settling.patience_s = here.app.main.quiet_s = 0
             await here.say("go")
             await here.until(lambda: here.app.main.requests.has_focus_within, "the question")
             async with attach_terminal(here.server, here.provider) as there:
@@ -118,7 +118,7 @@ def test_a_question_of_an_extension(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("one")) as terminal:
-            terminal.app.main.requests.patience_s = terminal.app.main.quiet_s = 0
+            terminal.app.main.requests.settling.patience_s = terminal.app.main.quiet_s = 0
             await terminal.say("hello")
             await terminal.until_shown("one")
             replies: list[sc.replies.DialogReply] = []

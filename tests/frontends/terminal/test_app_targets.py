@@ -103,7 +103,7 @@ def test_an_answer_goes_to_who_asked(tmp_path: Path) -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         answers = (text("alpha"), tool_call("change", {"path": "a"}), text("beta"))
         async with open_terminal(tmp_path, *answers, tools=(tool,)) as terminal:
-            terminal.app.main.requests.patience_s = 0
+            terminal.app.main.requests.settling.patience_s = 0
             await begin(terminal, "first", "alpha")
             await begin(terminal, "second", "asks you")
             second = terminal.app.current.session_id

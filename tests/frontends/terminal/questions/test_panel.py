@@ -11,6 +11,8 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 import session_core as sc
+from frontends.commands.run.approval_answers import TypedApprovalAnswer
+from frontends.commands.run.dialogs import Reply
 from frontends.terminal.panels.panel import PanelLeft
 from frontends.terminal.panels.plan import PlanPanel
 from frontends.terminal.questions.panel import RequestPanel
@@ -38,8 +40,9 @@ def with_panel(
     """Run a test with a panel that counts keys at once, unless it says otherwise."""
 
     async def run() -> None:
-        panel = RequestPanel(patience_s=patience_s, now_ms=now_ms)
-        kept = (RequestPanel.ApprovalDecided, RequestPanel.DialogValueGiven, PanelLeft)
+        panel = RequestPanel(now_ms=now_ms)
+        panel.settling.patience_s = patience_s
+        kept = (RequestPanel.Answered, PanelLeft)
         app = PanelApp(PlanPanel(id="plan"), panel, keep=kept)
         async with app.run_test(size=size) as pilot:
             await test(app, panel, pilot)
@@ -69,10 +72,10 @@ def told(app: PanelApp) -> list[Told]:
     said: list[Told] = []
     for message in app.told:
         match message:
-            case RequestPanel.ApprovalDecided():
-                said.append((message.approval.request_id, message.decision, message.message))
-            case RequestPanel.DialogValueGiven():
-                said.append((message.dialog.request_id, message.value))
+            case RequestPanel.Answered(answer=TypedApprovalAnswer() as answer):
+                said.append((message.request.request_id, answer.decision, answer.message))
+            case RequestPanel.Answered(answer=Reply() as answer):
+                said.append((message.request.request_id, answer.value))
             case _:
                 said.append(("put off",))
     app.told.clear()
