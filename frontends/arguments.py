@@ -10,7 +10,6 @@ from frontends import help_texts
 from frontends.server.daemon.messages import add_serving
 from frontends.server.daemon.token_messages import add_tokens
 from frontends.shared.parser import Commands, Parser, add_command, count, flag, micros, milliseconds
-from frontends.terminal.messages import add_terminal
 
 PROGRAM = "session-core"
 MODES = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
@@ -18,6 +17,7 @@ SANDBOXES = ("read_only", "workspace_write", "full_access")
 THINKING = ("off", "low", "medium", "high")
 APPROVE = ("never", "ask", "rules")
 FORMATS = ("jsonl", "markdown", "html")
+_SESSION = "the session (default: the most recently used one in this folder)"
 TEMPLATES = ("tool", "command", "permission-gate", "provider", "widget")
 
 
@@ -32,7 +32,7 @@ def parser() -> Parser:
     )
     whole.add_argument("--version", action="version", version=f"{PROGRAM} {sc.__version__}")
     commands = whole.add_subparsers(dest="command", metavar="command", parser_class=Parser)
-    add_terminal(commands, MODES, SANDBOXES)
+    _add_terminal(commands)
     _add_run(commands)
     _add_reading(commands)
     add_serving(commands)
@@ -52,6 +52,36 @@ def parser() -> Parser:
     )
     demo.add_argument("--fast", action="store_true", help="run as fast as possible, for tests")
     return whole
+
+
+def _add_terminal(commands: Commands) -> None:
+    terminal = add_command(
+        commands,
+        "terminal",
+        "work with sessions in this terminal (the same as session-core alone)",
+        "Work with any number of sessions in this terminal. They run in a background service, which is started if "
+        "it is not running.",
+        help_texts.TERMINAL,
+    )
+    terminal.add_argument("prompt", nargs="?", help="a first message, which begins a new session")
+    which = terminal.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="ID", help="view this session")
+    which.add_argument("--new", action="store_true", help="begin a new session with the first message")
+    terminal.add_argument("--cwd", metavar="DIR", help="the folder that new sessions work in (default: this one)")
+    terminal.add_argument("--model", metavar="NAME", help="a new session with this model (see: session-core models)")
+    _add_modes(terminal, "a new session in this mode", "a new session with this sandbox")
+    terminal.add_argument("--theme", metavar="NAME", help="the theme (see /theme)")
+    terminal.add_argument("--embedded", action="store_true", help="run the service in this process")
+
+
+def _add_modes(command: argparse.ArgumentParser, permissions: str, sandbox: str) -> None:
+    """Add the options for what the agent may do; the texts say what is chosen."""
+    permissions += ": read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)"
+    sandbox += ": read-only, workspace-write (default), full-access (no sandbox at all)"
+    for option, modes, text in (("--permissions", MODES, permissions), ("--sandbox", SANDBOXES, sandbox)):
+        command.add_argument(
+            option, type=lambda typed: typed.replace("-", "_"), choices=modes, metavar="MODE", help=text
+        )
 
 
 def _add_run(commands: Commands) -> None:
@@ -81,20 +111,7 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("--model", metavar="NAME", help="the model that answers (see: session-core models)")
     run.add_argument("--thinking", choices=THINKING, metavar="HOW", help=f"how much it reasons: {', '.join(THINKING)}")
     run.add_argument("--protocol", metavar="NAME", help="how the model acts in a new session: standard, code, ...")
-    run.add_argument(
-        "--permissions",
-        type=lambda typed: typed.replace("-", "_"),
-        choices=MODES,
-        metavar="MODE",
-        help="which tool calls need approval: read-only, ask-all, ask-writes (default), auto-edit, full (rarely asks)",
-    )
-    run.add_argument(
-        "--sandbox",
-        type=lambda typed: typed.replace("-", "_"),
-        choices=SANDBOXES,
-        metavar="MODE",
-        help="where commands may write: read-only, workspace-write (default), full-access (no sandbox at all)",
-    )
+    _add_modes(run, "which tool calls need approval", "where commands may write")
     run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after this many model calls")
     run.add_argument("--max-cost", metavar="DOLLARS", type=micros, help="end the turn when it has cost this much")
     run.add_argument("--max-time", metavar="SECONDS", type=milliseconds, help="end the turn after this long")
@@ -141,9 +158,7 @@ def _add_reading(commands: Commands) -> None:
     sessions.add_argument("--limit", metavar="N", type=count, help="list at most N (default on a terminal: 40)")
     sessions.add_argument("--json", action="store_true", help="one JSON object per line")
     show = add_command(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
-    show.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the most recently used one in this folder)"
-    )
+    show.add_argument("session", metavar="ID", nargs="?", help=_SESSION)
     how_much = show.add_mutually_exclusive_group()
     how_much.add_argument("--last", metavar="N", type=count, help="only the newest N messages")
     how_much.add_argument("--all", action="store_true", help="from the very beginning")
@@ -204,9 +219,7 @@ def _add_undo(commands: Commands) -> None:
         "agent has changed since. Later messages stay in the session's tree.",
         help_texts.UNDO,
     )
-    undo.add_argument(
-        "session", metavar="ID", nargs="?", help="the session (default: the most recently used one in this folder)"
-    )
+    undo.add_argument("session", metavar="ID", nargs="?", help=_SESSION)
     undo.add_argument("--to", metavar="MESSAGE", help="the beginning of that message, or of its id")
     what = undo.add_mutually_exclusive_group()
     what.add_argument("--files-only", action="store_true", help="leave the conversation as it is")

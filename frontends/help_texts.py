@@ -25,6 +25,16 @@ exit codes:
   0 done   1 it failed   2 wrong usage   (run has more: session-core run --help)
   130 interrupted   143 terminated (SIGTERM)   141 output pipe closed (SIGPIPE)
 """
+TERMINAL = """\
+examples:
+  session-core                              open it: the most recently used session in this folder, or a new one
+  session-core terminal --new               begin a new session
+  session-core terminal --session k3fq      view this one (the beginning or end of its id, or its name)
+  session-core terminal "fix the tests"     begin a new session with this message
+  session-core terminal --embedded          no service in the background: the work ends with the terminal
+
+F1 shows all keys and commands. Closing the terminal leaves the work running; opening it again shows it.
+"""
 RUN = """\
 examples:
   session-core run "list the files"

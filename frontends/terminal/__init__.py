@@ -1,6 +1,6 @@
 """The full-screen terminal, started by `session-core` without arguments. Textual on asyncio, a client of the service.
 
-- `command`: opens the terminal; `options`, `messages`: its command line options and sentences
+- `command`: opens the terminal; `options`: its command line options
 - `backend`: finds or starts the service, or runs one in this process
 - `connection`: keeps the terminal connected to it
 - `feeds`: what the terminal knows, folded from the service's feeds; no widgets
