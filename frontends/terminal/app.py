@@ -250,11 +250,11 @@ class TerminalApp(App[None]):
         when(Transcript.OpenWanted, lambda it: self.sessions.go_to(it.session_id))
         sessions: dict[SidebarAction, Callable[[sc.SessionId], object]] = {
             "view": self.sessions.view_from_sidebar,
-            "rename": self.sessions.ask_name,
-            "archive": self.sessions.archive,
-            "delete": self.sessions.ask_delete,
-            "stop": lambda session_id: start(self.stopping.stop(session_id, "turn")),
-            "stop_subtree": lambda session_id: start(self.stopping.stop(session_id, "subtree")),
+            "rename": lambda session_id: self.sessions.action_rename(session_id=session_id),
+            "archive": self.sessions.action_archive,
+            "delete": self.sessions.action_delete,
+            "stop": self.stopping.action_stop,
+            "stop_subtree": self.stopping.action_stop_all,
         }
         when(Sidebar.ActionWanted, lambda it: sessions[it.action](it.session_id))
         when(Sidebar.NewWanted, lambda _: self.sessions.action_new())

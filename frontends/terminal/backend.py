@@ -70,8 +70,10 @@ class _Loop:
     def end(self) -> None:
         """Cancel everything that is running, and everything that is started later."""
         self._ended = True
+        import trio
+
         for scope, token in list(self._running.items()):
-            with suppress(_run_finished()):
+            with suppress(trio.RunFinishedError):
                 token.run_sync_soon(scope.cancel)
 
     async def _bounded(self, main: Callable[[], Awaitable[T]]) -> T:
@@ -206,12 +208,6 @@ class _ServiceThread:
             await server.ending.wait()
             await server.say_goodbye()
             nursery.cancel_scope.cancel(reason="the service has ended")
-
-
-def _run_finished() -> type[Exception]:
-    import trio
-
-    return trio.RunFinishedError
 
 
 def _closed_error() -> sc.Disconnected:

@@ -30,7 +30,7 @@ class MessageTarget:
         new: The settings of the new session; for an existing session, its folder and model.
         session_id: None until the session exists.
         creation_lock: Held while the session is created or its initial settings change.
-        decision: Set once the target is known; None if it is known from the start.
+        decision: Set once the list of sessions has decided the target; None if it is known from the start.
         refused: Why nothing may be sent here.
     """
 
@@ -39,11 +39,6 @@ class MessageTarget:
     creation_lock: anyio.Lock = attrs.field(factory=anyio.Lock)
     decision: anyio.Event | None = None
     refused: str | None = None
-
-    @classmethod
-    def create_undecided(cls, new: NewSession) -> MessageTarget:
-        """Return a target that the list of sessions will decide."""
-        return cls(new, decision=anyio.Event())
 
     def decide(self, found: sc.SessionSummary | None, refused: str | None = None) -> None:
         """Decide the target: this session, a new one, or none that accepts messages."""
@@ -98,7 +93,7 @@ class CurrentSession:
         self._feeds = feeds
         self._options = options
         new = NewSession(cwd=options.cwd, model=options.model, mode=options.permissions, sandbox=options.sandbox)
-        self._first = self._new = MessageTarget(new) if options.new else MessageTarget.create_undecided(new)
+        self._first = self._new = MessageTarget(new, decision=None if options.new else anyio.Event())
 
     @property
     def session_id(self) -> sc.SessionId | None:

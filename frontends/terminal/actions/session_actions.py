@@ -176,30 +176,22 @@ class SessionActions:
         summary = self._context.session_list.sessions.get(session_id)
         return summary.name if summary is not None else ""
 
-    def action_rename(self, name: str = "") -> None:
-        """Rename the viewed session."""
-        session_id = self._context.current.require()
-        if name.strip():
-            self._context.start(self._context.client.rename_session(session_id, name.strip()))
-        else:
-            self.ask_name(session_id)
-
-    def ask_name(self, session_id: sc.SessionId) -> None:
-        """Ask for a new name of a session."""
+    def action_rename(self, name: str = "", session_id: sc.SessionId | None = None) -> None:
+        """Rename a session, by default the viewed one; without a name, ask for it."""
+        renamed = session_id or self._context.current.require()
 
         def apply_name(name: str) -> None:
-            self._context.start(self._context.client.rename_session(session_id, name.strip()))
+            self._context.start(self._context.client.rename_session(renamed, name.strip()))
 
-        screen = LineInputScreen("Name of the session", self._name_of(session_id), check=_not_empty)
-        self._context.ask(screen, apply_name)
+        if name.strip():
+            apply_name(name)
+        else:
+            screen = LineInputScreen("Name of the session", self._name_of(renamed), check=_not_empty)
+            self._context.ask(screen, apply_name)
 
-    def action_archive(self) -> None:
-        """Archive the viewed session."""
-        self.archive(self._context.current.require())
-
-    def archive(self, session_id: sc.SessionId) -> None:
-        """Archive a session."""
-        self._context.start(self._archive(session_id))
+    def action_archive(self, session_id: sc.SessionId | None = None) -> None:
+        """Archive a session, by default the viewed one."""
+        self._context.start(self._archive(session_id or self._context.current.require()))
 
     async def _archive(self, session_id: sc.SessionId) -> None:
         name = sanitise_line(self._name_of(session_id), _SHOWN_NAME_CHARS) or "the session"
@@ -207,15 +199,12 @@ class SessionActions:
         self._leave(session_id)
         self._context.tell(f"{name} is archived; /sessions brings it back")
 
-    def action_delete(self) -> None:
-        """Delete the viewed session."""
-        self.ask_delete(self._context.current.require())
-
-    def ask_delete(self, session_id: sc.SessionId) -> None:
-        """Delete a session for good after a confirmation."""
-        name = sanitise_line(self._name_of(session_id), _SHOWN_NAME_CHARS) or session_id
+    def action_delete(self, session_id: sc.SessionId | None = None) -> None:
+        """Delete a session, by default the viewed one, for good after a confirmation."""
+        deleted = session_id or self._context.current.require()
+        name = sanitise_line(self._name_of(deleted), _SHOWN_NAME_CHARS) or deleted
         question = f'Delete "{name}" permanently? Its running work is stopped.'
-        self._context.confirm(question, lambda: self._context.start(self._delete(session_id)))
+        self._context.confirm(question, lambda: self._context.start(self._delete(deleted)))
 
     async def _delete(self, session_id: sc.SessionId) -> None:
         await self._context.client.delete_session(session_id)

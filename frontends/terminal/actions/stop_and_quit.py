@@ -35,18 +35,18 @@ class StopAndQuit:
 
     # --- stopping -----------------------------------------------------------------------------------------------------
 
-    async def stop(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
+    def action_stop(self, session_id: sc.SessionId | None = None) -> None:
+        """Stop the turn of a session, by default the viewed one."""
+        self._context.start(self._stop(session_id or self._context.current.require(), "turn"))
+
+    def action_stop_all(self, session_id: sc.SessionId | None = None) -> None:
+        """Stop a session, by default the viewed one, and its subagents."""
+        self._context.start(self._stop(session_id or self._context.current.require(), "subtree"))
+
+    async def _stop(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
         """Stop a session and report the outcome."""
         outcome = await self._context.client.request_stop(session_id, scope=scope)
         self._context.tell(*_describe_stop(outcome))
-
-    def action_stop(self) -> None:
-        """Stop the viewed session's turn."""
-        self._context.start(self.stop(self._context.current.require(), "turn"))
-
-    def action_stop_all(self) -> None:
-        """Stop the viewed session and its subagents."""
-        self._context.start(self.stop(self._context.current.require(), "subtree"))
 
     def action_resume(self) -> None:
         """Resume an interrupted turn."""
@@ -67,10 +67,10 @@ class StopAndQuit:
         elif viewed is not None and viewed.state is not None:
             stopped, stopped_at = self._last_stop
             if stopped is viewed and typed_at - stopped_at < TWICE_S:
-                self._context.start(self.stop(viewed.session_id, "subtree"))
+                self.action_stop_all(viewed.session_id)
             elif not viewed.state.activity.is_at_rest:
                 self._last_stop = viewed, typed_at
-                self._context.start(self.stop(viewed.session_id, "turn"))
+                self.action_stop(viewed.session_id)
 
     def _is_typing_elsewhere(self) -> bool:
         return self._app.screen is not self._app.screen_stack[0]
