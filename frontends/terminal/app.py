@@ -233,7 +233,8 @@ class TerminalApp(App[None]):
                 self.messages.answer(here(), it.request, it.answer), undo=lambda: reopen(it.request.request_id)
             ),
         )
-        when(PanelLeft, lambda _: self._leave_panel())
+        # A panel that was left while the terminal is closing finds no composer to go back to.
+        when(PanelLeft, lambda _: self.main.is_complete and self.composer.focus())
         when(
             WidgetPanel.WidgetKeyPressed,
             lambda it: start(context.client.press_widget_key(here(), it.extension, it.widget_id, it.key)),
@@ -259,11 +260,6 @@ class TerminalApp(App[None]):
         when(Sidebar.ActionWanted, lambda it: sessions[it.action](it.session_id))
         when(Sidebar.NewWanted, lambda _: self.sessions.action_new())
 
-    def _leave_panel(self) -> None:
-        """Go back to the composer, as a panel was left or has nothing left to show."""
-        if self.main.is_complete:  # otherwise the terminal is closing
-            self.composer.focus()
-
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -288,7 +284,8 @@ class TerminalApp(App[None]):
 
     def find_action(self, name: str) -> Callable[..., object] | None:
         """Return what an action does, if it belongs to one of the objects that the app owns."""
-        owners = (self.sessions, self.history, self.settings, self.stopping, self.main, self.connection)
+        main, transcript = self.main, self.main.transcript
+        owners = (self.sessions, self.history, self.settings, self.stopping, main, self.connection, transcript)
         return next((found for each in owners if (found := getattr(each, f"action_{name}", None)) is not None), None)
 
     async def run_action(

@@ -289,11 +289,3 @@ class MainView:
             self.transcript.scroll_page_up(animate=False)
         else:
             self.transcript.scroll_page_down(animate=False)
-
-    def action_oldest(self) -> None:
-        """Scroll to the beginning of the conversation."""
-        self.transcript.action_oldest()
-
-    def action_newest(self) -> None:
-        """Scroll to the end of the conversation."""
-        self.transcript.action_newest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -113,24 +115,17 @@ class HistoryActions:
 
     def action_undo(self) -> None:
         """Choose a message to go back to."""
-        if choices := self._user_message_choices():
-            target = self._context.current.target
-            self._context.ask(Picker("Go back to before", choices), lambda message: self._begin_undo(target, message))
+        target = self._context.current.target
 
-    def _begin_undo(self, target: MessageTarget, message: sc.Message, *, force: bool = False) -> None:
-        self._context.start(self._undo(target, message, force=force), what="going back")
+        def undo(message: sc.Message) -> None:
+            self._begin("going back", lambda force: self._undo(target, message, force=force))
+
+        if choices := self._user_message_choices():
+            self._context.ask(Picker("Go back to before", choices), undo)
 
     async def _undo(self, target: MessageTarget, message: sc.Message, *, force: bool) -> None:
         session_id = await self._sessions.ensure(target)
-        try:
-            reply = await self._context.client.restore_to_message(session_id, message.message_id, force=force)
-        except sc.FilesChanged as changed:
-            if force:
-                raise
-            self._context.confirm(
-                _overwrite_question(changed), lambda: self._begin_undo(target, message, force=True), sudden=True
-            )
-            return
+        reply = await self._context.client.restore_to_message(session_id, message.message_id, force=force)
         attached = read_parts(message.parts)[1]
         self._sessions.restore(PromptSubmission(text=reply.text, target=target, attached=attached))
         if self._context.current.target.is_same(target):
@@ -139,25 +134,26 @@ class HistoryActions:
 
     def action_redo(self) -> None:
         """Revert the last undo."""
-        self._begin_redo(self._context.current.require())
-
-    def _begin_redo(self, session_id: sc.SessionId, *, force: bool = False) -> None:
-        self._context.start(self._redo(session_id, force=force), what="reverting the undo")
+        session_id = self._context.current.require()
+        self._begin("reverting the undo", lambda force: self._redo(session_id, force=force))
 
     async def _redo(self, session_id: sc.SessionId, *, force: bool) -> None:
-        try:
-            reply = await self._context.client.take_back_undo(session_id, force=force)
-        except sc.Conflict as conflict:
-            if force or not (isinstance(conflict, sc.FilesChanged) or conflict.field == "force"):
-                raise
-            question = (
-                _overwrite_question(conflict)
-                if isinstance(conflict, sc.FilesChanged)
-                else "The conversation has continued since this undo. Revert the undo anyway?"
-            )
-            self._context.confirm(question, lambda: self._begin_redo(session_id, force=True), sudden=True)
-            return
+        reply = await self._context.client.take_back_undo(session_id, force=force)
         self._context.tell(_describe_restore(reply), title="undo reverted", seconds=10)
+
+    def _begin(self, what: str, restore: Callable[[bool], Awaitable[None]], *, force: bool = False) -> None:
+        """Begin to restore files; if something has changed since, ask whether to overwrite that."""
+
+        async def restore_or_ask() -> None:
+            try:
+                await restore(force)
+            except sc.Conflict as conflict:
+                if force or not (isinstance(conflict, sc.FilesChanged) or conflict.field == "force"):
+                    raise
+                again = partial(self._begin, what, restore, force=True)
+                self._context.confirm(_overwrite_question(conflict), again, sudden=True)
+
+        self._context.start(restore_or_ask(), what=what)
 
     # --- copy and export ----------------------------------------------------------------------------------------------
 
@@ -219,8 +215,10 @@ def _resolve_path(base: str, typed: str) -> Path:
         raise sc.InvalidInput(f"{typed!r}: {error}", field="path") from None
 
 
-def _overwrite_question(changed: sc.FilesChanged) -> str:
-    """Return the question whether to overwrite files that have changed since."""
+def _overwrite_question(changed: sc.Conflict) -> str:
+    """Return the question whether to overwrite files that have changed since, or a conversation that has continued."""
+    if not isinstance(changed, sc.FilesChanged):
+        return "The conversation has continued since this undo. Revert the undo anyway?"
     named = [f"  {sanitise_line(path)}: {sanitise_line(why)}" for path, why in changed.files[:_MOST_NAMED]]
     remaining = len(changed.files) - len(named)
     more = [f"  and {remaining} more"] if remaining else []

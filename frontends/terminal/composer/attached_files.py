@@ -82,11 +82,12 @@ def files_of(attached: Iterable[Attachment]) -> tuple[sc.FilePart, ...]:
     return tuple(each.part for each in attached if isinstance(each.part, sc.FilePart))
 
 
-def build_attachments(images: Sequence[sc.ImagePart], files: Sequence[sc.FilePart]) -> tuple[Attachment, ...]:
-    """Return parts of a message as attachments; images have no names of their own."""
+def build_attachments(parts: Sequence[sc.Part]) -> tuple[Attachment, ...]:
+    """Return the images and then the files of a message as attachments; images have no names of their own."""
+    images = (part for part in parts if isinstance(part, sc.ImagePart))
     return (
         *(Attachment(name=f"{number}", part=part) for number, part in enumerate(images, start=1)),
-        *(Attachment(name=part.name, part=part) for part in files),
+        *(Attachment(name=part.name, part=part) for part in parts if isinstance(part, sc.FilePart)),
     )
 
 

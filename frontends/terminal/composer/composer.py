@@ -340,12 +340,9 @@ class Composer(Widget):
     # --- display ------------------------------------------------------------------------------------------------------
 
     def _replace_text(self, prompt: Prompt, *, walking: bool = False) -> None:
-        """Replace the text; text that was not typed gets no suggestions."""
         if not walking:
             self._walk = None
-        self._suggesting.quiet = True
-        self._editor.set_prompt(prompt)
-        self._suggesting.quiet = False
+        self._suggesting.replace_text(prompt)
 
     @on(TextArea.Changed)
     def _text_changed(self, event: TextArea.Changed) -> None:

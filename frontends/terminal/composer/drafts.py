@@ -91,10 +91,4 @@ class Draft:
 def read_parts(parts: Iterable[sc.Part]) -> tuple[str, tuple[Attachment, ...]]:
     """Return the text of a message and its attachments."""
     known = tuple(parts)
-    return (
-        "".join(part.text for part in known if isinstance(part, sc.TextPart)),
-        build_attachments(
-            [part for part in known if isinstance(part, sc.ImagePart)],
-            [part for part in known if isinstance(part, sc.FilePart)],
-        ),
-    )
+    return "".join(part.text for part in known if isinstance(part, sc.TextPart)), build_attachments(known)

@@ -50,19 +50,18 @@ class SuggestionController:
 
     Attributes:
         completers: By mark, `/` and `@`.
-        quiet: Whether changes come from us, and not from the keyboard.
         searched_from: The draft from before a search; None outside a search.
     """
 
     def __init__(self, editor: Editor, popup: Popup, start: Callable[[Callable[[], Awaitable[None]]], object]) -> None:
         self.completers: dict[str, Completer] = {}
-        self.quiet = False
         self.searched_from: Prompt | None = None
         self._editor = editor
         self._popup = popup
         self._start = start
         self._question: CompletionQuery | None = None
         self._row = 0
+        self._quiet = False  # while a change comes from us, and not from the keyboard
         self._answered = False
         self._closed: tuple[str, int, int] | None = None
         self._past: Sequence[Prompt] = ()  # the prompts to search
@@ -72,7 +71,7 @@ class SuggestionController:
 
     def handle_text_change(self) -> None:
         """Query the completers again after a change of the text."""
-        if self.quiet:
+        if self._quiet:
             self._closed = None  # another text: the closed suggestions no longer apply
             self._clear_suggestions()
         elif self.searched_from is not None:
@@ -97,9 +96,7 @@ class SuggestionController:
         if self.searched_from is not None:
             draft, self.searched_from = self.searched_from, None
             self._clear_suggestions()
-            self.quiet = True
-            self._editor.set_prompt(draft)
-            self.quiet = False
+            self.replace_text(draft)
             return True
         if not self._popup.is_open:
             return False
@@ -107,6 +104,12 @@ class SuggestionController:
             self._closed = (self._question.mark, self._row, self._question.column)
         self._clear_suggestions()
         return True
+
+    def replace_text(self, prompt: Prompt) -> None:
+        """Replace the text of the input; text that was not typed gets no suggestions."""
+        self._quiet = True
+        self._editor.set_prompt(prompt)
+        self._quiet = False
 
     @property
     def has_current_suggestion(self) -> bool:
@@ -139,9 +142,9 @@ class SuggestionController:
         text = completed_text(question, chosen.value)
         written = f"{question.mark}{question.query}"
         complete = question.mark == "/" and (not text.endswith(" ") or written.rstrip() == text.rstrip())
-        self.quiet = text.endswith(" ") and question.mark == "@"
+        self._quiet = text.endswith(" ") and question.mark == "@"
         editor.replace_range((row, question.column), (row, column), text)
-        self.quiet = False
+        self._quiet = False
         if complete:
             self._clear_suggestions()
         return SuggestionResult(complete=complete)

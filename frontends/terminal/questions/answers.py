@@ -6,7 +6,6 @@ from typing import Final
 
 import attrs
 
-import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer
 from frontends.commands.run.dialogs import Reply
 from frontends.terminal.look.sanitised_text import reveal_hidden
@@ -47,7 +46,6 @@ class ScreenQuestion:
         filters: Whether typing narrows the choices.
     """
 
-    request_id: sc.RequestId
     title: str
     facts: tuple[str, ...] = ()
     passages: tuple[ForeignPassage, ...] = ()

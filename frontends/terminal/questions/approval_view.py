@@ -37,7 +37,6 @@ def approval_question(approval: sc.Approval, subagent_names: Mapping[sc.SessionI
     if approval.reason:
         facts.append(f"asked for because {as_visible_line(approval.reason)}")
     return ScreenQuestion(
-        request_id=approval.request_id,
         title=f"{_asker(approval, subagent_names)}Allow {name}?",
         facts=tuple(facts),
         passages=(*_requested_passages(approval, command), *_overlong_passages(approval, command)),

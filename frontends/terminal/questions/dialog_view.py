@@ -32,7 +32,6 @@ def dialog_question(dialog: sc.Dialog) -> ScreenQuestion:
     if dialog.kind == "input" and not prefilled:
         passages.append(ForeignPassage(text=dialog.default, label="suggested (Enter alone takes it):"))
     return ScreenQuestion(
-        request_id=dialog.request_id,
         title=f"{as_visible_line(describe_asker(dialog))}: {as_visible_line(dialog.title)}",
         passages=tuple(passages),
         choices=_choices(dialog),
@@ -46,12 +45,10 @@ def dialog_meaning(dialog: sc.Dialog, typed: str, chosen: int | None) -> AnswerM
     """Return the meaning of an answer, complete or not; `chosen` is the number of a choice."""
     match dialog.kind:
         case "confirm":
-            word = typed.strip().lower()
-            if word in _YES or (not word and chosen == 0):
-                return AnswerMeaning(hint="Enter: yes", answer=Reply(value=True))
-            if word in _NO or (not word and chosen == 1):
-                return AnswerMeaning(hint="Enter: no", answer=Reply(value=False))
-            return AnswerMeaning(hint="y or n, then Enter")
+            choice = parse_confirmation(typed) if typed.strip() else chosen
+            if choice is None:
+                return AnswerMeaning(hint="y or n, then Enter")
+            return AnswerMeaning(hint=f"Enter: {_CONFIRM[choice].label}", answer=Reply(value=choice == 0))
         case "select":
             if chosen is None or chosen >= len(dialog.choices):
                 hint = "no choice matches" if typed.strip() else "choose one"

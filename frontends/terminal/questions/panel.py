@@ -370,12 +370,7 @@ class RequestPanel(Widget):
         self._view.display = bool(self._current_request.question.passages)
         if self._view.display:
             self._view.fit(width, max(_LEAST_ROWS, min(int(self.app.size.height * SHARE), self._room()) - others))
-        self.call_after_refresh(self._redraw_scroll_state)
-
-    def _redraw_scroll_state(self) -> None:
-        """Update the scroll position, and whether scrolling is possible, now that the foreign text has its size."""
-        self._choices.redraw()
-        self._hints.redraw()
+        self.call_after_refresh(self._redraw)  # the foreign text has its size then, and may scroll
 
     def _make_room(self) -> None:
         """Shrink the neighbouring panels while a question is open."""
@@ -409,8 +404,7 @@ class RequestPanel(Widget):
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
-        self._choices.redraw()
-        self._hints.redraw()
+        self._redraw()
 
     def _current_request_id(self) -> sc.RequestId | None:
         return self._current_request.request.request_id if self._current_request is not None else None

@@ -97,7 +97,7 @@ def test_reading_mentions(tmp_path: Path) -> None:
         picture(name="b.png"),
     ) == found
     assert ((found[1].part,), (found[0].part,)) == (images_of(found), files_of(found))
-    assert [each.part for each in build_attachments(images_of(found), files_of(found))] == [
+    assert [each.part for each in build_attachments([*images_of(found), *files_of(found)])] == [
         found[1].part,
         found[0].part,
     ]

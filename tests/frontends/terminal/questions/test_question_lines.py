@@ -113,9 +113,7 @@ def test_a_narrow_hint_is_told_whole() -> None:
 
 def test_a_narrow_head_keeps_the_whole_question() -> None:
     """Where the time that is left does not fit beside the question, it stands below."""
-    question = ScreenQuestion(
-        request_id=sc.RequestId("r"), title="the tester asks. Allow shell?", expires_at=NOW + 9_000
-    )
+    question = ScreenQuestion(title="the tester asks. Allow shell?", expires_at=NOW + 9_000)
 
     def head(width: int) -> list[str]:
         lines = question_lines.head(question, width, PLAIN, which=(2, 3), others=(), now_ms=NOW)
