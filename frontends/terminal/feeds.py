@@ -113,16 +113,14 @@ class TerminalState:
         handle_event: Called for each event of the viewed session, once it is folded.
     """
 
-    def __init__(
-        self, changed: Callable[[Topic], object], handle_event: Callable[[sc.SessionEvent], object] = lambda _: None
-    ) -> None:
+    def __init__(self, changed: Callable[[Topic], object]) -> None:
         self.client: SessionClient | None = None
         self.connection: ConnectionState | None = None
         self.failure: str | None = None
         self.session_list: sc.SessionListState | None = None
         self.viewed: ViewedSession | None = None
         self._changed = changed
-        self.handle_event = handle_event
+        self.handle_event: Callable[[sc.SessionEvent], object] = lambda _: None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._client_ready = anyio.Event()
 

@@ -65,7 +65,6 @@ class HistoryActions:
         if parse_shell_line(message) is not None:
             raise sc.InvalidInput("a shell line cannot be edited; type another after !", field="message_id")
         self._context.composer.edit_message(EditTarget(message_id=message.message_id), message.parts)
-        self._context.composer.focus()
         self._context.redraw()
 
     def action_branches(self) -> None:

@@ -110,7 +110,6 @@ class MessageActions:
         files = tuple(part.name for part in item.parts if isinstance(part, sc.FilePart))
         parts = (part for part in item.parts if not isinstance(part, sc.FilePart))
         self._context.composer.edit_message(EditTarget(item_id=item.item_id, files=files), parts)
-        self._context.composer.focus()
         self._context.redraw()
 
     async def _send_now(self, item: sc.QueueItem, target: MessageTarget) -> None:

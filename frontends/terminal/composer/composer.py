@@ -195,6 +195,7 @@ class Composer(Widget):
     def edit_message(self, editing: EditTarget, parts: Iterable[sc.Part]) -> None:
         """Start editing a message; the draft waits until the edit is sent or cleared."""
         self.draft = self.draft.edit(editing, parts)
+        self.focus()
 
     def restore(self, submission: PromptSubmission) -> None:
         """Put back a message that could not be sent, before anything written since."""

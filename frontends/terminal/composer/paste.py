@@ -9,7 +9,7 @@ Rules:
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -98,17 +98,13 @@ class Prompt:
     @property
     def whole(self) -> str:
         """The text as it is sent."""
-        return expand_labels(self.text, dict(self.pastes))
+        pastes = dict(self.pastes)
+        return _LABEL.sub(lambda found: pastes.get(found[0], found[0]), self.text) if pastes else self.text
 
     @property
     def chars(self) -> int:
         """The number of characters to store."""
         return len(self.text) + sum(len(content) for _, content in self.pastes)
-
-
-def expand_labels(text: str, pastes: Mapping[str, str]) -> str:
-    """Replace labels by their pastes."""
-    return _LABEL.sub(lambda found: pastes.get(found[0], found[0]), text) if pastes else text
 
 
 def is_large(text: str) -> bool:

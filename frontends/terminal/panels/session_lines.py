@@ -15,6 +15,12 @@ from frontends.terminal.look.sanitised_text import sanitise_line
 from frontends.terminal.look.text_width import cut_start
 from frontends.terminal.panels.session_order import FamilyRow, FolderRows
 
+WIDTH: Final = 34
+"""The width of the list in cells."""
+MOST_ROWS: Final = 300
+"""The most sessions listed; `/` finds the rest."""
+_FRAME: Final = 2
+"""Cells taken by the border and the scrollbar."""
 NAME_CHARS: Final = 200
 _FOLDER_CHARS: Final = 1_000
 _MARGIN: Final = 4
@@ -59,20 +65,17 @@ class SessionLines:
         viewed: sc.SessionId | None,
         unread: Collection[sc.SessionId],
         now_ms: int,
-        width: int,
-        most: int,
     ) -> list[Line]:
-        """Return the lines of these sessions, at most this many plus one that counts the rest."""
+        """Return the lines of these sessions, at most `MOST_ROWS` plus one that counts the rest."""
         lines: list[Line] = []
         before, self._made = self._made, {}
         remaining = sum(len(each.rows) for each in folders)
         for folder in folders:
-            if len(lines) + 1 >= most:
+            if len(lines) + 1 >= MOST_ROWS:
                 break
-            lines.append(
-                SidebarHeading(text=cut_start(sanitise_line(format_path(folder.folder), _FOLDER_CHARS), width))
-            )
-            visible_rows = folder.rows[: most - len(lines)]
+            path = sanitise_line(format_path(folder.folder), _FOLDER_CHARS)
+            lines.append(SidebarHeading(text=cut_start(path, WIDTH - _FRAME)))
+            visible_rows = folder.rows[: MOST_ROWS - len(lines)]
             remaining -= len(visible_rows)
             for row in visible_rows:
                 summary = row.summary

@@ -12,21 +12,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.theme import Theme
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 import session_core as sc
-from frontends.terminal.panels.session_lines import Line, SessionLines, SidebarHeading, draw_line
+from frontends.terminal.panels.panel import ThemedWidget
+from frontends.terminal.panels.session_lines import WIDTH, Line, SessionLines, SidebarHeading, draw_line
 from frontends.terminal.panels.session_order import FolderRows, group_by_folder, matches_words
 
 SidebarAction = Literal["view", "rename", "archive", "delete", "stop", "stop_subtree"]
-
-WIDTH: Final = 34
-MOST_ROWS: Final = 300
-"""The most sessions listed; `/` finds the rest."""
-_FRAME: Final = 2
-"""Cells taken by the border and the scrollbar."""
 
 KEYS: Final[tuple[tuple[str, str], ...]] = (
     ("Up / Down", "choose a session"),
@@ -74,7 +68,7 @@ class SessionList(OptionList):
         self.refresh()
 
 
-class Sidebar(Vertical):
+class Sidebar(ThemedWidget, Vertical):
     """The sessions by folder, subagents beneath their parents.
 
     Attributes:
@@ -134,10 +128,6 @@ class Sidebar(Vertical):
         yield Input(placeholder="search sessions", id="filter", compact=True)
         yield SessionList(id="sessions", markup=False)
 
-    def on_mount(self) -> None:
-        """Follow the theme."""
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
     # --- showing ------------------------------------------------------------------------------------------------------
 
     def show(self, session_list: sc.SessionListState, viewed: sc.SessionId | None, *, here: str, now_ms: int) -> None:
@@ -175,8 +165,6 @@ class Sidebar(Vertical):
             viewed=self._viewed,
             unread=self._unread,
             now_ms=self._now,
-            width=WIDTH - _FRAME,
-            most=MOST_ROWS,
         )
         self._show_lines(lines or [SidebarHeading(text="no match" if query.strip() else "no sessions yet", dim=True)])
 
@@ -220,7 +208,8 @@ class Sidebar(Vertical):
         else:
             sessions.highlighted = None
 
-    def _theme_changed(self, _: Theme) -> None:
+    def redraw(self) -> None:
+        """Redraw all lines, as they have the colours of the theme."""
         displayed_lines, self._displayed_lines = self._displayed_lines, []
         self._show_lines(displayed_lines)
 

@@ -207,7 +207,7 @@ class RequestPanel(Widget):
     def __init__(self, *, id: str | None = None, now_ms: Callable[[], int] = now_ms) -> None:
         super().__init__(id=id)
         self._waiting = RequestQueue()
-        self._current_request: CurrentRequest | None = None
+        self._current: CurrentRequest | None = None
         self.settling = KeyGuard()
         self._now_ms = now_ms
         self._head = LinesPanel(self._draw_head, id="request-head")
@@ -252,29 +252,27 @@ class RequestPanel(Widget):
     @property
     def has_question(self) -> bool:
         """Whether a question waits for this user."""
-        return self._current_request is not None
+        return self._current is not None
 
     def focus_question(self) -> bool:
         """Focus the question; False if there is none."""
-        if self._current_request is None:
+        if self._current is None:
             return False
         self.screen.set_focus(self._line)
         return True
 
     def _show_next(self) -> None:
-        self._ask(
-            self._waiting.request_to_show(self._current_request.request if self._current_request is not None else None)
-        )
+        self._ask(self._waiting.request_to_show(self._current.request if self._current is not None else None))
 
     def _ask(self, request: Request | None) -> None:
-        before, was_here = self._current_request, self.has_focus_within
+        before, was_here = self._current, self.has_focus_within
         if request is None:
-            self._current_request = None
+            self._current = None
         else:
             question = self._build_question(request)
             is_new = before is None or before.request.request_id != request.request_id
             chosen = before.chosen if before is not None and not is_new else 0 if question.filters else None
-            self._current_request = CurrentRequest(request, question, chosen)
+            self._current = CurrentRequest(request, question, chosen)
             if is_new:
                 self.settling.begin()
                 self._line.start(question.typed)
@@ -302,24 +300,24 @@ class RequestPanel(Widget):
 
     def _draw_head(self, width: int) -> list[Text]:
         look = self._head.look
-        if self._current_request is None:
+        if self._current is None:
             return question_lines.draw_others(self._waiting.other_dialogs, width, look)
         return question_lines.head(
-            self._current_request.question,
+            self._current.question,
             width,
             look,
-            which=(self._waiting.position(self._current_request.request) + 1, len(self._waiting.pending)),
+            which=(self._waiting.position(self._current.request) + 1, len(self._waiting.pending)),
             others=self._waiting.other_dialogs,
             now_ms=self._now_ms(),
             tight=is_tight(self.app),
         )
 
     def _draw_choices(self, width: int) -> list[Text]:
-        if self._current_request is None:
+        if self._current is None:
             return []
-        in_sight = self._view.visible_range() if self._current_request.question.passages else (0, 0, 0)
+        in_sight = self._view.visible_range() if self._current.question.passages else (0, 0, 0)
         rule = question_lines.draw_scroll_rule(in_sight, width, self._choices.look)
-        return [rule, *(line for _, line in self._choice_rows(self._current_request, width))]
+        return [rule, *(line for _, line in self._choice_rows(self._current, width))]
 
     def _choice_rows(self, asked: CurrentRequest, width: int) -> list[tuple[int, Text]]:
         typed = self._line.value
@@ -329,17 +327,16 @@ class RequestPanel(Widget):
         )
 
     def _draw_hints(self, width: int) -> list[Text]:
-        if self._current_request is None:
+        if self._current is None:
             return []
         return question_lines.hints(
-            self._current_request.meaning(self._line.value),
+            self._current.meaning(self._line.value),
             width,
             self._hints.look,
             focused=self._line.has_focus,
             several=len(self._waiting.pending) > 1,
-            scrolls=bool(self._current_request.question.passages)
-            and self._view.virtual_size.height > self._view.size.height,
-            is_dialog=isinstance(self._current_request.request, sc.Dialog),
+            scrolls=bool(self._current.question.passages) and self._view.virtual_size.height > self._view.size.height,
+            is_dialog=isinstance(self._current.request, sc.Dialog),
         )
 
     def _redraw(self) -> None:
@@ -349,7 +346,7 @@ class RequestPanel(Widget):
     def _tick(self) -> None:
         if self._waiting.reopen_lost(self._now_ms()):
             self._show_next()
-        if self._current_request is not None:
+        if self._current is not None:
             self._head.redraw()
             if not self.settling.is_drawn:
                 self._mark_readable()
@@ -357,17 +354,12 @@ class RequestPanel(Widget):
     def _fit(self) -> None:
         """Give the foreign text the rows that the other parts leave."""
         width = self.size.width
-        if self._current_request is None or width <= 0:
+        if self._current is None or width <= 0:
             return
         hint_rows = len(self._hints.lines(width)) - 1 if self._line.has_focus else 1
-        others = (
-            len(self._head.lines(width))
-            + len(self._choice_rows(self._current_request, width))
-            + _FRAME_ROWS
-            + hint_rows
-            - 1
-        )
-        self._view.display = bool(self._current_request.question.passages)
+        choice_rows = len(self._choice_rows(self._current, width))
+        others = len(self._head.lines(width)) + choice_rows + _FRAME_ROWS + hint_rows - 1
+        self._view.display = bool(self._current.question.passages)
         if self._view.display:
             self._view.fit(width, max(_LEAST_ROWS, min(int(self.app.size.height * SHARE), self._room()) - others))
         self.call_after_refresh(self._redraw)  # the foreign text has its size then, and may scroll
@@ -377,7 +369,7 @@ class RequestPanel(Widget):
         if isinstance(self.parent, Widget):
             for each in self.parent.children:
                 if isinstance(each, Panel):
-                    each.set_cramped(cramped=self._current_request is not None)
+                    each.set_cramped(cramped=self._current is not None)
 
     def _room(self) -> int:
         """Return how many rows the neighbours that never shrink leave."""
@@ -407,14 +399,14 @@ class RequestPanel(Widget):
         self._redraw()
 
     def _current_request_id(self) -> sc.RequestId | None:
-        return self._current_request.request.request_id if self._current_request is not None else None
+        return self._current.request.request_id if self._current is not None else None
 
     def _request_of_key(self) -> CurrentRequest | None:
         """Return the question that the last key was pressed for, if it is still on screen: a key takes effect later."""
-        return self._current_request if self._line.meant_for == self._current_request_id() else None
+        return self._current if self._line.meant_for == self._current_request_id() else None
 
     def _answer(self) -> None:
-        if (asked := self._current_request) is None:
+        if (asked := self._current) is None:
             return
         if (answer := asked.meaning(self._line.value).answer) is None:
             self.app.bell()
@@ -428,20 +420,20 @@ class RequestPanel(Widget):
 
     @on(events.Click)
     def _clicked(self, event: events.Click) -> None:
-        if self._current_request is None:
+        if self._current is None:
             return
         self._line.focus()
         if event.widget is not self._choices or not self.settling.accepts_key(event.time):
             return
-        rows = self._choice_rows(self._current_request, self._choices.size.width)
+        rows = self._choice_rows(self._current, self._choices.size.width)
         if not 1 <= event.y <= len(rows):  # row 0 is the rule
             return
         number = rows[event.y - 1][0]
-        if number == self._current_request.marked_choice(self._line.value):
+        if number == self._current.marked_choice(self._line.value):
             self._answer()
         else:
-            self._current_request.chosen = number
-            self._apply_manual_mark(self._current_request)
+            self._current.chosen = number
+            self._apply_manual_mark(self._current)
 
     def _apply_manual_mark(self, asked: CurrentRequest) -> None:
         if not asked.question.filters:
@@ -463,8 +455,8 @@ class RequestPanel(Widget):
     def action_turn(self, step: int) -> None:
         """Switch to another question."""
         pending = self._waiting.pending
-        if self._current_request is not None and len(pending) > 1:
-            self._ask(pending[(self._waiting.position(self._current_request.request) + step) % len(pending)])
+        if self._current is not None and len(pending) > 1:
+            self._ask(pending[(self._waiting.position(self._current.request) + step) % len(pending)])
 
     def action_dismiss(self) -> None:
         """Dismiss a dialog for good without an answer."""

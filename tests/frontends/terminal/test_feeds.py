@@ -164,7 +164,8 @@ def test_a_fault_while_folding_leaves_a_desk_that_can_be_used(tmp_path: Path) ->
             if faults:
                 raise faults.pop()
 
-        desk = TerminalState(told, happened)
+        desk = TerminalState(told)
+        desk.handle_event = happened
 
         async def work() -> None:
             await told.until(lambda: desk.session_list is not None)

@@ -14,7 +14,6 @@ from frontends.terminal.composer.paste import (
     Pastes,
     Prompt,
     as_drawn,
-    expand_labels,
     is_large,
     sanitise_paste,
 )
@@ -137,4 +136,4 @@ def test_pastes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_expanding_without_pastes() -> None:
     """A text without pastes is itself."""
-    assert "[pasted 1 lines #1]" == expand_labels("[pasted 1 lines #1]", {})
+    assert "[pasted 1 lines #1]" == Prompt(text="[pasted 1 lines #1]").whole

@@ -8,7 +8,8 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 import session_core as sc
-from frontends.terminal.panels.sidebar import MOST_ROWS, Sidebar
+from frontends.terminal.panels.session_lines import MOST_ROWS
+from frontends.terminal.panels.sidebar import Sidebar
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._panels import PanelApp
 from tests.frontends.terminal._staged import NOW_MS, summary
