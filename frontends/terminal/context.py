@@ -160,10 +160,6 @@ class TerminalContext:
             markup=False,
         )
 
-    def show(self, screen: Screen[None]) -> None:
-        """Push a screen that only shows something."""
-        _ = self._app.push_screen(screen)
-
     def ask(self, screen: Screen[T | None], then: Callable[[T], object]) -> None:
         """Push a screen and pass the choice made there to `then`, unless the user leaves it."""
 

@@ -126,7 +126,7 @@ class SettingsActions:
 
     def action_help(self) -> None:
         """Show all keys and commands."""
-        self._context.show(HelpScreen(self._choices.commands))
+        _ = self._app.push_screen(HelpScreen(self._choices.commands))
 
     def action_usage(self) -> None:
         """Show the usage of the viewed session."""
@@ -134,7 +134,7 @@ class SettingsActions:
         if state is None:
             self._context.tell("there is no session yet", "warning")
         else:
-            self._context.show(UsageScreen(state))
+            _ = self._app.push_screen(UsageScreen(state))
 
     # --- extensions ---------------------------------------------------------------------------------------------------
 
