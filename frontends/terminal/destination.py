@@ -119,13 +119,9 @@ class CurrentSession:
         """Return the target for an existing session."""
         session_list = self._feeds.session_list
         known = None if session_list is None else session_list.sessions.get(session_id)
-        if self.state is not None and session_id == self.session_id:
-            new_session = NewSession(cwd=self.state.settings.cwd, model=self.state.settings.model)
-        elif known is not None:
-            new_session = NewSession(cwd=known.cwd, model=known.model)
-        else:
-            new_session = NewSession(cwd=self._options.cwd)
-        return MessageTarget(new_session, session_id)
+        source = self.state.settings if self.state is not None and session_id == self.session_id else known
+        new = NewSession(cwd=self._options.cwd) if source is None else NewSession(cwd=source.cwd, model=source.model)
+        return MessageTarget(new, session_id)
 
     def require(self) -> sc.SessionId:
         """Return the viewed session.

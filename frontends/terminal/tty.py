@@ -15,7 +15,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -73,7 +73,7 @@ class TerminalGuard:
         if self.signal_number is None:
             self.signal_number = number
             if self._app is None:
-                self._leave()
+                raise SystemExit(self.exit_code)
             for act in (self._close, self._force_exit):
                 threading.Thread(target=act, args=(self._app,), daemon=True).start()
 
@@ -94,9 +94,6 @@ class TerminalGuard:
             self.restore_terminal()
             _leave_screen()
             os._exit(self.exit_code or 1)
-
-    def _leave(self) -> NoReturn:
-        raise SystemExit(self.exit_code)
 
 
 def _settings() -> list[Any] | None:

@@ -131,8 +131,6 @@ def search_prompts(past: Sequence[Prompt], query: str, *, most: int) -> list[int
 
 
 def _read(file: Path) -> list[Prompt]:
-    if not file.exists():
-        return []
     with os.fdopen(sc.setup.private_open(file, os.O_RDONLY), "rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - MAX_FILE_BYTES))

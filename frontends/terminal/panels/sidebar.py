@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import is_
 from typing import ClassVar, Final, Literal
 
 from rich.text import Text
@@ -134,7 +133,7 @@ class Sidebar(ThemedWidget, Vertical):
         """Show the current sessions; nearly free while they are unchanged within the same second."""
         summaries = tuple(session_list.sessions.values())
         asked = (viewed, here, now_ms // 1_000)
-        if asked == self._asked and self._summaries is not None and _are_same(summaries, self._summaries):
+        if asked == self._asked and summaries == self._summaries:
             return
         moved = viewed != self._viewed
         self._asked, self._summaries = asked, summaries
@@ -283,11 +282,6 @@ class Sidebar(ThemedWidget, Vertical):
             self.focus_list()
             event.stop()
             event.prevent_default()
-
-
-def _are_same(some: Sequence[sc.SessionSummary], others: Sequence[sc.SessionSummary]) -> bool:
-    """Return whether these are the same objects, without comparing their contents."""
-    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def _id_of(line: Line) -> sc.SessionId | None:

@@ -28,7 +28,7 @@ class RequestQueue:
     names: Mapping[sc.SessionId, str] = attrs.field(factory=dict)
     _ours: list[Request] = attrs.field(factory=list)
     _answered: dict[sc.RequestId, int] = attrs.field(factory=dict)
-    _last_update: tuple[tuple[sc.Approval, ...], tuple[sc.Dialog, ...], sc.ClientId] | None = None
+    _last_update: tuple[object, ...] = ()
 
     def update(
         self,
@@ -38,11 +38,10 @@ class RequestQueue:
         names: Mapping[sc.SessionId, str],
     ) -> bool:
         """Update the open questions; False if nothing has changed."""
-        before = self._last_update
-        same = before is not None and before[0] is approvals and before[1] is dialogs and before[2] == client_id
-        if same and names == self.names:
+        update = approvals, dialogs, client_id, names
+        if update == self._last_update:
             return False
-        self._last_update, self.names = (approvals, dialogs, client_id), dict(names)
+        self._last_update, self.names = update, names
         self.other_dialogs = find_other_dialogs(dialogs, client_id)
         self._ours = open_requests(approvals, dialogs, client_id)
         # Answered questions expire by age alone: another session may be shown now, and this one again later.
