@@ -284,8 +284,8 @@ class TerminalApp(App[None]):
 
     def find_action(self, name: str) -> Callable[..., object] | None:
         """Return what an action does, if it belongs to one of the objects that the app owns."""
-        main, transcript = self.main, self.main.transcript
-        owners = (self.sessions, self.history, self.settings, self.stopping, main, self.connection, transcript)
+        actions = self.sessions, self.history, self.settings, self.stopping, self.connection
+        owners = *actions, self.main, self.main.transcript, self.main.plan, self.main.requests
         return next((found for each in owners if (found := getattr(each, f"action_{name}", None)) is not None), None)
 
     async def run_action(

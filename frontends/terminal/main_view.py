@@ -207,7 +207,7 @@ class MainView:
             self._app.set_timer(wait_s, self._go_to_question)
         else:
             self._question_is_new = False
-            self.requests.focus_question()
+            self.requests.action_focus_request()
 
     def _place_toasts(self) -> None:
         """Keep toasts above the composer, or hide them where there is no room."""
@@ -270,14 +270,6 @@ class MainView:
         else:
             self._context.tell(message_if_hidden)
         return place.display
-
-    def action_focus_request(self) -> None:
-        """Focus the open question."""
-        self.requests.focus_question()
-
-    def action_toggle_plan(self) -> None:
-        """Toggle between the whole plan and its current step."""
-        self.plan.toggle()
 
     def action_expand(self) -> None:
         """Expand or collapse all blocks."""

@@ -144,16 +144,6 @@ class Composer(Widget):
         self._suggesting.completers = dict(completers)
 
     @property
-    def text(self) -> str:
-        """The text that would be sent now."""
-        return self._editor.prompt.whole
-
-    @text.setter
-    def text(self, text: str) -> None:
-        self._suggesting.close()
-        self._replace_text(Prompt(text=text))
-
-    @property
     def selected_text(self) -> str:
         """The selected text, as it would be sent."""
         return self._editor.selected_whole

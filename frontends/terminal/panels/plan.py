@@ -45,7 +45,7 @@ def step_rows(step: sc.PlanItem, width: int, look: Look) -> list[Text]:
 
 
 class PlanPanel(Panel):
-    """Shows the plan; `toggle`, or a click, opens and closes it."""
+    """Shows the plan; a key of the app, or a click, opens and closes it."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -61,8 +61,8 @@ class PlanPanel(Panel):
         self._moved = 0
         self.appear(wanted=bool(plan))
 
-    def toggle(self) -> None:
-        """Open or close the plan."""
+    def action_toggle_plan(self) -> None:
+        """Toggle between the whole plan and its current step."""
         self._collapsed = not self._collapsed
         self._moved = 0
         self.redraw()
@@ -92,7 +92,7 @@ class PlanPanel(Panel):
 
     def on_click(self) -> None:
         """Open or close the plan."""
-        self.toggle()
+        self.action_toggle_plan()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll to earlier steps."""

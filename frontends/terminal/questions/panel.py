@@ -254,12 +254,10 @@ class RequestPanel(Widget):
         """Whether a question waits for this user."""
         return self._current is not None
 
-    def focus_question(self) -> bool:
-        """Focus the question; False if there is none."""
-        if self._current is None:
-            return False
-        self.screen.set_focus(self._line)
-        return True
+    def action_focus_request(self) -> None:
+        """Focus the open question, if there is one."""
+        if self._current is not None:
+            self.screen.set_focus(self._line)
 
     def _show_next(self) -> None:
         self._ask(self._waiting.request_to_show(self._current.request if self._current is not None else None))

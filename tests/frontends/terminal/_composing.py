@@ -17,6 +17,7 @@ from frontends.terminal.composer.completion import Completer, ParsedInput, Sugge
 from frontends.terminal.composer.composer import Composer
 from frontends.terminal.composer.drafts import PromptSubmission
 from frontends.terminal.composer.mentions import MentionedFiles
+from frontends.terminal.composer.paste import Prompt
 from frontends.terminal.destination import MessageTarget
 from frontends.terminal.options import NewSession
 from tests.frontends.terminal._idle import idle, workers_done
@@ -68,6 +69,11 @@ class ComposerApp(App[None]):
     def on_key(self, event: events.Key) -> None:
         """A key that the composer has left to others."""
         self.keys.append(event.key)
+
+
+def set_text(composer: Composer, text: str) -> None:
+    """Replace the text of a draft."""
+    composer.draft = attrs.evolve(composer.draft, prompt=Prompt(text=text))
 
 
 def completer_of(suggestions: Callable[[], Sequence[Suggestion]]) -> Completer:

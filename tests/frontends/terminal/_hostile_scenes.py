@@ -14,6 +14,7 @@ from frontends.terminal.screens.search import SearchScreen
 from frontends.terminal.screens.usage import UsageScreen
 from session_core.vocabulary.frozen import Rope
 from session_core.vocabulary.messages import ToolProgress
+from tests.frontends.terminal._composing import set_text
 from tests.frontends.terminal._staged import NOW_MS, Stage, conversation, session, summary
 
 CALL = sc.CallId("call_1")
@@ -308,7 +309,7 @@ async def _completion(stage: Stage, texts: Texts) -> None:
 
     await stage.show(session())
     stage.app.composer.set_completers({"@": complete})
-    stage.app.composer.text = ""
+    set_text(stage.app.composer, "")
     stage.app.composer.focus()
     await stage.pilot.press("at")
     await stage.settle()

@@ -12,6 +12,7 @@ from frontends.terminal.screens.picker import Picker
 from frontends.terminal.screens.picker_choices import model_choices
 from frontends.terminal.screens.search import SearchScreen
 from session_core.vocabulary.messages import Role
+from tests.frontends.terminal._composing import set_text
 from tests.frontends.terminal._staged import NOW_MS, SESSION, Stage, conversation, session, summary
 
 FOLDER: Final = "/srv/shop"
@@ -352,7 +353,7 @@ async def _files(stage: Stage) -> None:
 
     await stage.show(_shop(_repair()[:5]))
     stage.app.composer.set_completers({"@": complete})
-    stage.app.composer.text = "Compare it with @pr"
+    set_text(stage.app.composer, "Compare it with @pr")
     await stage.pilot.press("ctrl+e", "i")
     await stage.settle()
 
@@ -435,7 +436,7 @@ async def _welcome(stage: Stage) -> None:
 
 async def _small(stage: Stage) -> None:
     await stage.show(_testing(), *_neighbours())
-    stage.app.composer.text = "and the discount"
+    set_text(stage.app.composer, "and the discount")
     await stage.pilot.press("ctrl+e")
     await stage.settle()
 

@@ -111,7 +111,7 @@ def test_a_refused_message_comes_back(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("fine"), model="nobody/knows") as terminal:
             await terminal.say("hello")
             await terminal.until_shown("nobody/knows")
-            await terminal.until(lambda: terminal.app.composer.text == "hello", "the text")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "hello", "the text")
 
     on_asyncio(scene)
 

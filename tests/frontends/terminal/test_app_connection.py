@@ -101,7 +101,7 @@ def test_a_shell_line_without_a_service(tmp_path: Path) -> None:
                 await terminal.until_shown("no service")
                 terminal.place.let_in.clear()
                 await terminal.say("!make")
-                await terminal.until(lambda: terminal.app.composer.text == "!make", "the line")
+                await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "!make", "the line")
                 assert [each.message for each in terminal.app._notifications] == [NOT_RUN]
                 with real_server(tmp_path, settings) as second:
                     terminal.place.let_in.set()
@@ -124,7 +124,7 @@ def test_a_shell_line_while_the_connection_is_lost(tmp_path: Path) -> None:
                 first.kill()
                 await terminal.until_shown("connection lost")
                 await terminal.say("!make")
-                await terminal.until(lambda: terminal.app.composer.text == "!make", "the line")
+                await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "!make", "the line")
                 assert [each.message for each in terminal.app._notifications] == [NOT_RUN]
                 await terminal.app.action_quit()
 

@@ -7,7 +7,7 @@ import pytest
 import session_core as sc
 from session_core.testing.scripted import Pause, text
 from tests.frontends.terminal._asyncio import on_asyncio
-from tests.frontends.terminal._composing import PNG
+from tests.frontends.terminal._composing import PNG, set_text
 from tests.frontends.terminal._harness import Terminal, open_terminal
 from tests.frontends.terminal.test_app_sessions import begin
 
@@ -46,14 +46,14 @@ def test_a_command_within_an_edit(tmp_path: Path) -> None:
             await terminal.until_shown("alpha")
             await terminal.type("my draft")
             await edit_last(terminal)
-            terminal.app.composer.text = "/usage"
+            set_text(terminal.app.composer, "/usage")
             await terminal.pilot.press("enter")
             await terminal.until(lambda: terminal.app.screen is not terminal.app.screen_stack[0], "the screen")
             await terminal.pilot.press("escape")
             await terminal.until(lambda: terminal.app.screen is terminal.app.screen_stack[0], "its end")
             assert terminal.app.composer.is_empty
             await terminal.pilot.press("escape")
-            await terminal.until(lambda: terminal.app.composer.text == "my draft", "the draft")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "my draft", "the draft")
             await terminal.pilot.press("enter")
             await terminal.until_shown("beta")
             await terminal.until_said("first", "alpha", "my draft", "beta")
@@ -73,17 +73,17 @@ def test_an_edit_stays_in_its_session(tmp_path: Path) -> None:
             await terminal.type(" said")
             await terminal.pilot.press("alt+down")
             await terminal.until_shown("alpha")
-            assert (terminal.app.composer.editing, terminal.app.composer.text) == (None, "")
+            assert (terminal.app.composer.editing, terminal.app.composer.draft.prompt.whole) == (None, "")
             await terminal.say("hello")
             await terminal.until_shown("gamma")
             assert terminal.app.composer.is_empty
             await terminal.pilot.press("alt+up")
             await terminal.until_shown("beta")
-            await terminal.until(lambda: terminal.app.composer.text == "second said", "the edit")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "second said", "the edit")
             await terminal.pilot.press("enter")
             await terminal.until_shown("delta")
             await terminal.until_said("second said", "delta")
-            assert terminal.app.composer.text == "private draft"
+            assert terminal.app.composer.draft.prompt.whole == "private draft"
 
     on_asyncio(scene)
 
@@ -96,7 +96,7 @@ def test_an_edit_keeps_pictures_and_files(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta"), text("gamma")) as terminal:
-            terminal.app.composer.text = "look at @a.txt and @p.png"
+            set_text(terminal.app.composer, "look at @a.txt and @p.png")
             await terminal.pilot.press("enter")
             await terminal.until_shown("alpha")
             (tmp_path / "a.txt").unlink()
@@ -122,13 +122,13 @@ def test_a_shell_line_is_not_edited(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
-            terminal.app.composer.text = ran
+            set_text(terminal.app.composer, ran)
             await terminal.pilot.press("enter")
             await terminal.until_shown("alpha")
             await terminal.until_shown("idle")
             await terminal.pilot.press("f6", "up", "e")
             await terminal.until_shown("a shell line cannot be edited")
-            assert (terminal.app.composer.editing, terminal.app.composer.text) == (None, "")
+            assert (terminal.app.composer.editing, terminal.app.composer.draft.prompt.whole) == (None, "")
 
     on_asyncio(scene)
 
@@ -142,11 +142,11 @@ def test_editing_what_waits(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, [*text("alpha")[:-1], Pause("on"), *text("")], text("beta")) as terminal:
             await terminal.say("go")
             await terminal.until_shown("alpha")
-            terminal.app.composer.text = "look at @a.txt"
+            set_text(terminal.app.composer, "look at @a.txt")
             await terminal.pilot.press("enter")
             await terminal.until_shown("1 message waits")
             await terminal.pilot.press("f7", "e")
-            await terminal.until(lambda: terminal.app.composer.text == "look at @a.txt", "the text")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "look at @a.txt", "the text")
             await terminal.type("!", "enter")
             await terminal.until(lambda: "!" in str(terminal.state().queue[0].parts[0]), "the new text")
             assert [type(part) for part in terminal.state().queue[0].parts] == [sc.TextPart, sc.FilePart]
@@ -157,7 +157,7 @@ def test_editing_what_waits(tmp_path: Path) -> None:
             await terminal.pilot.press("enter")
             await terminal.until(lambda: list(terminal.app._notifications), "the refusal")
             assert "it may have been delivered just now" in next(each.message for each in terminal.app._notifications)
-            await terminal.until(lambda: terminal.app.composer.text == "look at @a.txt!", "the text")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "look at @a.txt!", "the text")
             assert terminal.app.composer.editing is not None
 
     on_asyncio(scene)

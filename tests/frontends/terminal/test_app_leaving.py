@@ -9,6 +9,7 @@ from frontends.terminal.composer.attached_files import Attachment
 from session_core.testing.scripted import text
 from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal._composing import set_text
 from tests.frontends.terminal._harness import Terminal, open_terminal
 from tests.frontends.terminal._staged import open_stage, session, summary
 from tests.frontends.terminal.test_app import endless
@@ -26,7 +27,7 @@ def test_ctrl_c_copies_what_is_selected(tmp_path: Path) -> None:
             await terminal.type("hello world")
             await terminal.pilot.press("shift+left", "shift+left", "shift+left", "ctrl+c")
             await terminal.until_shown("3 characters copied")
-            assert (terminal.app.clipboard, terminal.app.composer.text) == ("rld", "hello world")
+            assert (terminal.app.clipboard, terminal.app.composer.draft.prompt.whole) == ("rld", "hello world")
             await terminal.pilot.press("ctrl+c")
             await terminal.until(lambda: terminal.app.composer.is_empty, "an empty composer")
 
@@ -41,7 +42,7 @@ def test_leaving_that_ends_work_is_asked_twice(tmp_path: Path, way: str) -> None
         if way == "ctrl+d":
             await terminal.pilot.press(way)
         else:
-            terminal.app.composer.text = way
+            set_text(terminal.app.composer, way)
             await terminal.pilot.press("enter")
 
     async def scene() -> None:

@@ -23,7 +23,7 @@ def test_edit_and_resend_makes_a_branch(tmp_path: Path) -> None:
             await terminal.until_shown("alpha")
             await terminal.until_shown("idle")
             await terminal.pilot.press("f6", "up", "e")
-            await terminal.until(lambda: terminal.app.composer.text == "first", "the text")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "first", "the text")
             await terminal.type(" choice", "enter")
             await terminal.until_shown("beta")
             assert "alpha" not in terminal.text
@@ -46,7 +46,7 @@ def test_leaving_an_edit(tmp_path: Path) -> None:
             await terminal.type("/edit", "escape", "enter")
             await terminal.until_shown("Edit a message")
             await terminal.pilot.press("enter")
-            await terminal.until(lambda: terminal.app.composer.text == "first", "the text")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "first", "the text")
             await terminal.pilot.press("escape")
             await terminal.until(lambda: terminal.app.composer.editing is None, "the end of editing")
             assert terminal.app.composer.is_empty

@@ -68,7 +68,7 @@ def test_keys_stay_where_they_can_be_seen(tmp_path: Path, key: str, told: str) -
             await stage.pilot.press(key, "h", "i")
             await stage.settle()
             assert told in stage.text
-            assert stage.app.composer.text == "hi"
+            assert stage.app.composer.draft.prompt.whole == "hi"
 
     on_asyncio(scene)
 

@@ -102,7 +102,7 @@ def test_what_is_written_waits_in_its_session(tmp_path: Path) -> None:
             await begin(terminal, "second", "beta")
             await terminal.pilot.press("alt+down")
             await terminal.until_shown("alpha")
-            await terminal.until(lambda: terminal.app.composer.text == "for the first", "the draft")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "for the first", "the draft")
             await terminal.pilot.press("alt+up")
             await terminal.until_shown("beta")
             assert terminal.app.composer.is_empty
@@ -128,7 +128,7 @@ def test_what_was_written_for_a_deleted_session_is_not_kept_for_it(tmp_path: Pat
             await terminal.until_shown("This session was deleted.")
             await terminal.pilot.press("alt+n")
             await terminal.until_shown("a new session in")
-            assert terminal.app.composer.text == "and now"
+            assert terminal.app.composer.draft.prompt.whole == "and now"
             assert terminal.app.sessions._drafts == {}
 
     on_asyncio(scene)

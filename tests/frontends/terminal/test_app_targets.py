@@ -13,6 +13,7 @@ from frontends.terminal.screens.picker import Confirmation
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
 from tests._mostly_slow import mostly_slow
 from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal._composing import set_text
 from tests.frontends.terminal._harness import Terminal, attach_terminal, open_terminal
 from tests.frontends.terminal._listening import listen
 from tests.frontends.terminal.test_app import endless
@@ -49,7 +50,7 @@ def test_a_message_goes_where_it_was_typed(tmp_path: Path, words: str) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta"), text("gamma")) as terminal:
             first, second = await begin_two(terminal)
-            terminal.app.composer.text = words
+            set_text(terminal.app.composer, words)
             burst(terminal, "enter", "alt+down")
             await terminal.until_shown("alpha")
             await terminal.until(lambda: len(said_in(terminal, second)) == 2, "the message")
@@ -65,7 +66,7 @@ def test_a_shell_line_runs_where_it_was_typed(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
             _, second = await begin_two(terminal)
             listening = listen(terminal)
-            terminal.app.composer.text = "!git reset --hard"
+            set_text(terminal.app.composer, "!git reset --hard")
             burst(terminal, "enter", "alt+down")
             await terminal.until(lambda: listening.asked_of("execute_now"), "the line")
             assert listening.asked_of("execute_now") == [
@@ -173,7 +174,7 @@ def test_what_is_refused_comes_back_where_it_was_typed(tmp_path: Path) -> None:
             assert terminal.app.composer.is_empty
             await terminal.pilot.press("alt+up")
             await terminal.until_shown("beta")
-            await terminal.until(lambda: terminal.app.composer.text == "for the second", "the words")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "for the second", "the words")
 
     on_asyncio(scene)
 
@@ -212,7 +213,7 @@ def test_esc_at_rest_is_not_the_first_of_two(tmp_path: Path) -> None:
             listening = listen(terminal)
             await terminal.pilot.press("escape", "escape")
             await terminal.type("x")
-            await terminal.until(lambda: terminal.app.composer.text == "x", "the letter")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "x", "the letter")
             assert listening.asked == []
 
     on_asyncio(scene)
@@ -258,7 +259,7 @@ def test_words_of_an_undo_stay_with_their_session(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
             await begin(terminal, "first", "alpha")
             await terminal.pilot.press("alt+n")
-            terminal.app.composer.text = "private @a.txt"
+            set_text(terminal.app.composer, "private @a.txt")
             await terminal.pilot.press("enter")
             await terminal.until_shown("beta")
             await terminal.until_shown("idle")
@@ -281,7 +282,7 @@ def test_words_of_an_undo_stay_with_their_session(tmp_path: Path) -> None:
             await terminal.until_shown("undone")
             assert terminal.app.composer.is_empty
             await terminal.pilot.press("alt+up")
-            await terminal.until(lambda: terminal.app.composer.text == "private @a.txt", "the words")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "private @a.txt", "the words")
             assert [each.name for each in terminal.app.composer.draft.attached] == ["a.txt"]
 
     on_asyncio(scene)
@@ -304,7 +305,7 @@ def test_sending_now_loses_nothing(tmp_path: Path) -> None:
             listen(terminal).answers["send_user_message"] = fail
             await terminal.pilot.press("f7", "s")
             await terminal.until_shown("the connection was lost")
-            await terminal.until(lambda: terminal.app.composer.text == "precious words", "the words")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "precious words", "the words")
             assert terminal.state().queue == ()
 
     on_asyncio(scene)
@@ -371,13 +372,13 @@ def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
         async with open_terminal(tmp_path, slow=True) as terminal:
             await terminal.say("hello")
             await terminal.until_shown("not connected to the service yet")
-            await terminal.until(lambda: terminal.app.composer.text == "hello", "the input")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "hello", "the input")
             terminal.place.let_in.set()
 
     async def unknown() -> None:
         async with open_terminal(tmp_path, session="nobody", prompt="from the shell") as terminal:
             await terminal.until_shown("there is no session 'nobody'")
-            await terminal.until(lambda: terminal.app.composer.text == "from the shell", "the prompt")
+            await terminal.until(lambda: terminal.app.composer.draft.prompt.whole == "from the shell", "the prompt")
             assert terminal.app.feeds.session_list is not None
             assert not terminal.app.feeds.session_list.sessions
 

@@ -16,7 +16,7 @@ from frontends.terminal.composer.editor import Editor
 from frontends.terminal.composer.popup import Chips, Popup
 from frontends.terminal.options import EditTarget
 from tests.frontends.terminal._asyncio import on_asyncio
-from tests.frontends.terminal._composing import PNG, completer_of, composing
+from tests.frontends.terminal._composing import PNG, completer_of, composing, set_text
 
 BIG = "\n".join(f"line {n}" for n in range(1, 13))
 LABEL = "[pasted 12 lines #1]"
@@ -76,7 +76,7 @@ def test_it_grows_and_stays_within_a_third() -> None:
             await hands.type("x" * 60)
             await hands.settle()
             assert ["─" * 40, "> " + "x" * 37, "  " + "x" * 23] == hands.screen
-            hands.composer.text = "\n".join("0123456789abcdef")
+            set_text(hands.composer, "\n".join("0123456789abcdef"))
             await hands.settle()
             assert 9 == len(hands.screen) <= 1 + 24 // 3
             assert "─16 lines" + "─" * 31 == hands.screen[0]
@@ -110,10 +110,10 @@ def test_what_a_busy_session_says_of_other_things() -> None:
     async def play() -> None:
         async with composing() as hands:
             hands.composer.show(busy=True, placeholder="")
-            hands.composer.text = "!ls"
+            set_text(hands.composer, "!ls")
             await hands.settle()
             assert "─shell line - runs only after the turn has ended" + "─" * 12 == hands.screen[0]
-            hands.composer.text = "/model"
+            set_text(hands.composer, "/model")
             await hands.settle()
             assert "─" * 60 == hands.screen[0]
 
@@ -137,7 +137,7 @@ def test_walking_the_history(tmp_path: Path) -> None:
             await hands.paste(BIG)
             await hands.press("enter d r a f t up")
             assert LABEL == hands.written
-            assert BIG == hands.composer.text
+            assert BIG == hands.composer.draft.prompt.whole
             await hands.press("x up")
             assert "two\nb" == hands.written
             await hands.press("up up up up")
@@ -283,7 +283,7 @@ def test_commands_leave_an_edit_alone() -> None:
             await hands.type("draft")
             for typed in ("/usage", "!ls"):
                 hands.composer.edit_message(OLD, [sc.TextPart(text="old")])
-                hands.composer.text = typed
+                set_text(hands.composer, typed)
                 await hands.press("enter")
                 assert (OLD, "") == (hands.composer.editing, hands.written)
                 await hands.type("new")
@@ -341,10 +341,10 @@ def test_drafts_are_put_aside() -> None:
             assert hands.composer.is_empty
             hands.composer.draft = draft
             assert draft == hands.composer.draft
-            assert f"a {BIG}" == hands.composer.text
+            assert f"a {BIG}" == hands.composer.draft.prompt.whole
             hands.composer.clear()
             await hands.press("ctrl+underscore")
-            assert f"a {BIG}" == hands.composer.text
+            assert f"a {BIG}" == hands.composer.draft.prompt.whole
 
     on_asyncio(play)
 

@@ -14,7 +14,7 @@ from frontends.terminal.composer.editor import Editor, KillRing, word_left, word
 from frontends.terminal.composer.keys import KEYS, ROWS, TABLE
 from frontends.terminal.composer.paste import sanitise_paste
 from tests.frontends.terminal._asyncio import on_asyncio
-from tests.frontends.terminal._composing import Hands, composing
+from tests.frontends.terminal._composing import Hands, composing, set_text
 
 BIG = "\n".join(f"line {n}" for n in range(1, 13))
 LABEL = "[pasted 12 lines #1]"
@@ -63,7 +63,7 @@ def test_keys_edit_as_in_emacs() -> None:
     async def play() -> None:
         async with composing() as hands:
             for typed, keys, expected in cases:
-                hands.composer.text = typed
+                set_text(hands.composer, typed)
                 await hands.press(keys)
                 row, column = cursor(hands)
                 lines = hands.written.split("\n")
@@ -96,7 +96,7 @@ def test_joints_of_emoji_can_be_typed() -> None:
                 editor.post_message(events.Key("whatever", character))
             await hands.settle()
 
-            assert "👨\u200d👩" == hands.composer.text
+            assert "👨\u200d👩" == hands.composer.draft.prompt.whole
 
     on_asyncio(play)
 
@@ -126,7 +126,7 @@ def test_a_label_is_one_thing() -> None:
             await hands.paste(BIG)
             await hands.type(" b")
             assert f"a {LABEL} b" == hands.written
-            assert f"a {BIG} b" == hands.composer.text
+            assert f"a {BIG} b" == hands.composer.draft.prompt.whole
 
             await hands.press("left left left")
             assert (0, 2) == cursor(hands)
@@ -138,11 +138,11 @@ def test_a_label_is_one_thing() -> None:
                 await hands.press(delete)
                 assert (delete, "a  b") == (delete, hands.written)
                 await hands.press("ctrl+underscore")
-                assert f"a {BIG} b" == hands.composer.text
+                assert f"a {BIG} b" == hands.composer.draft.prompt.whole
                 await hands.press("ctrl+a right right right")
 
             await hands.press("ctrl+k ctrl+u ctrl+y")
-            assert f"a {BIG} b" == hands.composer.text
+            assert f"a {BIG} b" == hands.composer.draft.prompt.whole
 
     on_asyncio(play)
 
@@ -166,7 +166,7 @@ def test_undoing_a_text_that_was_scrolled() -> None:
 
     async def play() -> None:
         async with composing() as hands:
-            hands.composer.text = "short"
+            set_text(hands.composer, "short")
             await hands.paste("\n" * 9)
             await hands.paste("\n" * 9)
             await hands.press("ctrl+underscore ctrl+underscore")
@@ -214,7 +214,7 @@ def test_any_keys_in_any_order(seed: int) -> None:
             for _ in range(100):
                 await step(hands)
                 row, column = editor.cursor_location
-                assert sanitise_paste(hands.composer.text) == hands.composer.text
+                assert sanitise_paste(hands.composer.draft.prompt.whole) == hands.composer.draft.prompt.whole
                 assert [] == [
                     (start, end)
                     for start, end in editor.pastes.spans(editor.document.get_line(row))
@@ -235,7 +235,7 @@ def test_hostile_text_is_drawn_harmless_and_sent_whole() -> None:
             await hands.paste("a\x1b[31m\u202eb\u200b\u2028c\x07\x9b2J\ufeff\U000e0041d [bold]x")
             await hands.type("!")
 
-            assert "a\u202eb\u200b\u2028c\ufeff\U000e0041d [bold]x!" == hands.composer.text
+            assert "a\u202eb\u200b\u2028c\ufeff\U000e0041d [bold]x!" == hands.composer.draft.prompt.whole
             assert "> a\ufffdb\ufffd\ufffdc\ufffd\ufffdd [bold]x!" == hands.screen[-1]
             assert (0, 18) == cursor(hands)
 

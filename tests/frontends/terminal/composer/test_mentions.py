@@ -12,7 +12,7 @@ from frontends.terminal.composer.attached_files import Mentions
 from frontends.terminal.composer.completion import Suggestion
 from frontends.terminal.destination import MessageTarget
 from tests.frontends.terminal._asyncio import on_asyncio
-from tests.frontends.terminal._composing import PNG, composing
+from tests.frontends.terminal._composing import PNG, composing, set_text
 from tests.frontends.terminal._idle import PATIENCE_S, until
 from tests.frontends.terminal._staged import open_stage, session
 
@@ -114,11 +114,11 @@ def test_a_fault_while_files_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     async def play() -> None:
         async with open_stage(tmp_path) as stage:
             await stage.show(session())
-            stage.app.composer.text = "see @file "
+            set_text(stage.app.composer, "see @file ")
             await stage.pilot.press("enter")
             await stage.settle()
             assert "unexpected error: KeyError: 'oops'" in stage.text
-            assert "see @file " == stage.app.composer.text
+            assert "see @file " == stage.app.composer.draft.prompt.whole
 
     on_asyncio(play)
 

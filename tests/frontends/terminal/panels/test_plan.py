@@ -46,7 +46,7 @@ def test_it_opens_and_closes_and_keeps_the_current_step_in_sight() -> None:
             assert "● step 51" in app.picture
             assert "plan 50/100 · 48 rows above, 46 rows below" in app.picture
             assert panel.size.height == 7
-            panel.toggle()
+            panel.action_toggle_plan()
             await pilot.pause()
             assert "─ plan 50/100 · step 51 ─" in app.picture
             panel.show(())

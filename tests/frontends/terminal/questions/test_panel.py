@@ -57,7 +57,7 @@ async def ask(pilot: Pilot[None], panel: RequestPanel, *requests: sc.Approval | 
     panel.show(approvals, dialogs, ME, subagent_names={HELPER: "the tester"})
     await pilot.pause()
     if focus:
-        panel.focus_question()
+        panel.action_focus_request()
         await pilot.pause()
 
 
@@ -326,7 +326,8 @@ def test_a_question_for_another_client_is_one_line() -> None:
     async def scene(app: PanelApp, panel: RequestPanel, pilot: Pilot[None]) -> None:
         theirs = dialog("confirm", to=sc.ClientId("client_web"))
         await ask(pilot, panel, theirs)
-        assert not panel.focus_question()
+        panel.action_focus_request()
+        assert not panel.has_focus_within
         assert panel.size.height == 1
         assert "notes asks another client: Which one?" in app.picture
         await ask(pilot, panel, theirs, dialog("confirm", 2, to=ME, title="And you?"))
@@ -375,7 +376,7 @@ def test_other_panels_make_room() -> None:
     async def scene(app: PanelApp, panel: RequestPanel, pilot: Pilot[None]) -> None:
         plan = app.query_one(PlanPanel)
         plan.show(tuple(sc.PlanItem(text=f"step {n}") for n in range(5)))
-        plan.toggle()
+        plan.action_toggle_plan()
         await ask(pilot, panel, APPROVAL)
         assert plan.size.height == 1
         await pilot.resize_terminal(60, 16)
