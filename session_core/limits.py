@@ -19,6 +19,10 @@ MAX_DELAY_MS: Final = 7 * 24 * 3_600_000
 """Wake-ups further away than a week belong in a calendar."""
 MAX_PAGE: Final = 500
 """The longest page of a session list."""
+MAX_SANDBOX_CHARS: Final = 64 * 1024
+"""All paths of a sandbox policy together: sixteen of the longest."""
+MAX_TURN_JSON_BYTES: Final = 1024 * 1024
+"""The shape of the answer that a turn is asked for, and the data that comes with a message for the protocol, each."""
 
 # What the wire accepts.
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
@@ -31,6 +35,12 @@ client can read in an event what another client could send in a command."""
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024
 """One message as JSON, and one page of messages; the rest of the frame is for its envelope. The size
 is an upper bound: six bytes for a character, as a control character takes, and one for a character of an image."""
+MAX_SNAPSHOT_LINE: Final = 128 * 1024 * 1024
+"""One line from the service to a client: the snapshot of a session may be longer than anything that is recorded,
+because it holds many such things at once."""
+MAX_SNAPSHOT_BYTES: Final = MAX_SNAPSHOT_LINE - 64 * 1024
+"""One snapshot as JSON. The bounds of everything that the state of a session holds add up to less, at six bytes for a
+character, so a snapshot always fits into a line as it is (`tests/session_core/session/test_snapshot_bounds.py`)."""
 MAX_INTEGER: Final = 2**53
 """Integers beyond this are not exact in JavaScript, which half of our clients use."""
 
@@ -61,7 +71,7 @@ MAX_RPC_FRAMES: Final = 8_192
 """Frames that wait to be written, replies included, which nothing can hold back; a peer that leaves more unread is
 given up."""
 MAX_RPC_BYTES: Final = 4 * MAX_RPC_LINE
-"""The same in bytes."""
+"""The same in bytes; the newest frame counts as one of the longest if it is a snapshot."""
 RPC_EVENTS: Final = 1_024
 """Events that wait for a slow reader; the oldest are shed, and the reader is told how many."""
 MAX_RPC_EVENT_BYTES: Final = MAX_RPC_LINE
@@ -157,14 +167,28 @@ MAX_PROGRAMS_AT_ONCE: Final = 8
 """Programs of extensions that run, or wait for a person's approval, at once in one session."""
 MAX_OPEN_REQUESTS: Final = 64
 """Approvals and dialogs waiting in one session."""
+MAX_APPROVAL_BYTES: Final = 8 * 1024 * 1024
+"""All approvals waiting in one session as JSON: one has room for the longest arguments that a model writes."""
+MAX_DIALOG_BYTES: Final = 4 * 1024 * 1024
+"""The same for dialogs, whose longest text has room at four bytes for a character."""
 MAX_WAKEUPS: Final = 64
 """Wake-ups armed in one session."""
+MAX_WAKEUP_CHARS: Final = MAX_TEXT_CHARS
+"""Their texts together."""
 MAX_SUMMARY_CHARS: Final = 300
 """The one-line summary of a tool call."""
 MAX_SHOWN_CHARS: Final = 100_000
 """What people are shown of a tool call before they answer; nobody can judge a longer one, so it is refused."""
 MAX_GRANTS: Final = 256
 """Standing grants of one session; beyond that, each call needs its own approval."""
+MAX_GRANT_CHARS: Final = 256_000
+"""The same in characters; part of the fold."""
+MAX_PLAN_BYTES: Final = 128 * 1024
+"""The plan of a session as JSON; it is for people to read at a glance."""
+LIST_BYTES: Final = 96 * 1024 * 1024
+"""The list of all sessions as JSON, counted at six bytes for a character; some sixty thousand usual sessions."""
+MAX_LISTED_EXTENSIONS_BYTES: Final = 8 * 1024 * 1024
+"""What the list says about extensions as JSON: what one that has no room provides is left out."""
 MAX_USAGE_LINES: Final = 64
 """Models and purposes counted separately in one session; usage of further ones only counts in the total."""
 MAX_FINISHED_REQUESTS: Final = 256
@@ -179,10 +203,16 @@ MAX_TOOL_OUTPUT_CHARS: Final = 100_000
 """Text of one tool result that is kept and shown to the model; the rest is cut with a remark."""
 MAX_LIVE_OUTPUT_CHARS: Final = 64_000
 """Live output of a running tool kept in the state; older output is cut from the front."""
+MAX_OUTPUT_BYTES: Final = 4 * 1024 * 1024
+"""The JSON that a turn was asked for: the longest answer has room at four bytes for a character."""
 MAX_FINAL_TEXT_CHARS: Final = 64_000
 """Text of the last answer repeated in a turn's outcome."""
 MAX_ERROR_CHARS: Final = 2_000
 """Length of an error message from a model or a tool."""
+MAX_STEP_ARGUMENTS_BYTES: Final = 8 * 1024 * 1024
+"""The arguments of all calls of one answer, or of one cell, as JSON: extensions may have made them longer."""
+MAX_STEP_RESULTS_BYTES: Final = MAX_FRAME_BYTES
+"""Their results until they become a message; those for which there is no room are shortened, and say so."""
 MAX_TOOLS_AT_ONCE: Final = 8
 """Tool calls of one step that run side by side."""
 MAX_TASK_DEPTH: Final = 2
@@ -289,6 +319,8 @@ MAX_EXECUTOR_ROOT_BYTES: Final = 4 * 1024 * 1024
 """The root of an executor's state, which is part of every snapshot; larger data belongs in leaves."""
 MAX_EXECUTOR_LEAVES: Final = 4_096
 """Leaves of an executor's state; each is named in the root's event."""
+MAX_EXECUTOR_NAME_CHARS: Final = 128 * 1024
+"""Their names together, which are part of every snapshot too."""
 MAX_EXECUTOR_POINTS: Final = 8
 """Saved states of an executor, including the newest, for going back in the conversation."""
 MAX_EARLIER_STATES_BYTES: Final = 512 * 1024

@@ -99,7 +99,7 @@ class AnswerInProgress:
             yield from self._begin(kind)
 
     def _begin(self, kind: PartKind, tool_name: str | None = None) -> Iterator[ev.Event]:
-        name = replace_surrogates(tool_name) if tool_name is not None else None
+        name = replace_surrogates(tool_name)[: limits.MAX_NAME_CHARS] if tool_name is not None else None
         self._parts.append(_OpenPart(kind=kind, tool_name=name))
         yield ev.PartStarted(message_id=self.message_id, kind=kind, tool_name=name)
 

@@ -44,10 +44,14 @@ from session_core.tools.base import (
 )
 from session_core.tools.output_files import FindOutputs, no_outputs
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.added_messages import shorten_result
 from session_core.vocabulary.messages import Message, Refusal, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.sessions import ExtraRight
+from session_core.wire.codec import encode
 
 log = logging.getLogger(__name__)
+
+_REMARK_BYTES = 1_024  # what a shortened result takes besides its text
 
 MakeHost = Callable[[TurnHandle, CallId], ToolHost]
 
@@ -134,6 +138,7 @@ class ToolRunner:
         self._handle = handle
         self._tools = tools
         self._config = config or ToolConfig()
+        self._argument_bytes = self._result_bytes = 0  # of the calls of one message, or of one cell
 
     async def run(self, message: Message, unreadable: Collection[CallId]) -> None:
         """Run all calls of a message and commit their results.
@@ -144,7 +149,7 @@ class ToolRunner:
         for call in message.tool_calls:
             prepared = await self._prepare(call, unreadable)
             if isinstance(prepared, _RejectedCall):
-                self._handle.record(ev.ToolCallFinished(result=prepared.build_result(call)))
+                self._record_result(prepared.build_result(call))
             elif prepared.only_reads:
                 reading.append(prepared)
             else:
@@ -169,7 +174,7 @@ class ToolRunner:
         tool = self._tools[call.name]
         prepared = await self._judge(tool, call, caller="person")
         if isinstance(prepared, _RejectedCall):
-            self._handle.record(ev.ToolCallFinished(result=prepared.build_result(call)))
+            self._record_result(prepared.build_result(call))
         else:
             await self._run_group([prepared])
 
@@ -180,9 +185,7 @@ class ToolRunner:
         """
         prepared = await self._prepare(call, ())
         if isinstance(prepared, _RejectedCall):
-            result = prepared.build_result(call)
-            self._handle.record(ev.ToolCallFinished(result=result))
-            return result
+            return self._record_result(prepared.build_result(call))
         await self._run_group([prepared])
         live = next(each for each in self._handle.state.tools if each.call_id == call.call_id)
         assert live.result is not None
@@ -219,6 +222,9 @@ class ToolRunner:
         if isinstance(arguments, Blocked):
             return _describe_block(arguments)
         call = attrs.evolve(call, arguments=arguments)
+        self._argument_bytes += len(encode(arguments))
+        if self._argument_bytes > limits.MAX_STEP_ARGUMENTS_BYTES:
+            return _RejectedCall("The arguments of these calls are too large together; make fewer calls at once.")
         if (fault := check_arguments(tool.spec, arguments)) is not None:
             return _RejectedCall(f"The call could not be made: {fault}.")
         return await self._judge(tool, call)
@@ -288,6 +294,16 @@ class ToolRunner:
         context = self._config.build_context(self._handle, call.call_id, reporter)
         return attrs.evolve(context, progress=reporter.tell_progress, rights=rights)
 
+    def _record_result(self, result: ToolResultPart) -> ToolResultPart:
+        """Record a result, shortened if the others have left no room for it; returns what was recorded."""
+        room = limits.MAX_STEP_RESULTS_BYTES - self._result_bytes
+        if (size := len(encode(result))) > room:
+            result = shorten_result(result, max(0, room - _REMARK_BYTES) // 6)
+            size = len(encode(result))
+        self._result_bytes += size
+        self._handle.record(ev.ToolCallFinished(result=result))
+        return result
+
     # --- running ------------------------------------------------------------------------------------------------------
 
     async def _run_group(self, group: Sequence[_PreparedCall]) -> None:
@@ -321,7 +337,7 @@ class ToolRunner:
                 log.exception("tool %s failed unexpectedly", call.name)
                 result = build_result(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
             result = await run_tool_result_hook(self._config.hooks, self._handle.state.session_id, call, result)
-            self._handle.record(ev.ToolCallFinished(result=limit_result(result)))
+            self._record_result(limit_result(result))
 
     async def _build_run_context(self, ready: _PreparedCall) -> ToolContext:
         rules = await self._load_rules(ready.cwd)

@@ -202,6 +202,8 @@ def check_actions(actions: object) -> CheckedActions:
         last = _check_finish(last)
     if isinstance(last, ExecuteCode) and not (_is_text(last.code) and _is_text(last.language)):
         raise DriverFault("the driver asked to run code, but gave none")
+    if isinstance(last, ExecuteCode) and len(last.code) > limits.MAX_TEXT_CHARS:
+        raise DriverFault(f"the driver gave code of more than {limits.MAX_TEXT_CHARS:,} characters")
     if isinstance(last, SwitchFrame) and not (_is_text(last.key) and _is_text(last.task)):
         raise DriverFault("the driver asked for another frame without naming its key or task")
     if isinstance(last, SwitchFrame) and not is_label(last.reason):
@@ -245,6 +247,6 @@ def _check_finish(finish: Finish) -> Finish:
     if finish.output is None:
         return finish
     output = freeze_json(finish.output)
-    if (size := len(encode(output))) > limits.MAX_MESSAGE_CHARS:
-        raise DriverFault(f"the driver gave a result of {size:,} bytes, and {limits.MAX_MESSAGE_CHARS:,} are allowed")
+    if (size := len(encode(output))) > limits.MAX_OUTPUT_BYTES:
+        raise DriverFault(f"the driver gave a result of {size:,} bytes, and {limits.MAX_OUTPUT_BYTES:,} are allowed")
     return attrs.evolve(finish, output=output)

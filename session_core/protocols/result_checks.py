@@ -199,6 +199,8 @@ def _problem_of_leaves(
     names = {leaf.name for leaf in state.leaves}
     if len(names) != len(state.leaves) or not all(map(is_encodable, names)):
         return "the leaves of its state have no names of their own"
+    if sum(map(len, names)) > limits.MAX_EXECUTOR_NAME_CHARS:
+        return f"the names of its leaves have more than {limits.MAX_EXECUTOR_NAME_CHARS:,} characters together"
     if bodies.keys() - {leaf.digest for leaf in state.leaves}:
         return "it returned leaves that its state does not name"
     if sum(max(leaf.size, len(bodies.get(leaf.digest, b""))) for leaf in state.leaves) > limits.MAX_CELL_STATE_BYTES:

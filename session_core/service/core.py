@@ -165,8 +165,7 @@ class ServiceCore:
 
     async def recover(self, opened: OpenedStore) -> None:
         """Load the list of all sessions, and the sessions that a crash or a wake-up affects, from the store."""
-        session_list = self.recorder.session_list
-        session_list.sessions = {summary.session_id: summary for summary in opened.summaries}
+        self.recorder.session_list.load(opened.summaries)
         for summary in filter(needs_memory, opened.summaries):
             try:
                 await self.loaded_sessions.load_session(summary.session_id)

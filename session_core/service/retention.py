@@ -25,7 +25,7 @@ from session_core.errors import Overloaded, ReadOnly, ServiceClosed, SessionCore
 from session_core.ids import ClientId, SessionId
 from session_core.session.restore import needs_memory
 from session_core.storage.retention_settings import Retention
-from session_core.vocabulary.commands import ArchiveSession, Command, DeleteSession, LoadService
+from session_core.vocabulary.commands import ArchiveSession, Command, DeleteSession
 from session_core.vocabulary.snapshots import SessionSummary
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,10 @@ class Executor(Protocol):
 
     async def execute(self, command: Command[R], *, client_id: ClientId = ...) -> R:
         """Run a command and return its reply."""
+        ...
+
+    def list_all_sessions(self) -> tuple[SessionSummary, ...]:
+        """Return all sessions, oldest first, including those that a snapshot no longer lists."""
         ...
 
 
@@ -137,12 +141,12 @@ async def _apply_due_actions(
     service: Executor, retention: Retention, now: Callable[[], int], refused: set[SessionId]
 ) -> bool:
     """Do a few of the due actions; returns whether only refused ones are left."""
-    found = [each for each in find_due_actions(await _list(service), retention, now()) if each[1] not in refused]
+    found = [each for each in find_due_actions(service.list_all_sessions(), retention, now()) if each[1] not in refused]
     few = found[:AT_ONCE]
     chosen = {session_id for _, session_id in few}
     for action, session_id in few:
         # Check these again, as a user may have returned meanwhile; only these, to be quick.
-        still = [summary for summary in await _list(service) if summary.session_id in chosen]
+        still = [summary for summary in service.list_all_sessions() if summary.session_id in chosen]
         if (action, session_id) not in find_due_actions(still, retention, now()):
             continue
         try:
@@ -153,10 +157,6 @@ async def _apply_due_actions(
             refused.add(session_id)
             log.warning("retention cannot %s session %s now: %s", action, session_id, error.message)
     return len(few) == len(found)
-
-
-async def _list(service: Executor) -> tuple[SessionSummary, ...]:
-    return (await service.execute(LoadService(), client_id=CLIENT)).sessions
 
 
 async def _apply(service: Executor, action: Action, session_id: SessionId) -> None:

@@ -47,10 +47,12 @@ from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.argument_checks import build_check, describe
 from session_core.vocabulary.commands import Command, CommandRequest, RequestStop
-from session_core.vocabulary.extensions import UiKind
+from session_core.vocabulary.extensions import ExtensionInfo, UiKind
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
 from session_core.vocabulary.sessions import Approval, ClientKind, ClientPresence, ClientRole, Dialog
+from session_core.vocabulary.snapshots import SessionSummary
+from session_core.wire.codec import encode
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -267,8 +269,19 @@ class SessionService(SessionMethods):
 
     def tell(self, event: ev.ConfigurationChanged | ev.ExtensionChanged | ev.ExtensionRemoved) -> None:
         """Tell all followers of the session list that settings or extensions have changed."""
+        if isinstance(event, ev.ExtensionChanged):
+            event = ev.ExtensionChanged(extension=self._fit_extension(event.extension))
         if not self._core.stream.closed:
             self._core.recorder.record_event(None, event)
+
+    def _fit_extension(self, changed: ExtensionInfo) -> ExtensionInfo:
+        """Return what the list of all sessions says about an extension: no more than there is room for."""
+        known = self._core.recorder.session_list.extensions
+        others = tuple(each for key, each in known.items() if key != (changed.name, changed.folder))
+        if len(encode((*others, changed))) <= limits.MAX_LISTED_EXTENSIONS_BYTES:
+            return changed
+        log.warning("extension %s is listed without what it provides: the list has no room for it", changed.name)
+        return attrs.evolve(changed, commands=(), shortcuts=(), tools=(), renderers=(), providers=())
 
     def statistics(self) -> ServiceStatistics:
         """Return the current counts."""
@@ -282,6 +295,10 @@ class SessionService(SessionMethods):
             mailbox=self._mailbox.statistics(),
             stream=core.stream.statistics(),
         )
+
+    def list_all_sessions(self) -> tuple[SessionSummary, ...]:
+        """Return all sessions, oldest first, including those that a snapshot no longer lists."""
+        return tuple(self._core.recorder.session_list.sessions.values())
 
     def find_request(self, session_id: SessionId, request_id: RequestId) -> Approval | Dialog | None:
         """Return an open approval or dialog, for whoever checks an answer before passing it on; None if there is none.

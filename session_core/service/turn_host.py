@@ -119,7 +119,9 @@ class TurnHost:
             await trio.to_thread.run_sync(partial(note, runs_on=runs_on, certain=certain))
 
     def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
-        """Replace the session's plan."""
+        """Replace the session's plan; `ToolFailed` for one that people cannot read at a glance."""
+        if len(encode(plan)) > limits.MAX_PLAN_BYTES:
+            raise ToolFailed(f"the plan is too long: it may take {limits.MAX_PLAN_BYTES:,} bytes")
         self.session.record(ev.PlanChanged(plan=plan))
 
     async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:

@@ -91,6 +91,9 @@ def checked_sandbox(policy: SandboxPolicy) -> SandboxPolicy:
             raise InvalidInput(msg, field=field)
         for path in paths:
             checked_path(path, field)
+    if sum(map(len, policy.writable_roots + policy.readable)) > limits.MAX_SANDBOX_CHARS:
+        msg = f"writable_roots, readable: at most {limits.MAX_SANDBOX_CHARS:,} characters together"
+        raise InvalidInput(msg, field="writable_roots")
     return policy
 
 
@@ -111,7 +114,7 @@ def checked_schema(schema: JsonObject | None) -> JsonObject | None:
     if (fault := find_schema_fault(schema)) is not None:
         msg = f"output_schema is not a JSON schema that can be used: {fault}"
         raise InvalidInput(msg, field="output_schema")
-    return schema
+    return checked_json(schema, "output_schema", longest=limits.MAX_TURN_JSON_BYTES)
 
 
 def _checked_files(files: Sequence[FilePart]) -> None:

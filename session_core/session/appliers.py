@@ -477,9 +477,11 @@ def _apply_approval_requested(state: "SessionState", event: ev.ApprovalRequested
 @_register_applier(ev.ApprovalResolved)
 def _apply_approval_resolved(state: "SessionState", event: ev.ApprovalResolved, _: SessionEvent) -> None:
     state.approvals = tuple(each for each in state.approvals if each.request_id != event.request_id)
-    grant = event.grant or event.tool_name
-    if event.decision == "allow_session" and grant not in state.grants and len(state.grants) < limits.MAX_GRANTS:
-        state.grants = (*state.grants, grant)
+    if event.decision != "allow_session":
+        return
+    grants = tuple(dict.fromkeys((*state.grants, event.grant or event.tool_name)))
+    if len(grants) <= limits.MAX_GRANTS and sum(map(len, grants)) <= limits.MAX_GRANT_CHARS:
+        state.grants = grants
 
 
 @_register_applier(ev.DialogOpened)

@@ -21,9 +21,6 @@ from session_core.wire.codec import encode
 if TYPE_CHECKING:
     from session_core.session.state import SessionState
 
-_NAMING_BYTES = 128
-"""Approximate size of the reference to a leaf."""
-
 
 @attrs.frozen
 class ExecutorStateAtPoint:
@@ -98,7 +95,7 @@ def build_state_saved(state: "SessionState", new_state: ExecutorState) -> ev.Exe
     encoded_bytes, retained = 0, 0
     for point in reversed(state.executor_points):
         extra_sizes |= {leaf.digest: leaf.size for leaf in point.state.leaves if leaf.digest not in named}
-        encoded_bytes += len(encode(point.state.root)) + _NAMING_BYTES * len(point.state.leaves)
+        encoded_bytes += len(encode(point.state))
         too_much = (
             encoded_bytes > limits.MAX_EARLIER_STATES_BYTES or sum(extra_sizes.values()) > limits.MAX_CELL_STATE_BYTES
         )

@@ -17,6 +17,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Refusal, ToolCallPart
 from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, ExtraRight, QueueItem, TurnStatus
+from session_core.wire.codec import encode
 
 
 @attrs.frozen(kw_only=True)
@@ -166,6 +167,8 @@ class TurnHandle:
             rights=prompt.rights,
             session_id=self.state.session_id if session is not self._session else None,
         )
+        if len(encode((*session.state.approvals, approval))) > limits.MAX_APPROVAL_BYTES:
+            return Refusal(by="nobody", reason="The calls that wait for an answer are too large together.")
         session.record(ev.ApprovalRequested(approval=approval))
         try:
             resolved = await session.wait_resolved(approval.request_id, self._approval_timeout_ms)

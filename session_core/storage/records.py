@@ -30,7 +30,7 @@ FORMAT = 3
 PARTIAL_FORMAT: Final = 1
 """The format of unfinished answers: their rows do not name one, and no change of the vocabulary has touched them."""
 
-FOLD = 7
+FOLD = 8
 """Incremented when the same events fold to a different state: states saved by an earlier fold are not used."""
 
 COMPRESSED_BYTES: Final = 24_576

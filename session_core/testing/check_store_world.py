@@ -69,7 +69,7 @@ async def open_live_sessions(store: SessionStore) -> AsyncGenerator["LiveSession
     try:
         async with store.open() as opened:
             live.opened = opened
-            live.session_list.sessions = {summary.session_id: summary for summary in opened.summaries}
+            live.session_list.load(opened.summaries)
             async with trio.open_nursery() as nursery:
                 await nursery.start(store.run, live)
                 try:

@@ -64,17 +64,17 @@ def _fit_results(results: Sequence[ToolResultPart]) -> tuple[ToolResultPart, ...
     """Return the results of one step, in order; those for which a message has no room are shortened, and say so."""
     if count_max_bytes(results) <= limits.MAX_MESSAGE_BYTES:
         return tuple(results)
-    least = [count_max_bytes((_shorten_result(result, 0),)) for result in results]
+    least = [count_max_bytes((shorten_result(result, 0),)) for result in results]
     room, fitting = limits.MAX_MESSAGE_BYTES - sum(least), list[ToolResultPart]()
     for result, size in zip(results, least, strict=True):
         if count_max_bytes((result,)) > size + room:
-            result = _shorten_result(result, max(0, room) // 6)
+            result = shorten_result(result, max(0, room) // 6)
         room -= max(0, count_max_bytes((result,)) - size)
         fitting.append(result)
     return tuple(fitting)
 
 
-def _shorten_result(result: ToolResultPart, chars: int) -> ToolResultPart:
+def shorten_result(result: ToolResultPart, chars: int) -> ToolResultPart:
     """Return a result with the beginning of its text, and with a remark in place of the rest."""
     gone = [f"{len(result.text[chars:])} characters", f"{len(result.images)} images"]
     gone += ["its details"] if result.details is not None else []

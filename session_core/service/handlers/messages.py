@@ -1,12 +1,13 @@
 """Messages and turns: send, start, edit, switch branch, resume, dismiss, wait, clear, compact."""
 
+from session_core import limits
 from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
 from session_core.service.compact_and_restore import start_compaction
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers, PendingReply, is_overtaken, refuse_if_overtaken
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
-from session_core.service.validation import check_queue_room, checked_schema, user_parts
+from session_core.service.validation import check_queue_room, checked_json, checked_schema, user_parts
 from session_core.session.message_tree import newest_leaf
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
@@ -18,6 +19,8 @@ from session_core.vocabulary.messages import Message, UserPart
 def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.SendUserMessageReply:
     parts = user_parts(command.text, command.images, command.files)
     schema = checked_schema(command.output_schema)
+    if command.extension is not None:
+        checked_json(command.extension, "extension", longest=limits.MAX_TURN_JSON_BYTES)
     session = core.session(command.session_id)
     if session.work is not None or command.deliver_as == "next_turn" or is_overtaken(session, caller):
         for field in ("output_schema", "extension"):

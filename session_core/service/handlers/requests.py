@@ -46,6 +46,9 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
         turn_id=command.turn_id if session.work is not None and session.work.turn_id == command.turn_id else None,
         rights=command.rights,
     )
+    if len(encode((*session.state.dialogs, dialog))) > limits.MAX_DIALOG_BYTES:
+        msg = f"the open dialogs of a session take at most {limits.MAX_DIALOG_BYTES:,} bytes together"
+        raise Conflict(msg, field="session_id")
     session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
     # The service itself keeps the time: a dialog also times out when its opener is gone.
     core.nursery.start_soon(session.wait_resolved, dialog.request_id, timeout_ms)
@@ -141,6 +144,9 @@ def schedule(core: ServiceCore, command: c.ScheduleWakeup, caller: Caller) -> r.
         raise InvalidInput(msg, field="delay_ms")
     if len(session.state.wakeups) >= limits.MAX_WAKEUPS:
         msg = f"{limits.MAX_WAKEUPS} wake-ups are armed in this session already"
+        raise Conflict(msg, field="session_id")
+    if sum(len(each.text) for each in session.state.wakeups) + len(text) > limits.MAX_WAKEUP_CHARS:
+        msg = f"the wake-ups of a session hold at most {limits.MAX_WAKEUP_CHARS:,} characters together"
         raise Conflict(msg, field="session_id")
     wakeup = Wakeup(wakeup_id=WakeupId(new_id("wake")), text=text, due_at=session.now() + command.delay_ms)
     session.record(ev.WakeupScheduled(wakeup=wakeup), caller.client_id)

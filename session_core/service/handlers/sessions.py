@@ -1,6 +1,7 @@
 """Sessions: create, list, load, rename, archive, restore, delete, fork."""
 
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 import attrs
 
@@ -16,6 +17,7 @@ from session_core.service.handlers.history import is_only_in_store, load_old_pat
 from session_core.service.validation import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.session.executor_points import find_executor_state
 from session_core.session.session import Session
+from session_core.session.session_list import count_summary_bytes
 from session_core.session.turn_handle import find_missing_parent
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
@@ -123,7 +125,7 @@ def list_sessions(core: ServiceCore, command: c.ListSessions, _: Caller) -> r.Li
     check_limit(command.limit)
     matching = list(_matching(core, command))
     rest = [each for each in matching if command.page is None or each.session_id < command.page]
-    page = tuple(rest[: command.limit])
+    page = _take_page(rest[: command.limit])
     more = len(rest) > len(page)
     return r.ListSessionsReply(
         sessions=page,
@@ -131,6 +133,13 @@ def list_sessions(core: ServiceCore, command: c.ListSessions, _: Caller) -> r.Li
         total=len(matching),
         cursor=core.stream.cursor,
     )
+
+
+def _take_page(summaries: list[SessionSummary]) -> tuple[SessionSummary, ...]:
+    """Return as many of the first of these as fit into one frame; at least one."""
+    sizes = accumulate(map(count_summary_bytes, summaries))
+    fitting = sum(1 for size in sizes if size <= limits.MAX_MESSAGE_BYTES)
+    return tuple(summaries[: max(1, fitting)])
 
 
 def _matching(core: ServiceCore, command: c.ListSessions) -> Iterator[SessionSummary]:

@@ -69,7 +69,7 @@ from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire import strict_json
-from session_core.wire.codec import encode_event
+from session_core.wire.codec import encode, encode_event
 
 EXPORT_VERSION: Final = 2
 LEAVES_SINCE: Final = 2
@@ -379,8 +379,11 @@ class _ImportReader:
                 self._add(event)
         except CannotSettle as wrong:
             self._refuse(str(wrong))
+        after = state.snapshot(cursor)
+        if len(encode(after)) > limits.MAX_SNAPSHOT_BYTES:  # of another program, or of an earlier version of this one
+            self._refuse(f"what the session holds is longer than {limits.MAX_SNAPSHOT_BYTES} bytes")
         assert self._created is not None
-        return list_left_out(self._created, before, state.snapshot(cursor))
+        return list_left_out(self._created, before, after)
 
     def _count(self, size: int) -> None:
         self._size += size

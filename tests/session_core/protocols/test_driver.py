@@ -9,6 +9,7 @@ from session_core.protocols.driver import (
     AskModel,
     Checkpoint,
     DriverFault,
+    ExecuteCode,
     Finish,
     Remember,
     RunTools,
@@ -64,7 +65,8 @@ def test_what_keeps_the_contract(last: Any) -> None:
         ((Finish(output={1, 2}),), "a result that cannot be sent"),  # type: ignore[arg-type]
         ((Finish(output="\ud800"),), "unpaired surrogate"),
         ((Finish(output=float("nan")),), "NaN"),
-        ((Finish(output="x" * limits.MAX_MESSAGE_CHARS),), "a result of 8,000,002 bytes"),
+        ((Finish(output="x" * limits.MAX_OUTPUT_BYTES),), "a result of 4,194,306 bytes"),
+        ((ExecuteCode(language="python", code="x" * 1_000_001),), "code of more than 1,000,000 characters"),
         ((*[TELL] * limits.MAX_DRIVER_ACTIONS, AskModel()), "returned 33 actions; the limit is 32"),
         ((SwitchFrame(key="", task="t"),), "without naming its key or task"),
         ((SwitchFrame(key="k", task="t", reason=5),), "without a short reason"),  # type: ignore[arg-type]

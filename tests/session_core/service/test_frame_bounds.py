@@ -80,7 +80,7 @@ WORST_EVENTS: dict[str, ev.Event] = {
             status="completed",
             error=WORST * limits.MAX_ERROR_CHARS,
             final_text=WORST * limits.MAX_FINAL_TEXT_CHARS,
-            output="x" * (limits.MAX_MESSAGE_CHARS - 2),
+            output="x" * (limits.MAX_OUTPUT_BYTES - 2),
         )
     ),
     "delta": ev.PartDelta(message_id=MessageId("msg_1"), text=WORST * limits.MAX_TEXT_CHARS),

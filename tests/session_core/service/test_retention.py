@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.errors import InternalError, Overloaded, ReadOnly, SessionCoreError
-from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, Epoch, SessionId
+from session_core.ids import LOCAL_CLIENT, ClientId, SessionId
 from session_core.service import retention as tested
 from session_core.service.config import ServiceConfig
 from session_core.service.retention import AT_ONCE, LOOK_EVERY_S, PAUSE_S, find_due_actions
@@ -21,9 +21,9 @@ from session_core.storage.memory import MemoryStore
 from session_core.storage.retention_settings import Retention
 from session_core.testing.scripted import Hang, text
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.commands import ArchiveSession, DeleteSession, LoadService
+from session_core.vocabulary.commands import ArchiveSession, DeleteSession
 from session_core.vocabulary.sessions import Activity
-from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
+from session_core.vocabulary.snapshots import SessionSummary
 from tests.session_core.service._helpers import new_session, say, scripted
 
 DAY_MS = 24 * 3_600_000
@@ -268,12 +268,12 @@ class StubbornService:
         self.asked: list[tuple[str, SessionId, float]] = []
         self._answer = answer
 
+    def list_all_sessions(self) -> tuple[SessionSummary, ...]:
+        return tuple(self.sessions.values())
+
     async def execute(self, command: Any, *, client_id: ClientId = LOCAL_CLIENT) -> Any:
         await trio.lowlevel.checkpoint()
         assert client_id == "retention"
-        if isinstance(command, LoadService):
-            cursor = Cursor(epoch=Epoch("run"), seq=0)
-            return ServiceSnapshot(cursor=cursor, sessions=tuple(self.sessions.values()))
         assert isinstance(command, ArchiveSession | DeleteSession)
         session_id = command.session_id
         self.asked.append((type(command).__name__, session_id, trio.current_time()))
