@@ -62,7 +62,7 @@ class ServerLink:
         self.useful = False
         self._transport = transport
         self._on_notification = on_notification
-        self._peer: sc.wire.RpcPeer[ReplyHandler] = sc.wire.RpcPeer()
+        self._peer: sc.wire.RpcPeer[ReplyHandler] = sc.wire.RpcPeer(max_line=sc.wire.MAX_SNAPSHOT_LINE)
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
         self._written = ChangeSignal()

@@ -15,8 +15,8 @@ from frontends.client.transport import CONNECT_S, Transport, TransportLost
 if TYPE_CHECKING:
     from httpx2.websockets import AsyncWebSocketSession
 
-MAX_TEXT_BYTES: Final = 32 * 1024 * 1024
-"""The longest text from the server: room for the longest message and some others."""
+MAX_TEXT_BYTES: Final = sc.wire.MAX_SNAPSHOT_LINE + 16 * 1024 * 1024
+"""The longest text from the server: room for the longest line and some others."""
 _CLOSE_S: Final = 1.0
 """How long a server may take to read our goodbye; then the connection is cut."""
 _ENDS: Final = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError)

@@ -5,7 +5,6 @@
 | `server` | shared by all connections: the service, the attached clients, the shutdown |
 | `connection` | one connection: greeting, commands, feeds, heartbeats |
 | `feeds`, `frames` | the feeds of a client, encoded once for all clients that read the same |
-| `size_limits`, `text_truncation` | making every snapshot and list fit into a line |
 | `access`, `guest_rights` | what a client may do and see; which commands are for guests |
 | `client_names` | what clients may call themselves |
 | `unix_listener` | the home's own socket, for programs of the same user |

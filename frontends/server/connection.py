@@ -11,8 +11,8 @@ import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.client_names import choose_client_id
 from frontends.server.feeds import Feeds
+from frontends.server.frames import is_slow_to_encode
 from frontends.server.server import Server
-from frontends.server.size_limits import is_slow_to_encode, shrink_reply
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -52,6 +52,7 @@ async def serve_connection(
                 handle_request=attendant.handle,
                 handle_unusable=attendant.report_unusable_line,
                 name=f"client over the {transport}",
+                max_reply=sc.wire.MAX_SNAPSHOT_LINE,
             ) as connection,
             trio.open_nursery() as nursery,
         ):
@@ -148,8 +149,8 @@ class ClientConnection:
                 self._access.check_command(asked.command, self._server.service.find_request)
                 reply = await client.execute(asked.command, idempotency_key=asked.idempotency_key)
                 if is_slow_to_encode(reply):
-                    return await trio.to_thread.run_sync(shrink_reply, reply, abandon_on_cancel=True)
-                return shrink_reply(reply)
+                    return await trio.to_thread.run_sync(sc.wire.to_json, reply, abandon_on_cancel=True)
+                return sc.wire.to_json(reply)
             case "follow":
                 follow = _read(request, sc.wire.Follow)
                 self._access.check_session(follow.session_id)

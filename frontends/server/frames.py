@@ -1,20 +1,23 @@
 """Feed items as bytes: each batch and each snapshot is encoded once, however many clients read it.
 
-A frame is one line. A batch that would make a long line is split into several, so a reply can go in between.
+A frame is one line. A batch that would make a long line is split into several, so a reply can go in between. Nothing is
+ever cut: an event fits into a line by the bounds of what is recorded, and a snapshot by those of what a state holds.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
 import trio
 
 import session_core as sc
-from frontends.server.size_limits import encode_to_fit, is_slow_to_encode
 
 FRAME_BYTES: Final = 256 * 1024
 """The longest frame of events, unless a single event is longer."""
+MANY_SESSIONS: Final = 5_000
+MANY_CHARS: Final = 4_000_000
+"""More than this takes some hundredths of a second to encode."""
 _REMEMBERED: Final = 64
 _REMEMBERED_BYTES: Final = 16 * 1024 * 1024
 
@@ -103,6 +106,26 @@ class Encodings:
             self._bytes -= self._known.popitem(last=False)[1].size
 
 
+def is_slow_to_encode(value: object) -> bool:
+    """Return whether encoding this may be too slow for the event loop: do it in a thread, or all other clients wait."""
+    match value:
+        case sc.ServiceSnapshot():
+            return len(value.sessions) > MANY_SESSIONS
+        case sc.SessionSnapshot():
+            waiting = _count_chars(each.parts for each in value.queue)
+            return waiting + _count_chars(each.parts for each in value.messages) > MANY_CHARS
+        case sc.replies.MessagesReply():
+            return _count_chars(each.parts for each in value.messages) > MANY_CHARS
+        case sc.replies.QueueReply():
+            return _count_chars(each.parts for each in value.items) > MANY_CHARS
+        case _:
+            return False
+
+
+def _count_chars(several: Iterable[Sequence[sc.Part]]) -> int:
+    return sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for parts in several for part in parts)
+
+
 def _key(items: Sequence[sc.FeedItem]) -> object:
     """Return the cache key of a batch; None if no other client can have it."""
     if isinstance(items, tuple):
@@ -117,7 +140,7 @@ def _split_into_pieces(items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Iterato
     size = 0
     cursor: sc.Cursor | None = None
     for item in items:
-        data = encode_to_fit(item)
+        data = sc.wire.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.wire.encode(item)
         if cursor is not None and size + len(data) > FRAME_BYTES:
             yield Piece(b",".join(taken), cursor)
             taken, size = [], 0

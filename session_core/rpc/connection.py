@@ -138,6 +138,7 @@ class RpcConnection:
         handle_unusable: UnusableHandler,
         name: str,
         max_line: int,
+        max_reply: int | None,
     ) -> None:
         self.name = name
         self._sink = sink
@@ -147,7 +148,7 @@ class RpcConnection:
         self._read_loop = ReadLoop(source, self._peer, self._handle_incoming)
         self._outbox = Outbox()
         self._deadlines = Deadlines()
-        self._request_tasks = RequestTasks(handle_request, self._send, name)
+        self._request_tasks = RequestTasks(handle_request, self._send, name, max_reply)
         self.closed: CloseReason | None = None
         self._ended = trio.Event()
         self._writable = True
@@ -401,6 +402,7 @@ async def open_connection(
     handle_unusable: UnusableHandler = ignore_unusable,
     name: str = "peer",
     max_line: int = limits.MAX_RPC_LINE,
+    max_reply: int | None = None,
 ) -> AsyncGenerator[RpcConnection]:
     """Connect to another program for the duration of the block.
 
@@ -412,6 +414,7 @@ async def open_connection(
         handle_unusable: Gets each line that is not a message, or its beginning, and the reason; must not wait.
         name: Its name in the log.
         max_line: The longest message to read, in bytes.
+        max_reply: The longest reply to a request of its, in bytes; by default `limits.MAX_RPC_LINE`, like all else.
 
     Cancellation: ends the connection at once. Leaving the block without an error waits at most `limits.RPC_FLUSH_MS`
     for queued frames to be written.
@@ -424,6 +427,7 @@ async def open_connection(
         handle_unusable=handle_unusable,
         name=name,
         max_line=max_line,
+        max_reply=max_reply,
     )
     own = ErrorCapture()
     with own.reraise(), nonblocking_descriptors(source, sink):

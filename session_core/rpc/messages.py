@@ -166,9 +166,9 @@ def encode_notification(method: str, params: Mapping[str, Any] | None) -> bytes:
     return _line({"jsonrpc": "2.0", "method": method, "params": _as_object(params or {})})
 
 
-def encode_success(id: RpcId, result: Any) -> bytes:
-    """Encode a reply; raise `InvalidInput` if the result cannot be written as JSON."""
-    return _line({"jsonrpc": "2.0", "id": id, "result": result})
+def encode_success(id: RpcId, result: Any, *, longest: int | None = None) -> bytes:
+    """Encode a reply; raise `InvalidInput` if the result cannot be written as JSON, or is too large."""
+    return _line({"jsonrpc": "2.0", "id": id, "result": result}, longest)
 
 
 def encode_failure(id: RpcId | None, code: int, message: str, data: Any = None) -> bytes:
@@ -189,11 +189,12 @@ def _as_object(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return params if type(params) is dict or type(params) is JsonObject else dict(params)
 
 
-def _line(plain: dict[str, Any]) -> bytes:
-    return _check_frame_size(write_json(plain) + b"\n")
+def _line(plain: dict[str, Any], longest: int | None = None) -> bytes:
+    return _check_frame_size(write_json(plain) + b"\n", longest)
 
 
-def _check_frame_size(frame: bytes) -> bytes:
-    if len(frame) > limits.MAX_RPC_LINE + 1:  # the end of line does not count
-        raise InvalidInput(f"the message has more than {limits.MAX_RPC_LINE:,} bytes")
+def _check_frame_size(frame: bytes, longest: int | None = None) -> bytes:
+    longest = longest or limits.MAX_RPC_LINE
+    if len(frame) > longest + 1:  # the end of line does not count
+        raise InvalidInput(f"the message has more than {longest:,} bytes")
     return frame

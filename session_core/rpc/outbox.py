@@ -90,7 +90,8 @@ class Outbox:
 
     def add(self, frame: bytes) -> None:
         """Add a control frame; raise `OutboxOverflow` beyond the bound."""
-        if len(self._control) >= limits.MAX_RPC_FRAMES or self._control_bytes + len(frame) > limits.MAX_RPC_BYTES:
+        counted = min(len(frame), limits.MAX_RPC_LINE)  # what is longer is a snapshot, and must arrive as well
+        if len(self._control) >= limits.MAX_RPC_FRAMES or self._control_bytes + counted > limits.MAX_RPC_BYTES:
             raise OutboxOverflow
         self._control.append(frame)
         self._control_bytes += len(frame)

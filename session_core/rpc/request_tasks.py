@@ -42,12 +42,16 @@ class RequestTasks:
         handle: Answers a request.
         answer: Sends a frame; never waits.
         name: The name of the other side in the log.
+        max_reply: The longest reply, in bytes.
     """
 
-    def __init__(self, handle: RequestHandler, answer: Callable[[bytes], None], name: str) -> None:
+    def __init__(
+        self, handle: RequestHandler, answer: Callable[[bytes], None], name: str, max_reply: int | None
+    ) -> None:
         self._handle = handle
         self._answer = answer
         self._name = name
+        self._max_reply = max_reply
         self._running: dict[RpcId, trio.CancelScope] = {}
         self._begun = trio.Event()  # set when the newest request has started
         self._begun.set()
@@ -105,7 +109,7 @@ class RequestTasks:
         try:
             if isinstance(answer, RpcFailed):
                 return encode_failure(request.id, answer.code, answer.message, answer.data)
-            return encode_success(request.id, answer)
+            return encode_success(request.id, answer, longest=self._max_reply)
         except InvalidInput as error:
             log.warning("%s: the answer to %s cannot be sent: %s", self._name, request.method[:100], error.message)
             return encode_failure(request.id, INTERNAL_ERROR, "the answer cannot be sent: " + error.message)

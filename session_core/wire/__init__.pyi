@@ -1,4 +1,5 @@
 from session_core.error_capture import ErrorCapture as ErrorCapture
+from session_core.limits import MAX_SNAPSHOT_LINE as MAX_SNAPSHOT_LINE
 from session_core.rpc.broken_lines import peek_message as peek_message
 from session_core.rpc.connection import RpcConnection as RpcConnection
 from session_core.rpc.connection import open_connection as open_connection

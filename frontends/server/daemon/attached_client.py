@@ -201,7 +201,11 @@ async def open_talk(home: Path, *, role: sc.ClientRole = "controller", name: str
     async with (
         await _connect(home) as stream,
         sc.wire.open_connection(
-            stream, stream, handle_notification=talk.hear, name="the service of a home"
+            stream,
+            stream,
+            handle_notification=talk.hear,
+            name="the service of a home",
+            max_line=sc.wire.MAX_SNAPSHOT_LINE,
         ) as connection,
     ):
         await talk.greet(connection, sc.wire.Hello(role=role, name=name, kind="cli"))

@@ -13,6 +13,7 @@ from starlette.routing import Route
 import session_core as sc
 from frontends.server.access import Access
 from frontends.server.client_names import HTTP_CLIENT
+from frontends.server.frames import is_slow_to_encode
 from frontends.server.http import command_endpoint
 from frontends.server.http.events import EventsAnswer
 from frontends.server.http.logins import BrowserLogins, cookie_header
@@ -20,7 +21,6 @@ from frontends.server.http.openapi import document_bytes
 from frontends.server.http.settings import HttpBounds
 from frontends.server.http.tokens import Credential
 from frontends.server.server import Server
-from frontends.server.size_limits import is_slow_to_encode
 
 WEBSOCKET: Final = "/v1/ws"
 _USED_LINK: Final = (

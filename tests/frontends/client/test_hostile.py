@@ -10,6 +10,7 @@ import pytest
 import session_core as sc
 from frontends.client.backoff import LONGEST_PAUSE_S, pause_before
 from frontends.client.link import MAX_FRAMES
+from session_core import limits
 from tests.frontends.client._scripted import (
     SESSION,
     Connection,
@@ -44,8 +45,11 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("garbage", HARMLESS, ids=lambda each: repr(each[:40]))
-def test_garbage_is_passed_over(backend: str, server: ScriptedServer, garbage: bytes) -> None:
+def test_garbage_is_passed_over(
+    backend: str, server: ScriptedServer, garbage: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Lines that mean nothing change nothing, and what follows them is understood."""
+    monkeypatch.setattr(sc.wire, "MAX_SNAPSHOT_LINE", limits.MAX_RPC_LINE)  # so the longest takes less time
 
     async def body() -> None:
         async with server.running(), server.client() as client, client.follow(SESSION) as feed:

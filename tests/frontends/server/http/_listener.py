@@ -49,7 +49,7 @@ class EventReader:
         self.ended = False
         self._stream = stream
         self._http = h11.Connection(h11.CLIENT)
-        self._text = b""
+        self._text = bytearray()
 
     async def begin(self, path: str, headers: dict[str, str]) -> h11.Response:
         """Send the request and return the head of the answer."""
@@ -61,15 +61,18 @@ class EventReader:
 
     async def next(self) -> Sent:
         """Return the next event; `trio.EndOfChannel` after the last one of a complete answer."""
-        while b"\n\n" not in self._text:
+        seen = 0
+        while (end := self._text.find(b"\n\n", seen)) < 0:
+            seen = max(0, len(self._text) - 1)
             part = await self._next_part()
             if isinstance(part, h11.EndOfMessage):
                 self.ended = True
                 raise trio.EndOfChannel
             assert isinstance(part, h11.Data)
             self._text += part.data
-        block, _, self._text = self._text.partition(b"\n\n")
-        fields = dict(line.split(": ", 1) for line in block.decode().split("\n"))
+        block = self._text[:end].decode()
+        del self._text[: end + 2]
+        fields = dict(line.split(": ", 1) for line in block.split("\n"))
         return Sent(name=fields["event"], data=json.loads(fields["data"]), id=fields.get("id"))
 
     async def rest(self) -> list[Sent]:
