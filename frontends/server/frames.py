@@ -108,22 +108,18 @@ class Encodings:
 
 def is_slow_to_encode(value: object) -> bool:
     """Return whether encoding this may be too slow for the event loop: do it in a thread, or all other clients wait."""
+    held: Iterable[sc.Message | sc.QueueItem]
     match value:
         case sc.ServiceSnapshot():
             return len(value.sessions) > MANY_SESSIONS
         case sc.SessionSnapshot():
-            waiting = _count_chars(each.parts for each in value.queue)
-            return waiting + _count_chars(each.parts for each in value.messages) > MANY_CHARS
-        case sc.replies.MessagesReply():
-            return _count_chars(each.parts for each in value.messages) > MANY_CHARS
-        case sc.replies.QueueReply():
-            return _count_chars(each.parts for each in value.items) > MANY_CHARS
+            held = (*value.messages, *value.queue)
+        case sc.replies.MessagesReply(messages=held) | sc.replies.QueueReply(items=held):
+            pass
         case _:
             return False
-
-
-def _count_chars(several: Iterable[Sequence[sc.Part]]) -> int:
-    return sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for parts in several for part in parts)
+    parts = (part for each in held for part in each.parts)
+    return sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for part in parts) > MANY_CHARS
 
 
 def _key(items: Sequence[sc.FeedItem]) -> object:
