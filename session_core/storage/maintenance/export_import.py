@@ -203,6 +203,7 @@ async def import_session(
     intake.check_end()
     found = len(intake.events)
     left_out = intake.settle(settings) if settings is not None else ()
+    intake.check_snapshot()
     async with store.open() as opened:
         await _save_session(intake, store, opened)
     state = intake.state
@@ -379,11 +380,13 @@ class _ImportReader:
                 self._add(event)
         except CannotSettle as wrong:
             self._refuse(str(wrong))
-        after = state.snapshot(cursor)
-        if len(encode(after)) > limits.MAX_SNAPSHOT_BYTES:  # of another program, or of an earlier version of this one
-            self._refuse(f"what the session holds is longer than {limits.MAX_SNAPSHOT_BYTES} bytes")
         assert self._created is not None
-        return list_left_out(self._created, before, after)
+        return list_left_out(self._created, before, state.snapshot(cursor))
+
+    def check_snapshot(self) -> None:
+        """Refuse a session that another program has filled so much that no client could read it."""
+        if len(encode(self.state.snapshot(Cursor(epoch=new_epoch(), seq=0)))) > limits.MAX_SNAPSHOT_BYTES:
+            self._refuse(f"what the session holds is longer than {limits.MAX_SNAPSHOT_BYTES} bytes")
 
     def _count(self, size: int) -> None:
         self._size += size

@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import trio
@@ -22,6 +23,7 @@ from session_core import limits
 from session_core.ids import MessageId, TurnId
 from session_core.service.validation import has_queue_room
 from session_core.session.session import Session
+from session_core.vocabulary.extensions import UiKind
 from tests._mostly_slow import mostly_slow
 from tests.frontends.server.http._listener import open_listener
 from tests.session_core.session.test_snapshot_bounds import WORST_FIELDS
@@ -114,7 +116,7 @@ async def test_a_snapshot_longer_than_any_message_arrives(tmp_path: Path, transp
 
 def test_the_longest_list_fits() -> None:
     """The list of all sessions with all extensions, and as many clients as a server takes, fits into a line."""
-    kinds = ("select", "confirm", "input", "notify", "set_status", "set_widget", "set_title")
+    kinds: tuple[UiKind, ...] = get_args(UiKind)
     client = sc.ClientPresence(
         client_id=sc.ClientId("\x01" * limits.MAX_NAME_CHARS),
         role="controller",

@@ -54,6 +54,12 @@ def test_calls_have_ids_of_their_own() -> None:
     assert first.call_id != second.call_id
 
 
+def test_a_name_that_no_tool_has_is_cut() -> None:
+    """A name longer than any tool's is cut, since each call shows it several times."""
+    _, _, message = put_together(ToolCallOpened(name="t" * 10_000))
+    assert ["t" * 200] == [call.name for call in message.tool_calls]
+
+
 def test_arguments_without_a_call_are_dropped() -> None:
     """Pieces of arguments that belong to no call change nothing."""
     _, events, message = put_together(ToolCallChunk(text="{}"), TextChunk(text="a"), ToolCallChunk(text="{}"))

@@ -163,6 +163,9 @@ BAD_CAPTURES: Mapping[str, object] = {
     "more than 33,554,432 bytes": StateCapture(
         state=state(None, StateLeaf(name="a", digest="there", size=limits.MAX_CELL_STATE_BYTES + 1))
     ),
+    "more than 131,072 characters together": StateCapture(
+        state=state(None, StateLeaf(name="x" * 131_073, digest="there", size=1))
+    ),
     "more than 4,096 leaves": StateCapture(
         state=state(None, *(StateLeaf(name=str(n), digest="there", size=1) for n in range(5_000)))
     ),

@@ -199,6 +199,17 @@ def test_what_is_too_large_is_not_written() -> None:
         encode_success(1, "x" * limits.MAX_RPC_LINE)
 
 
+def test_only_a_reply_may_be_longer_and_only_where_that_is_agreed() -> None:
+    """A reply to a client may be as long as a snapshot, and no longer; the bound of everything else stays."""
+    longest = limits.MAX_RPC_LINE + 100
+    text = "x" * (longest - len(encode_success(1, "")) + 1)
+    assert longest + 1 == len(encode_success(1, text, longest=longest))
+    with pytest.raises(InvalidInput, match=f"more than {longest:,} bytes"):
+        encode_success(1, text + "x", longest=longest)
+    with pytest.raises(InvalidInput, match="more than 16,777,216 bytes"):
+        encode_request(1, "m", {"text": text})
+
+
 @pytest.mark.parametrize(
     ("head", "seen"),
     [

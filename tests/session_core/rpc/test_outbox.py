@@ -121,6 +121,15 @@ def test_what_cannot_wait_has_a_bound() -> None:
         by_size.add(b"x")
 
 
+def test_a_snapshot_has_room_behind_little_else() -> None:
+    """One frame that is longer than all that may wait is accepted, and nothing behind it."""
+    outbox = Outbox()
+    outbox.add(b"x" * limits.RPC_WAIT_BYTES)
+    outbox.add(b"x" * (limits.MAX_RPC_BYTES + 1))
+    with pytest.raises(OutboxOverflow):
+        outbox.add(b"x")
+
+
 @given(
     steps=st.lists(
         st.tuples(st.just("control"), st.integers(1, 4))

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from session_core import limits
 from session_core.errors import (
     Conflict,
     InvalidInput,
@@ -378,6 +379,15 @@ async def test_what_is_too_long_is_refused(small: Exported, tmp_path: Path, monk
         small.session_id
         == (await import_session(small.lines, SqliteStore(tmp_path / "home"), settings=None)).session_id
     )
+
+
+async def test_what_no_snapshot_could_hold_is_refused(
+    small: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that another program has filled beyond our bounds is refused, as no client could read it."""
+    monkeypatch.setattr(limits, "MAX_SNAPSHOT_BYTES", 1_000)
+    error = await refusal(small.lines, tmp_path / "home")
+    assert "what the session holds is longer than 1000 bytes; nothing was imported" in error.message
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
