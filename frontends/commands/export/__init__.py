@@ -6,7 +6,8 @@ A document is one Markdown text or one HTML page, safe to open and to pass on.
 - `conversation`: the messages of the conversation, read one by one from the store, and where other branches leave it
 - `document_text`: makes foreign text harmless, masks keys, and cuts very long text
 - `paragraphs`: tells prose from code blocks in a text, by our own rules
-- `facts`: the facts and sentences that both kinds of document share
+- `facts`: the facts about the session that both kinds of document state
+- `writer`: what both kinds write of a conversation, and in which order; each kind says how its elements look
 - `html`: the page; its table of elements and attributes lists everything a page may contain
   (its policy lets a browser load nothing else)
 - `markdown`: the Markdown text; foreign text makes no heading, no link, no HTML

@@ -28,9 +28,7 @@ _ENDINGS: Final[dict[str, Format]] = {
     ".htm": "html",
     ".jsonl": "jsonl",
 }
-_LONGEST_REMARK = 200
 _CHUNK_BYTES = 256 * 1024
-_LONGEST_LINE = 128 * 1024 * 1024  # twice the longest event; a longer line is cut here and rejected later
 
 
 def export(home: Path, session: str, file: str, *, force: bool, kind: Format | None = None) -> int:

@@ -14,7 +14,6 @@ from frontends.shared.home import StoredHome, stored_snapshot
 
 Kind = Literal["markdown", "html"]
 Document = HtmlDocument | MarkdownDocument
-"""Both write a session in this order: `head`, each `message`, `render_partial`, `render_running_tool`, `end`."""
 
 
 async def document(stored_home: StoredHome, session_id: sc.SessionId, kind: Kind) -> AsyncGenerator[bytes]:

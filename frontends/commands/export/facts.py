@@ -1,4 +1,4 @@
-"""The facts and sentences that both kinds of document share. Pure functions; foreign text in them is clean."""
+"""The facts about a session that both kinds of document state. Pure functions; foreign text in them is clean."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,15 +7,12 @@ import attrs
 
 import session_core as sc
 from frontends.commands.export.conversation import MessageTree
-from frontends.commands.export.document_text import CutText, DocumentSanitiser
+from frontends.commands.export.document_text import DocumentSanitiser
 from frontends.shared.activity_words import WORDS
-from frontends.shared.conversation.messages import describe_interruption
-from frontends.shared.conversation.tool_calls import exit_code, find_child, pretty_json, subject_of
 from frontends.shared.figures import dollars, format_count, usage_figures
 
 MOST_SUBSESSIONS = 500
 _NAME_CHARS = 200
-_SUBJECT_CHARS = 120
 
 
 @attrs.frozen(kw_only=True)
@@ -122,85 +119,3 @@ def moment(time_ms: int) -> str:
         return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%Y-%m-%d %H:%M} UTC"
     except (OverflowError, ValueError, OSError):
         return f"{time_ms} ms"
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------
-
-
-def speaker(message: sc.Message, cleaning: DocumentSanitiser) -> str:
-    """Return the speaker of a message."""
-    by = f", inserted by {cleaning.line(message.source)}" if message.source is not None else ""
-    match message.role:
-        case "user":
-            return f"You{by}"
-        case "assistant":
-            return (cleaning.line(message.model) if message.model else "Model") + by
-        case "tool":
-            return "Tools"
-        case "summary":
-            return f"Summary of what came before{by}"
-
-
-def branch_remark(count: int) -> str:
-    """Return a remark that the conversation also continues on other branches."""
-    return f"Another branch goes on from here, with {format_count(count, 'message')}: not shown."
-
-
-def cut_remark(cut: CutText) -> str:
-    """Return a remark on how much was left out."""
-    return f"Cut here: these are the first {len(cut.text):,} of {cut.whole:,} characters."
-
-
-def interruption_remark(part: sc.InterruptedPart, cleaning: DocumentSanitiser) -> str:
-    """Return a remark on why an answer ends in the middle."""
-    return f"Cut short: {cleaning.line(describe_interruption(part.reason))}."
-
-
-def call_line(part: sc.ToolCallPart, cleaning: DocumentSanitiser) -> str:
-    """Return a tool call in one line."""
-    subject = subject_of(part.name, _clean_object(part.arguments, cleaning))
-    return f"{cleaning.line(part.name)} {cleaning.line(subject, _SUBJECT_CHARS)}".rstrip()
-
-
-def plain_json(value: sc.JsonObject, cleaning: DocumentSanitiser) -> str:
-    """Return a value as readable JSON, or a remark if it is nested too deeply.
-
-    Its texts are cleaned first: in JSON, a control character in the middle of a key would become a harmless escape, and
-    the key would no longer be recognised.
-    """
-    try:
-        return pretty_json(_clean_object(value, cleaning))
-    except RecursionError:
-        return "(nested too deeply to be shown)"
-
-
-def _clean_object(value: sc.JsonObject, cleaning: DocumentSanitiser) -> sc.JsonObject:
-    return sc.JsonObject({cleaning.text(key): _clean(each, cleaning) for key, each in value.items()})
-
-
-def _clean(value: sc.JsonValue, cleaning: DocumentSanitiser) -> sc.JsonValue:
-    match value:
-        case str():
-            return cleaning.text(value)
-        case sc.JsonObject():
-            return _clean_object(value, cleaning)
-        case tuple():
-            return tuple(_clean(each, cleaning) for each in value)
-        case _:
-            return value
-
-
-def result_line(part: sc.ToolResultPart, cleaning: DocumentSanitiser) -> str:
-    """Describe in one line the result of a tool call."""
-    lines = part.text.count("\n") + 1 if part.text else 0
-    much = format_count(lines, "line") if lines else "no text"
-    code = exit_code(part)
-    ended = f", exit code {code}" if code is not None else ""
-    images = f", {format_count(len(part.images), 'image')}" if part.images else ""
-    return f"{cleaning.line(part.name)}: {part.status}{ended}, {much}{images}"
-
-
-def find_subsession(part: sc.ToolResultPart, about_session: DocumentFacts) -> SubSession | None:
-    """Return the session that did the work of a call, if it is one of those listed."""
-    found = find_child(part)
-    return None if found is None else about_session.subsessions.get(found)

@@ -7,7 +7,7 @@ escaped there and nowhere else; finished markup has a type of its own.
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from typing import Final, NewType
@@ -15,10 +15,9 @@ from typing import Final, NewType
 import attrs
 
 import session_core as sc
-from frontends.commands.export import facts
-from frontends.commands.export.document_text import CutText, DocumentSanitiser
+from frontends.commands.export.facts import SubSession
 from frontends.commands.export.paragraphs import passages
-from frontends.shared.conversation.tool_calls import find_diff
+from frontends.commands.export.writer import DocumentWriter
 
 # --- page style, and the policy that lets a browser run and load nothing ----------------------------------------------
 STYLE: Final = """
@@ -100,7 +99,6 @@ ELEMENTS: Final[Mapping[str, frozenset[str]]] = {
 _VOID: Final = frozenset({"meta", "img"})
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _DIFF: Final = {"+": "add", "-": "del", "@": "place"}
-_CODE_CHARS: Final = 200_000
 
 
 def element(name: str, /, *content: Markup, **attributes: str) -> Markup:
@@ -118,11 +116,8 @@ def plain(text: str) -> Markup:
 
 
 @attrs.frozen(kw_only=True)
-class HtmlDocument:
+class HtmlDocument(DocumentWriter[Markup]):
     """Writes a session as a page, piece by piece."""
-
-    about: facts.DocumentFacts
-    cleaning: DocumentSanitiser
 
     def head(self) -> Iterator[str]:
         """Begin the page, and identify the session."""
@@ -139,50 +134,12 @@ class HtmlDocument:
         yield element("head", *metas, element("title", plain(name)), style) + "\n<body>\n"
         lists = [_facts(self.about.facts)]
         if self.about.spent:
-            lists.append(_folded_section("what was used", _facts(self.about.spent)))
+            lists.append(self._section("about", "what was used", [_facts(self.about.spent)]))
         if self.about.plan:
             steps = (element("li", plain(f"{status}: {text}")) for status, text in self.about.plan)
-            lists.append(_folded_section("plan", element("ul", *steps)))
-        lists += map(_remark, self.about.remarks)
+            lists.append(self._section("about", "plan", [element("ul", *steps)]))
+        lists += map(self._remark, self.about.remarks)
         yield element("header", element("h1", plain(name)), *lists) + "\n<main>\n"
-
-    def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
-        """Write a message; `branch` is how many hidden messages continue from it."""
-        used = facts.spent(message.usage) if message.usage is not None else ""
-        heading = element(
-            "h2",
-            plain(facts.speaker(message, self.cleaning)),
-            element("time", plain(facts.moment(message.created_at))),
-            element("span", plain(used), class_="usage") if used else Markup(""),
-        )
-        yield f'<article class="{escape(message.role)}">{heading}\n'
-        for part in message.parts:
-            yield from self._part(part)
-        if branch:
-            yield _remark(facts.branch_remark(branch))
-        yield "</article>\n"
-
-    def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
-        """Write an incomplete answer."""
-        yield '<article class="assistant">' + element("h2", plain(self.cleaning.line(partial.model)))
-        for part in partial.parts:
-            text = str(part.text)
-            match part.kind:
-                case "text":
-                    yield from self._text(text)
-                case "thinking":
-                    yield self._long("thinking", "thinking", text)
-                case _:
-                    yield self._long("call", f"{self.cleaning.line(part.tool_name or part.kind)}, not whole", text)
-        yield _remark("This answer was never finished." if self.about.is_over else "This answer was being written.")
-        yield "</article>\n"
-
-    def render_running_tool(self, tool: sc.LiveTool) -> Iterator[str]:
-        """Write a tool call whose result is not part of the conversation yet."""
-        if tool.result is not None:
-            yield from self._result(tool.result)
-        else:
-            yield _remark(f"{self.cleaning.line(tool.name)} had begun and had no result yet.")
 
     def end(self) -> Iterator[str]:
         """List the sessions that did part of the work, and end the page."""
@@ -195,74 +152,54 @@ class HtmlDocument:
                 for each in self.about.subsessions.values()
             )
             yield element("section", element("h2", plain("Sub-sessions")), element("ul", *listed))
-        yield element("footer", _remark(f"Written by session-core {sc.__version__}. What looks like a key is masked."))
+        yield element(
+            "footer", self._remark(f"Written by session-core {sc.__version__}. What looks like a key is masked.")
+        )
         yield "\n</body>\n</html>\n"
 
-    # --- parts --------------------------------------------------------------------------------------------------------
+    # --- elements -----------------------------------------------------------------------------------------------------
 
-    def _part(self, part: sc.Part) -> Iterator[str]:
-        match part:
-            case sc.TextPart(text=text):
-                yield from self._text(text)
-            case sc.CodePart(text=text):
-                yield self._block(self.cleaning.bounded(text, _CODE_CHARS))
-            case sc.ThinkingPart(text=text):
-                if text.strip():
-                    yield self._long("thinking", "thinking", text)
-            case sc.ImagePart():
-                yield self._image(part)
-            case sc.FilePart(name=name, text=text):
-                yield self._long("file", f"file {self.cleaning.line(name)}", text)
-            case sc.ToolCallPart():
-                line = facts.call_line(part, self.cleaning)
-                yield self._long("call", f"calls {line}", facts.plain_json(part.arguments, self.cleaning))
-            case sc.ToolResultPart():
-                yield from self._result(part)
-            case sc.InterruptedPart():
-                yield _remark(facts.interruption_remark(part, self.cleaning))
+    def _article(self, role: str, who: str, at: str, used: str, parts: Iterator[Markup]) -> Iterator[str]:
+        time = _text_element("time", at) if at else Markup("")
+        usage = element("span", plain(used), class_="usage") if used else Markup("")
+        yield f'<article class="{escape(role)}">{element("h2", plain(who), time, usage)}\n'
+        yield from parts
+        yield "</article>\n"
 
-    def _text(self, text: str) -> Iterator[str]:
+    def _text(self, text: str) -> Iterator[Markup]:
         for passage in passages(self.cleaning.text(text)):
             if passage.code:
-                yield element("pre", plain(passage.text)) + "\n"
+                yield Markup(_text_element("pre", passage.text) + "\n")
             else:
-                yield element("p", plain(passage.text.strip("\n")), class_="text") + "\n"
+                yield Markup(self._thought(passage.text.strip("\n")) + "\n")
 
-    def _long(self, kind: str, title: str, text: str) -> Markup:
-        """Fold a text; thinking is prose, so its lines wrap at the page width."""
-        cut = self.cleaning.bounded(text)
-        if kind == "thinking":
-            return _folded_section(title, element("p", plain(cut.text), class_="text"), _cut(cut), kind=kind)
-        return _folded_section(title, self._block(cut), kind=kind)
+    def _verbatim(self, text: str, language: str) -> Markup:
+        return element("pre", _diff(text) if language == "diff" else plain(text))
 
-    def _result(self, part: sc.ToolResultPart) -> Iterator[str]:
-        kind = "result" if part.status == "success" else "failed"
-        inner: list[Markup] = []
-        subagent = facts.find_subsession(part, self.about)
-        if subagent is not None:
-            inner.append(element("p", element("a", plain(subagent.name), href=f"#{subagent.anchor}"), class_="remark"))
-        diff = find_diff(part)
-        if diff is not None:
-            inner.append(_diff(self.cleaning.bounded(diff)))
-        if part.text.strip():
-            inner.append(self._block(self.cleaning.bounded(part.text)))
-        inner += map(self._image, part.images)
-        yield _folded_section(facts.result_line(part, self.cleaning), *inner, kind=kind)
+    def _thought(self, text: str) -> Markup:
+        return element("p", plain(text), class_="text")  # its lines wrap at the page width, as those of other prose
 
-    def _block(self, cut: CutText) -> Markup:
-        return Markup(element("pre", plain(cut.text)) + _cut(cut))
+    def _section(self, kind: str, title: str, content: Sequence[Markup]) -> Markup:
+        return Markup(element("details", _text_element("summary", title), *content, class_=kind) + "\n")
 
-    def _image(self, part: sc.ImagePart) -> Markup:
+    def _done_by(self, subsession: SubSession) -> Markup:
+        link = element("a", plain(subsession.name), href=f"#{subsession.anchor}")
+        return element("p", link, class_="remark")
+
+    def _remark(self, sentence: str) -> Markup:
+        return Markup(element("p", plain(sentence), class_="remark") + "\n")
+
+    def _image(self, image: sc.ImagePart) -> Markup:
         """Show an image whose bytes match its type; nothing else gets into an address."""
-        if not _BASE64.fullmatch(part.data):
-            return _remark("An image that cannot be read.")
+        if not _BASE64.fullmatch(image.data):
+            return self._remark("An image that cannot be read.")
         try:
-            beginning = base64.b64decode(part.data[:64], validate=True)
+            beginning = base64.b64decode(image.data[:64], validate=True)
         except (binascii.Error, ValueError):
-            return _remark("An image that cannot be read.")
-        if sc.image_type(beginning) != part.media_type:
-            return _remark("An image whose bytes do not match its type.")
-        return Markup(element("img", src=f"data:{part.media_type};base64,{part.data}", alt="an image") + "\n")
+            return self._remark("An image that cannot be read.")
+        if sc.image_type(beginning) != image.media_type:
+            return self._remark("An image whose bytes do not match its type.")
+        return Markup(element("img", src=f"data:{image.media_type};base64,{image.data}", alt="an image") + "\n")
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> Markup:
@@ -275,21 +212,9 @@ def _text_element(name: str, text: str) -> Markup:
     return element(name, plain(text))
 
 
-def _remark(sentence: str) -> Markup:
-    return Markup(element("p", plain(sentence), class_="remark") + "\n")
-
-
-def _cut(cut: CutText) -> Markup:
-    return Markup("") if cut.whole is None else _remark(facts.cut_remark(cut))
-
-
-def _folded_section(title: str, *content: Markup, kind: str = "about") -> Markup:
-    return Markup(element("details", element("summary", plain(title)), *content, class_=kind) + "\n")
-
-
-def _diff(cut: CutText) -> Markup:
+def _diff(text: str) -> Markup:
     lines = (
         element("span", plain(line), class_=_DIFF[line[0]]) if line[:1] in _DIFF and line else plain(line)
-        for line in cut.text.split("\n")
+        for line in text.split("\n")
     )
-    return Markup(element("pre", Markup("\n".join(lines))) + _cut(cut))
+    return Markup("\n".join(lines))

@@ -9,15 +9,15 @@ Rules:
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
 import session_core as sc
-from frontends.commands.export import facts
-from frontends.commands.export.document_text import CutText, DocumentSanitiser
+from frontends.commands.export.facts import SubSession
 from frontends.commands.export.paragraphs import fence_for, passages
-from frontends.shared.conversation.tool_calls import describe_image, find_diff
+from frontends.commands.export.writer import DocumentWriter
+from frontends.shared.conversation.tool_calls import describe_image
 
 _PROSE = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {each: f"\\{each}" for each in "\\[]|$~`"})
 _TITLE = {**_PROSE, **str.maketrans({each: f"\\{each}" for each in "*_#"})}
@@ -27,7 +27,6 @@ _ITEM = re.compile(r"([ \t]*)([-*+]|[0-9]{1,9}[.)])[ \t]+(.*\S.*)")
 _NUMBER = re.compile(r"([0-9]{1,9})([.)])")
 _BLOCK = "#-+=_:"
 _DEEPEST = 5
-_CODE_CHARS = 200_000
 
 
 def inline(text: str) -> str:
@@ -87,11 +86,8 @@ def fence_text(text: str, language: str = "") -> str:
 
 
 @attrs.frozen(kw_only=True)
-class MarkdownDocument:
+class MarkdownDocument(DocumentWriter[str]):
     """Writes a session as Markdown, piece by piece."""
-
-    about: facts.DocumentFacts
-    cleaning: DocumentSanitiser
 
     def head(self) -> Iterator[str]:
         """Identify the session."""
@@ -103,36 +99,7 @@ class MarkdownDocument:
         if self.about.plan:
             yield "Plan:\n\n" + "".join(f"- {status}: {_title(text)}\n" for status, text in self.about.plan) + "\n"
         for remark in self.about.remarks:
-            yield _remark(remark)
-
-    def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
-        """Write a message; `branch` is how many hidden messages continue from it."""
-        who = _title(facts.speaker(message, self.cleaning))
-        yield f"## {who}\n\n"
-        used = f"; {facts.spent(message.usage)}" if message.usage is not None else ""
-        yield _remark(f"{facts.moment(message.created_at)}{used}")
-        for part in message.parts:
-            yield from self._part(part)
-        if branch:
-            yield _remark(facts.branch_remark(branch))
-
-    def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
-        """Write an incomplete answer."""
-        yield f"## {_title(self.cleaning.line(partial.model))}\n\n"
-        for part in partial.parts:
-            if part.kind == "text":
-                yield from self._text(str(part.text))
-            else:
-                kind = part.tool_name or part.kind
-                yield from self._long(f"{self.cleaning.line(kind)}, not whole", str(part.text))
-        yield _remark("This answer was never finished." if self.about.is_over else "This answer was being written.")
-
-    def render_running_tool(self, tool: sc.LiveTool) -> Iterator[str]:
-        """Write a tool call whose result is not part of the conversation yet."""
-        if tool.result is not None:
-            yield from self._result(tool.result)
-        else:
-            yield _remark(f"{self.cleaning.line(tool.name)} had begun and had no result yet.")
+            yield self._remark(remark)
 
     def end(self) -> Iterator[str]:
         """List the sessions that did part of the work."""
@@ -141,30 +108,15 @@ class MarkdownDocument:
             for each in self.about.subsessions.values():
                 yield f"- {_title(each.name)}: session-core export {_title(each.session_id)} --format markdown\n"
             yield "\n"
-        yield _remark(f"Written by session-core {sc.__version__}. What looks like a key is masked.")
+        yield self._remark(f"Written by session-core {sc.__version__}. What looks like a key is masked.")
 
-    # --- parts --------------------------------------------------------------------------------------------------------
+    # --- elements -----------------------------------------------------------------------------------------------------
 
-    def _part(self, part: sc.Part) -> Iterator[str]:
-        match part:
-            case sc.TextPart(text=text):
-                yield from self._text(text)
-            case sc.CodePart(text=text):
-                yield self._block(self.cleaning.bounded(text, _CODE_CHARS))
-            case sc.ThinkingPart(text=text):
-                if text.strip():
-                    yield from self._long("thinking", text)
-            case sc.ImagePart():
-                yield _remark(self.cleaning.line(describe_image(part)))
-            case sc.FilePart(name=name, text=text):
-                yield from self._long(f"file {self.cleaning.line(name)}", text)
-            case sc.ToolCallPart():
-                line = facts.call_line(part, self.cleaning)
-                yield from self._long(f"calls {line}", facts.plain_json(part.arguments, self.cleaning), "json")
-            case sc.ToolResultPart():
-                yield from self._result(part)
-            case sc.InterruptedPart():
-                yield _remark(facts.interruption_remark(part, self.cleaning))
+    def _article(self, role: str, who: str, at: str, used: str, parts: Iterator[str]) -> Iterator[str]:
+        yield f"## {_title(who)}\n\n"
+        if at:
+            yield self._remark(f"{at}; {used}" if used else at)
+        yield from parts
 
     def _text(self, text: str) -> Iterator[str]:
         for passage in passages(self.cleaning.text(text)):
@@ -173,31 +125,22 @@ class MarkdownDocument:
             else:
                 yield "\n".join(prose(passage.text.strip("\n"))).rstrip() + "\n\n"
 
-    def _long(self, title: str, text: str, language: str = "") -> Iterator[str]:
-        yield f"### {_title(title)}\n\n"
-        yield self._block(self.cleaning.bounded(text), language)
+    def _verbatim(self, text: str, language: str) -> str:
+        return fence_text(text, language)
 
-    def _result(self, part: sc.ToolResultPart) -> Iterator[str]:
-        yield f"### {_title(facts.result_line(part, self.cleaning))}\n\n"
-        subagent = facts.find_subsession(part, self.about)
-        if subagent is not None:
-            yield _remark(f"Done by the sub-session {subagent.name}.")
-        diff = find_diff(part)
-        if diff is not None:
-            yield self._block(self.cleaning.bounded(diff), "diff")
-        if part.text.strip():
-            yield self._block(self.cleaning.bounded(part.text))
-        for image in part.images:
-            yield _remark(self.cleaning.line(describe_image(image)))
+    def _section(self, kind: str, title: str, content: Sequence[str]) -> str:
+        return f"### {_title(title)}\n\n" + "".join(content)
 
-    def _block(self, cut: CutText, language: str = "") -> str:
-        return fence_text(cut.text, language) + ("" if cut.whole is None else _remark(facts.cut_remark(cut)))
+    def _image(self, image: sc.ImagePart) -> str:
+        return self._remark(self.cleaning.line(describe_image(image)))
+
+    def _done_by(self, subsession: SubSession) -> str:
+        return self._remark(f"Done by the sub-session {subsession.name}.")
+
+    def _remark(self, sentence: str) -> str:
+        return f"_{_title(sentence)}_\n\n"
 
 
 def _title(text: str) -> str:
     """Escape a line that follows a mark of ours, where even emphasis would be out of place."""
     return text.translate(_TITLE)
-
-
-def _remark(sentence: str) -> str:
-    return f"_{_title(sentence)}_\n\n"
