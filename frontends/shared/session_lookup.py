@@ -81,6 +81,13 @@ def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path 
     raise UsageError(f"there is no session in {format_path(directory)!r} or a folder above it (see: {see})")
 
 
+def find_or_last_used(
+    typed: str | None, sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None
+) -> sc.SessionSummary:
+    """Return the session that matches, or if nothing was typed, the last used one of a directory; raises like both."""
+    return last_used(sessions, directory, home) if typed is None else find_session(typed, sessions, home)
+
+
 def find_all(
     typed: Sequence[str], sessions: Sequence[sc.SessionSummary], home: Path | None = None
 ) -> list[sc.SessionSummary]:

@@ -58,22 +58,3 @@ def parse_answer(typed: str, *, cut: bool = False, rights: Collection[sc.ExtraRi
     if len(said.split()) < 2 or _AGREEING.match(said.lower()):
         return TypedApprovalAnswer(unclear=True)
     return TypedApprovalAnswer(message=said)
-
-
-@attrs.define
-class HandledRequests:
-    """Remembers which requests were handled, so that each is answered once."""
-
-    _handled: set[sc.RequestId] = attrs.field(factory=set)
-
-    def new_approvals(self, state: sc.SessionState) -> list[sc.Approval]:
-        """Return the open approvals that are not handled yet."""
-        new = [each for each in state.approvals if each.request_id not in self._handled]
-        self._handled.update(each.request_id for each in new)
-        return new
-
-    def new_dialogs(self, state: sc.SessionState) -> list[sc.Dialog]:
-        """Return the open dialogs that are not handled yet."""
-        new = [each for each in state.dialogs if each.request_id not in self._handled]
-        self._handled.update(each.request_id for each in new)
-        return new

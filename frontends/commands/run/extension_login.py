@@ -85,7 +85,7 @@ async def _talk(
         talk = TurnFollower(client, feed, InteractionOptions(), streams, nursery)
         talk.own_turn.extension = name  # it works for us from the start
         await talk.receive()  # the first snapshot
-        nursery.start_soon(talk.handle_signals, signals, session_id)
+        nursery.start_soon(talk.stopping.handle_signals, signals, session_id)
         nursery.start_soon(_show, talk)
         try:
             await client.login_to_provider(session_id, provider)

@@ -1,13 +1,14 @@
 """Requests to the person at the command line: approvals and dialogs, one at a time."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 import trio
 
 import session_core as sc
 from frontends.commands.run import dialogs
-from frontends.commands.run.approval_answers import HandledRequests, TypedApprovalAnswer, parse_answer
+from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
 from frontends.commands.run.approval_text import (
     Approve,
     find_asking_subagent,
@@ -21,6 +22,8 @@ from frontends.commands.run.attached_service import Client, ServiceClient
 from frontends.commands.run.own_turn import OwnTurn
 from frontends.shared.conversation.view import View
 from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
+
+R = TypeVar("R", sc.Approval, sc.Dialog)
 
 
 class Requests:
@@ -67,7 +70,7 @@ class Requests:
         self._flush = flush
         self._yes = yes
         self._asking = trio.Lock()
-        self._handled = HandledRequests()
+        self._handled: set[sc.RequestId] = set()
         self._questions: dict[sc.RequestId, trio.CancelScope] = {}
 
     def record_open_requests(self, snapshot: sc.SessionSnapshot) -> None:
@@ -78,7 +81,7 @@ class Requests:
     async def answer_new_requests(self, state: sc.SessionState) -> None:
         """Handle new requests, and withdraw questions that are settled."""
         self._withdraw(state)
-        for dialog in self._handled.new_dialogs(state):
+        for dialog in self._take_new(state.dialogs):
             if dialog.to not in {None, self._client_id}:
                 self._view.line(dialogs.format_asked_elsewhere(self._style, dialog))
             elif self._keyboard is None and not self._is_ours(dialog, here=self._own.owns_dialog(dialog, state.turn)):
@@ -88,7 +91,7 @@ class Requests:
                 await self._service.answer_dialog(state.session_id, dialog.request_id)
             else:
                 self._nursery.start_soon(self._ask_for_extension, state.session_id, dialog, self._keyboard)
-        for approval in self._handled.new_approvals(state):
+        for approval in self._take_new(state.approvals):
             is_ours = self._is_ours(approval, here=self._own.owns_turn(state.turn))
             by_yes = self._yes and (is_ours or self._own.only_follows)
             if by_yes and "unconfined" not in approval.rights:
@@ -102,6 +105,12 @@ class Requests:
                 await self._reply(state.session_id, approval, TypedApprovalAnswer(decision="deny"))
             else:
                 self._nursery.start_soon(self._ask, state, approval, self._keyboard)
+
+    def _take_new(self, requests: Iterable[R]) -> list[R]:
+        """Return the open requests that were not handled yet; from now on they are."""
+        new = [each for each in requests if each.request_id not in self._handled]
+        self._handled.update(each.request_id for each in new)
+        return new
 
     def _is_ours(self, request: sc.Approval | sc.Dialog, *, here: bool) -> bool:
         """Return whether a request may be answered without asking; `here` means it is part of our work."""

@@ -34,7 +34,7 @@ from frontends.shared.figures import format_path
 from frontends.shared.home import format_resume_hint, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
-from frontends.shared.session_lookup import find_session, last_used, short_id
+from frontends.shared.session_lookup import find_or_last_used, short_id
 from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
 from frontends.shared.streams import StandardStreams
 
@@ -87,10 +87,7 @@ async def _find_continued_session(options: RunOptions) -> ContinuedSession | Non
     if options.home is None or not (options.session is not None or options.go_on):
         return None
     sessions = await list_stored_sessions(options.home)
-    if options.session is not None:
-        found = find_session(options.session, sessions, options.home)
-    else:
-        found = last_used(sessions, options.cwd or str(Path.cwd()), options.home)
+    found = find_or_last_used(options.session, sessions, options.cwd or str(Path.cwd()), options.home)
     if options.cwd is None and not await trio.Path(found.cwd).is_dir():
         raise UsageError(
             f"this session works in {one_line(found.cwd, limit=4_096)!r}, which is gone; "
@@ -138,7 +135,7 @@ async def converse(
         # From now on a Ctrl-C is about our message, although it is not sent yet.
         talk.own_turn.has_message = isinstance(typed, sc.extensions.TypedMessage | sc.extensions.TypedShellLine)
         talk.own_turn.is_follower = typed is None
-        nursery.start_soon(talk.handle_signals, signals, session_id)
+        nursery.start_soon(talk.stopping.handle_signals, signals, session_id)
         await talk.begin(introduce)
         try:
             match typed:
@@ -174,7 +171,7 @@ async def converse(
 async def _say_what_stays(talk: TurnFollower, options: RunOptions, streams: StandardStreams) -> None:
     """Report what a service still has to do when we leave it."""
     await talk.end_open_line()  # the signal may have come in the middle of a line
-    if talk.is_deserted:
+    if talk.requests.deserted:
         await streams.remark(format_question_stays_open(options.home, talk.state.session_id))
     elif talk.is_stop_requested and talk.turn is not None:
         await streams.remark(format_turn_goes_on(options.home, talk.state.session_id))

@@ -27,7 +27,7 @@ async def run_turn(
     if talk.own_turn.item_id is not None and not talk.is_stop_requested and not options.interaction.quiet:
         await talk.remark("The session is busy; your message waits until it is free.")
     while talk.own_turn.was_sent and not await talk.wait_until_ended():
-        if not await talk.take_back():
+        if not await talk.stopping.take_back(talk.state.session_id):
             await talk.receive()  # shows what happened to it
         elif talk.is_stop_requested or talk.state.activity.name == "stopped":
             break

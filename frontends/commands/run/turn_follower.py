@@ -1,6 +1,6 @@
 """One turn of a session at the command line: reading, showing, approvals, stopping."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import trio
@@ -25,7 +25,6 @@ EXIT_OK, EXIT_FAILED = 0, 1
 EXIT_DENIED, EXIT_LIMIT, EXIT_SHAPE = 3, 4, 5  # 2 is wrong usage
 _WRONG_SHAPE = "the answer is not JSON of the shape"  # the start of such a turn's outcome
 _BEGINNINGS = (sc.events.TurnStarted, sc.events.MessageQueued, sc.events.MessageAdded)
-_AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
 
 
 def _may_be_ours(item: sc.FeedItem) -> bool:
@@ -39,6 +38,8 @@ class TurnFollower:
     Attributes:
         interaction: How the turn is shown.
         own_turn: Which of the events are ours.
+        requests: Answers what the session asks.
+        stopping: Stops our own work, and takes our message back.
         is_done: Whether our request is done, if it is not a turn.
         line: The call that runs a shell line; `line_result` is its result.
     """
@@ -70,7 +71,7 @@ class TurnFollower:
         self._writing = trio.Lock()
         self._line_open = False  # whether the last line on stderr is unfinished
         self.own_turn = OwnTurn()
-        self._requests = Requests(
+        self.requests = Requests(
             service,
             streams,
             self._view,
@@ -80,7 +81,7 @@ class TurnFollower:
             yes=interaction.yes,
             approve=interaction.approve,
         )
-        self._stopping = Stopping(service, self.own_turn, nursery, self.say)
+        self.stopping = Stopping(service, self.own_turn, nursery, self.say)
         self._denied: set[sc.CallId] = set()
         self._listening = trio.CancelScope()
         self.is_done = False
@@ -111,23 +112,18 @@ class TurnFollower:
     @property
     def at_rest(self) -> bool:
         """Whether nothing is running in the session."""
-        return self.state.turn is None and self.state.activity.name in _AT_REST
+        return self.state.turn is None and self.state.activity.is_at_rest
 
     @property
     def is_stop_requested(self) -> bool:
         """Whether a signal asked for the end."""
-        return self._stopping.signal is not None
-
-    @property
-    def is_deserted(self) -> bool:
-        """Whether the terminal was closed on an open question that others can answer."""
-        return self._requests.deserted
+        return self.stopping.signal is not None
 
     @property
     def exit_code(self) -> int:
         """The exit code of the program."""
-        if self._stopping.signal is not None:
-            return EXIT_SIGNAL + self._stopping.signal
+        if self.stopping.signal is not None:
+            return EXIT_SIGNAL + self.stopping.signal
         if self.outcome is None:
             return EXIT_OK if self.is_done else EXIT_FAILED
         match self.outcome.status:
@@ -145,7 +141,7 @@ class TurnFollower:
     @property
     def _has_unrefused_denial(self) -> bool:
         """Whether something was denied other than by the person at the terminal."""
-        return self._requests.denied or bool(self._denied - self._requests.refused)
+        return self.requests.denied or bool(self._denied - self.requests.refused)
 
     @property
     def _line_failed(self) -> bool:
@@ -162,7 +158,7 @@ class TurnFollower:
         await self._apply_item(first)
         await introduce()
         if isinstance(first, sc.SessionSnapshot):
-            self._requests.record_open_requests(first)
+            self.requests.record_open_requests(first)
             if first.turn is not None and self.interaction.is_narrated:
                 self._view.join(first)
         for item in rest:
@@ -238,18 +234,10 @@ class TurnFollower:
                 await self.receive()
         return True
 
-    async def take_back(self) -> bool:
-        """Withdraw our message from the queue; return whether it was there."""
-        return await self._stopping.take_back(self.state.session_id)
-
-    async def handle_signals(self, signals: AsyncIterator[int], session_id: sc.SessionId) -> None:
-        """Stop our own work at the first Ctrl-C and leave at the second; leave when asked to end."""
-        await self._stopping.handle_signals(signals, session_id)
-
     async def _handle_items(self, items: Sequence[sc.FeedItem]) -> None:
         if self.interaction.json:
             await self._streams.out.write_json(b"".join(encode_item(item) for item in items))
-        await self._requests.answer_new_requests(self.state)
+        await self.requests.answer_new_requests(self.state)
         await self._flush()
 
     async def _apply_item(self, item: sc.FeedItem) -> None:

@@ -8,7 +8,7 @@ import trio
 import session_core as sc
 from frontends.commands.sessions import transcript
 from frontends.shared.home import StoredHome, format_resume_hint, open_stored_home, stored_snapshot
-from frontends.shared.session_lookup import find_session, last_used, short_ids
+from frontends.shared.session_lookup import find_or_last_used, short_ids
 from frontends.shared.streams import StandardStreams
 from frontends.shared.text_width import columns
 
@@ -38,10 +38,7 @@ def show(options: ShowOptions) -> int:
 
 async def _show(options: ShowOptions, streams: StandardStreams) -> int:
     async with open_stored_home(options.home) as stored_home:
-        if options.session is not None:
-            summary = find_session(options.session, stored_home.sessions, options.home)
-        else:
-            summary = last_used(stored_home.sessions, options.directory, options.home)
+        summary = find_or_last_used(options.session, stored_home.sessions, options.directory, options.home)
         assert stored_home.reader is not None, "a home without a store has no sessions to find"
         snapshot = await stored_snapshot(stored_home.reader, summary.session_id)
         if options.json:

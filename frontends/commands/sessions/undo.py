@@ -13,7 +13,7 @@ from frontends.shared.figures import format_count
 from frontends.shared.home import format_command, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
-from frontends.shared.session_lookup import find_session, last_used, short_id
+from frontends.shared.session_lookup import find_or_last_used, short_id
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 
@@ -47,10 +47,7 @@ def undo(options: UndoOptions) -> int:
 
 async def _undo(options: UndoOptions, streams: StandardStreams) -> int:
     sessions = await list_stored_sessions(options.home)
-    if options.session is not None:
-        found = find_session(options.session, sessions, options.home)
-    else:
-        found = last_used(sessions, options.directory, options.home)
+    found = find_or_last_used(options.session, sessions, options.directory, options.home)
     if options.files and not await trio.Path(found.cwd).is_dir():
         gone = f"this session worked in {one_line(found.cwd, _PATH_CHARS)!r}, which is gone"
         raise UsageError(f"{gone}; --conversation-only leaves files alone")

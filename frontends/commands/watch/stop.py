@@ -14,7 +14,7 @@ from frontends.shared.figures import format_count, format_path
 from frontends.shared.home import list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
-from frontends.shared.session_lookup import find_session, last_used, short_ids
+from frontends.shared.session_lookup import find_or_last_used, find_session, short_ids
 from frontends.shared.streams import StandardStreams, with_streams
 from frontends.shared.style import Style
 
@@ -53,7 +53,7 @@ async def stop(
             await streams.say(f"Nothing is running: there is no service for {format_path(str(home))}.")
             return EXIT_NOTHING_RAN
         sessions = (await talk.load_service()).sessions
-        found = last_used(sessions, directory, home) if session is None else find_session(session, sessions, home)
+        found = find_or_last_used(session, sessions, directory, home)
         outcome = await talk.request_stop(found.session_id, scope=scope)
     for line in outcome_lines(streams.out.style, outcome, found.name, short_ids(sessions)):
         await streams.say(line)
