@@ -48,7 +48,7 @@ def find_problems(home: Path, cwd: Path, environ: Mapping[str, str]) -> ConfigFi
         problems=(
             *_model_problems(home, cwd, config, environ),
             *_protocol_problems(config),
-            *_server_problems(home, cwd, config),
+            *read_servers(home, cwd, config).mistakes,
         ),
         warnings=(*config.ignored, *sc.setup.unknown_tool_names(config), *_unknown_watched(home, cwd, config)),
         remarks=(
@@ -88,18 +88,14 @@ def _model_problems(
     try:
         sc.setup.resolve_model(config, config.model, environ)
     except sc.InvalidInput as refused:
-        source = config.source("model")
-        return [sc.setup.ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)]
+        return [_problem(config, "model", refused.message)]
     return []
 
 
 def _protocol_problems(config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:
     """Report an unknown protocol: no session could be created."""
     what = sc.setup.problem_of_protocol_name(config.protocol)
-    if what is None:
-        return []
-    source = config.source("protocol")
-    return [sc.setup.ConfigProblem(place=source.place, line=source.line, key="protocol", what=what)]
+    return [] if what is None else [_problem(config, "protocol", what)]
 
 
 def about_late_model(home: Path, cwd: Path, config: sc.setup.Config, environ: Mapping[str, str]) -> list[str]:
@@ -124,21 +120,11 @@ def _unknown_watched(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.
     if not config.watched_extensions:
         return []
     known = {each.name for each in find_extensions(home, cwd).entries}
-    source = config.source("extensions.watch")
-    return [
-        sc.setup.ConfigProblem(
-            place=source.place,
-            line=source.line,
-            key="extensions.watch",
-            what=f"there is no extension called {name!r}, so nothing is watched; see: session-core ext list",
-        )
-        for name in config.watched_extensions
-        if name not in known
-    ]
+    missing = [name for name in config.watched_extensions if name not in known]
+    what = "there is no extension called {!r}, so nothing is watched; see: session-core ext list"
+    return [_problem(config, "extensions.watch", what.format(name)) for name in missing]
 
 
-def _server_problems(home: Path, cwd: Path, config: sc.setup.Config) -> list[sc.setup.ConfigProblem]:
-    mistakes = read_servers(home, cwd, config).mistakes
-    return [
-        sc.setup.ConfigProblem(place=each.file, line=each.line, key=each.field, what=each.what) for each in mistakes
-    ]
+def _problem(config: sc.setup.Config, key: str, what: str) -> sc.setup.ConfigProblem:
+    source = config.source(key)
+    return sc.setup.ConfigProblem(place=source.place, line=source.line, key=key, what=what)

@@ -84,35 +84,25 @@ def find_extensions(home: Path, cwd: Path, environ: Mapping[str, str] | None = N
     places = sc.extensions.build_search_paths(home, cwd, os.environ if environ is None else environ, trusted=trusted)
     consents = open_consents(home)
     found = sc.extensions.discover_in(places, consents)
-    entries = [
-        *(
-            ExtensionListEntry(
-                name=each.name,
-                folder=each.folder,
-                scope=each.scope,
-                state="ready",
-                manifest=each.manifest,
-                digest=each.digest,
-            )
-            for each in found.found
-        ),
-        *(
-            ExtensionListEntry(
-                name=each.name,
-                folder=each.folder,
-                scope=each.scope,
-                state=each.kind,
-                reason=each.reason,
-                manifest=each.manifest,
-                digest=each.digest,
-            )
-            for each in found.skipped
-        ),
-    ]
+    entries = [*map(_entry_of, found.found), *(_entry_of(each, each.kind, each.reason) for each in found.skipped)]
     watched = _list_watched_names(home, cwd)
     entries = [_mark_watched(each, consents) if each.name in watched else each for each in entries]
     entries.sort(key=lambda each: (each.name, each.state != "ready", str(each.folder)))
     return ExtensionCatalogue(entries=tuple(entries), places=places, remark=consents.remark)
+
+
+def _entry_of(
+    found: sc.extensions.DiscoveredExtension | sc.extensions.SkippedExtension, state: State = "ready", reason: str = ""
+) -> ExtensionListEntry:
+    return ExtensionListEntry(
+        name=found.name,
+        folder=found.folder,
+        scope=found.scope,
+        state=state,
+        reason=reason,
+        manifest=found.manifest,
+        digest=found.digest,
+    )
 
 
 def _list_watched_names(home: Path, cwd: Path) -> tuple[str, ...]:

@@ -7,26 +7,9 @@ from pathlib import Path
 import attrs
 
 import session_core as sc
-from frontends.shared.figures import format_path
 from frontends.shared.json_lines import line_in_file
 
 MCP_FILE = "mcp.json"
-
-
-@attrs.frozen(kw_only=True)
-class Mistake:
-    """An error in a file that lists servers."""
-
-    file: str
-    line: int | None
-    field: str
-    what: str
-
-    @property
-    def sentence(self) -> str:
-        """The whole error in one line."""
-        where = format_path(self.file) if self.line is None else f"{format_path(self.file)}, line {self.line}"
-        return f"{where}: {self.field}: {self.what}" if self.field else f"{where}: {self.what}"
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +17,7 @@ class ServerListing:
     """The servers in the files, and what people should know about these."""
 
     servers: tuple[sc.setup.ServerConfig, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[sc.setup.ConfigProblem, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -59,7 +42,9 @@ def read_servers(home: Path, cwd: Path, settings: sc.setup.Config) -> ServerList
     return ServerListing(
         servers=loaded.servers,
         mistakes=tuple(
-            Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
+            sc.setup.ConfigProblem(
+                place=each.file, line=line_in_file(Path(each.file), each.field), key=each.field, what=each.message
+            )
             for each in counting
         ),
         remarks=(

@@ -98,7 +98,7 @@ def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, pa
     """Lay out a table in lines of at most `width` cells; flexible columns share the width that the others leave."""
     natural = [max([text_width(head.title), *(text_width(row[n]) for row in rows)]) for n, head in enumerate(heads)]
     room = width - sum(natural[n] for n, head in enumerate(heads) if not head.share) - len(_GAP) * (len(heads) - 1)
-    widths = _share_widths(heads, natural, room)
+    widths = share_widths(natural, [head.share for head in heads], room, [head.least for head in heads])
     lines = []
     for number, row in enumerate([[head.title for head in heads], *rows]):
         cells = [_fit_cell(head, text, room, more) for head, text, room in zip(heads, row, widths, strict=True)]
@@ -107,16 +107,16 @@ def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, pa
     return lines
 
 
-def _share_widths(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Give each flexible column what it needs if all fits, else its share; unneeded room goes to the others."""
+def share_widths(natural: Sequence[int], shares: Sequence[int], room: int, least: Sequence[int]) -> list[int]:
+    """Give each column with a share what it needs if all fits, else its share; unneeded room goes to the others."""
     widths = list(natural)
-    open_columns = [n for n, head in enumerate(heads) if head.share]
+    open_columns = [n for n, share in enumerate(shares) if share]
     while open_columns:
-        parts = sum(heads[n].share for n in open_columns)
-        content = [n for n in open_columns if natural[n] <= room * heads[n].share // parts]
+        parts = sum(shares[n] for n in open_columns)
+        content = [n for n in open_columns if natural[n] <= room * shares[n] // parts]
         if not content:
             for n in open_columns:
-                widths[n] = max(heads[n].least, room * heads[n].share // parts)
+                widths[n] = max(least[n], room * shares[n] // parts)
             break
         room -= sum(natural[n] for n in content)
         open_columns = [n for n in open_columns if n not in content]

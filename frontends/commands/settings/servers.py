@@ -11,7 +11,7 @@ import trio
 import session_core as sc
 from frontends.shared.figures import format_count, format_path
 from frontends.shared.folder_config import load_folder_config
-from frontends.shared.mcp_servers import MCP_FILE, Mistake, ServerListing, read_servers
+from frontends.shared.mcp_servers import MCP_FILE, ServerListing, read_servers
 from frontends.shared.progress import ProgressLine
 from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import end_on_signal
@@ -41,7 +41,7 @@ class McpServerOverview:
     statuses: tuple[sc.setup.ServerStatus, ...] = ()
     tools: Mapping[str, tuple[sc.ToolSpec, ...]] = attrs.field(factory=dict)
     said: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[sc.setup.ConfigProblem, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -63,7 +63,8 @@ async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - 
         _print(home, found)
     style = stream_style(sys.stderr)
     for mistake in found.mistakes:
-        print(f"{style.red(style.symbol('✗'))} {one_line(mistake.sentence, _LONGEST)}", file=sys.stderr)
+        sentence = attrs.evolve(mistake, place=format_path(mistake.place)).sentence
+        print(f"{style.red(style.symbol('✗'))} {one_line(sentence, _LONGEST)}", file=sys.stderr)
     for sentence in found.remarks:
         remark(sentence)
     failed = any(each.state in {"failed", "connecting"} for each in found.statuses)

@@ -6,6 +6,7 @@ from typing import Final
 from rich.style import Style
 from textual.strip import Strip
 
+from frontends.shared.text_width import share_widths
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.lines import Span, Spans, omission, spans_width, strip_of, wrap
 
@@ -33,8 +34,8 @@ def table(
     separator = f" {look.glyph('bar')} "
     room = width - len(separator) * (columns - 1)
     natural = [max(1, *(spans_width(row[n]) for row in rows)) for n in range(columns)]
-    widths = _fit_widths(natural, room)
-    if widths is None:
+    widths = share_widths(natural, [1] * columns, room, [0] * columns)
+    if any(width < min(_LEAST, wanted) for width, wanted in zip(widths, natural, strict=True)):
         strips = _as_lists(rows, width, look)
     else:
         rule = look.glyph("line")
@@ -45,25 +46,6 @@ def table(
         for row in rows[1:]:
             strips += _lay_out_row(row, widths, look, right)
     return strips + omission(len(body) - MOST_ROWS, look, width, noun="row")
-
-
-def _fit_widths(natural: Sequence[int], room: int) -> list[int] | None:
-    """Return widths that fit: narrow columns as they are, the others share the rest; None if that is too little."""
-    if sum(natural) <= room:
-        return list(natural)
-    widths = list(natural)
-    wide = list(range(len(natural)))
-    while True:
-        share = (room - sum(natural[n] for n in range(len(natural)) if n not in wide)) // max(1, len(wide))
-        narrow = [n for n in wide if natural[n] <= share]
-        if not narrow:
-            break
-        wide = [n for n in wide if n not in narrow]
-    if share < _LEAST:
-        return None
-    for n in wide:
-        widths[n] = share
-    return widths
 
 
 def _lay_out_row(row: Row, widths: Sequence[int], look: Look, right: Collection[int]) -> list[Strip]:
