@@ -17,10 +17,10 @@ from typing import Final
 import attrs
 
 import session_core as sc
+from frontends.shared.conversation.tool_calls import find_child
 from frontends.terminal.transcript.blocks import (
     AnswerBlock,
     Block,
-    CallTime,
     EntryBlock,
     RemarkBlock,
     ToolBlock,
@@ -28,10 +28,17 @@ from frontends.terminal.transcript.blocks import (
     build_message_blocks,
     find_siblings,
     growing_block,
-    tool_block,
 )
 
 Results = Mapping[sc.CallId, sc.ToolResultPart]
+
+
+@attrs.frozen(kw_only=True)
+class _CallTime:
+    """When a call began, and when it ended if that was observed."""
+
+    started_at: int
+    ended_at: int | None = None
 
 
 @attrs.define(eq=False)
@@ -71,7 +78,7 @@ class BlockBuilder:
         self._history = _History(())
         self._live: tuple[tuple[object, ...], tuple[Block, ...], tuple[Block, ...]] = ((), (), ())
         self._tool_blocks: dict[str, tuple[tuple[object, ...], ToolBlock]] = {}
-        self._times: dict[sc.CallId, CallTime] = {}
+        self._times: dict[sc.CallId, _CallTime] = {}
         self._entries: dict[int, EntryBlock] = {}
         self._growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
         self._ending: RemarkBlock | None = None
@@ -223,14 +230,31 @@ class BlockBuilder:
         *,
         asked: bool,
     ) -> ToolBlock:
-        depends = (call.arguments, result, live, asked, self._times.get(call.call_id))
+        """Return a call in its current state."""
+        time = self._times.get(call.call_id)
+        depends = (call.arguments, result, live, asked, time)
         cached = self._tool_blocks.get(key)
         if cached is None or not all(map(is_, cached[0], depends)):
             if len(self._tool_blocks) > _MAX_REMEMBERED_CALLS:
                 self._tool_blocks.clear()
                 self._times.clear()
-            cached = (depends, tool_block(key, call, result, live, depends[-1], asked=asked))
-            self._tool_blocks[key] = cached
+            if result is None and live is not None:
+                result = live.result
+            child_id = live.child_id if live is not None else None
+            if child_id is None and result is not None and result.name == "task":
+                child_id = find_child(result)
+            took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
+            block = ToolBlock(
+                key=key,
+                name=call.name,
+                arguments=call.arguments,
+                live=live,
+                result=result,
+                asked=asked,
+                took_ms=None if took is None or result is None else max(0, took),
+                child_id=child_id,
+            )
+            cached = self._tool_blocks[key] = (depends, block)
         return cached[1]
 
     def _note_times(self, state: sc.SessionState, history: _History, live: Mapping[sc.CallId, sc.LiveTool]) -> None:
@@ -238,13 +262,13 @@ class BlockBuilder:
         for call_id, tool in live.items():
             time = self._times.get(call_id)
             if time is None or time.started_at != tool.started_at:
-                time = self._times[call_id] = CallTime(started_at=tool.started_at)
+                time = self._times[call_id] = _CallTime(started_at=tool.started_at)
             if tool.result is not None and time.ended_at is None:
-                self._times[call_id] = CallTime(started_at=tool.started_at, ended_at=state.updated_at)
+                self._times[call_id] = _CallTime(started_at=tool.started_at, ended_at=state.updated_at)
         for call_id in history.results:
             time = self._times.get(call_id)
             if time is not None and time.ended_at is None:
-                self._times[call_id] = CallTime(started_at=time.started_at, ended_at=history.answered_at)
+                self._times[call_id] = _CallTime(started_at=time.started_at, ended_at=history.answered_at)
 
     # --- streaming text -----------------------------------------------------------------------------------------------
 
@@ -260,7 +284,7 @@ class BlockBuilder:
             key = f"{partial.message_id}/{index}"
             before = self._growing.get(key)
             if before is None or before[1] is not text or before[2] is not last or before[0] is not part:
-                block = growing_block(key, partial.message_id, part, str(text), growing=last)
+                block = growing_block(key, part, str(text), growing=last)
                 before = (part, text, last, block)
             growing[key] = before
             blocks.append(before[3])

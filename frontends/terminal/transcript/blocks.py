@@ -12,7 +12,6 @@ import attrs
 
 import session_core as sc
 from frontends.shared.conversation.messages import describe_interruption, parse_shell_line
-from frontends.shared.conversation.tool_calls import find_child
 
 _FAILED: Final = {
     "interrupted": "The service ended in the middle of this turn",
@@ -53,7 +52,6 @@ class AnswerBlock:
     """A text of the model; while it is `growing`, more is to come."""
 
     key: str
-    message_id: sc.MessageId
     text: str
     growing: bool = False
     source: str | None = None
@@ -73,7 +71,6 @@ class ToolBlock:
     """A tool call from the first character of its arguments to its result.
 
     Attributes:
-        call_id: None while its arguments are being written.
         writing: The JSON of its arguments, as far as it is written.
         live: Whether it is running, or its result is not part of the conversation yet.
         asked: Whether it waits for an approval.
@@ -82,7 +79,6 @@ class ToolBlock:
     """
 
     key: str
-    call_id: sc.CallId | None
     name: str
     arguments: sc.JsonObject | None = None
     writing: str | None = None
@@ -107,7 +103,6 @@ class SummaryBlock:
     """A summary that replaces everything before it."""
 
     key: str
-    message_id: sc.MessageId
     text: str
 
 
@@ -117,21 +112,13 @@ class EntryBlock:
 
     key: str
     entry: sc.extensions.ExtensionEntry
-    template: sc.JsonObject | None = None
+    template: sc.JsonObject
 
 
 Block = UserMessageBlock | AnswerBlock | ThinkingBlock | ToolBlock | RemarkBlock | SummaryBlock | EntryBlock
 
 
 # --- building ---------------------------------------------------------------------------------------------------------
-
-
-@attrs.frozen(kw_only=True)
-class CallTime:
-    """When a call began, and when it ended if that was observed."""
-
-    started_at: int
-    ended_at: int | None = None
 
 
 MakeTool = Callable[[str, sc.ToolCallPart], ToolBlock]
@@ -143,7 +130,7 @@ def build_message_blocks(message: sc.Message, branches: tuple[sc.MessageId, ...]
         case "user":
             yield _build_user_block(message, branches)
         case "summary":
-            yield SummaryBlock(key=message.message_id, message_id=message.message_id, text=message.text)
+            yield SummaryBlock(key=message.message_id, text=message.text)
         case "assistant":
             for index, part in enumerate(message.parts):
                 block = _build_part_block(message, f"{message.message_id}/{index}", part, tool)
@@ -156,7 +143,7 @@ def build_message_blocks(message: sc.Message, branches: tuple[sc.MessageId, ...]
 def _build_part_block(message: sc.Message, key: str, part: sc.Part, tool: MakeTool) -> Block | None:
     match part:
         case sc.TextPart() | sc.CodePart() if part.text.strip():
-            return AnswerBlock(key=key, message_id=message.message_id, text=part.text, source=message.source)
+            return AnswerBlock(key=key, text=part.text, source=message.source)
         case sc.ThinkingPart() if part.text.strip():
             return ThinkingBlock(key=key, text=part.text)
         case sc.ToolCallPart():
@@ -195,44 +182,15 @@ def find_siblings(messages: Iterable[sc.Message]) -> dict[sc.MessageId | None, t
     return {parent: tuple(each) for parent, each in said.items() if len(each) > 1}
 
 
-def tool_block(
-    key: str,
-    call: sc.ToolCallPart | sc.LiveTool,
-    result: sc.ToolResultPart | None,
-    live: sc.LiveTool | None,
-    time: CallTime | None,
-    *,
-    asked: bool,
-) -> ToolBlock:
-    """Return a call in its current state."""
-    if result is None and live is not None:
-        result = live.result
-    child = live.child_id if live is not None else None
-    if child is None and result is not None and result.name == "task":
-        child = find_child(result)
-    took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
-    return ToolBlock(
-        key=key,
-        call_id=call.call_id,
-        name=call.name,
-        arguments=call.arguments,
-        live=live,
-        result=result,
-        asked=asked,
-        took_ms=None if took is None or result is None else max(0, took),
-        child_id=child,
-    )
-
-
-def growing_block(key: str, message_id: sc.MessageId, part: sc.PartialPart, text: str, *, growing: bool) -> Block:
+def growing_block(key: str, part: sc.PartialPart, text: str, *, growing: bool) -> Block:
     """Return a part that is still being streamed, or was until a moment ago."""
     match part.kind:
         case "thinking":
             return ThinkingBlock(key=key, text=text, growing=growing)
         case "tool_call":
-            return ToolBlock(key=key, call_id=None, name=part.tool_name or "", writing=text)
+            return ToolBlock(key=key, name=part.tool_name or "", writing=text)
         case "text" | "code":
-            return AnswerBlock(key=key, message_id=message_id, text=text, growing=growing)
+            return AnswerBlock(key=key, text=text, growing=growing)
 
 
 def build_ending(state: sc.SessionState) -> RemarkBlock | None:

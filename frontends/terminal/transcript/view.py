@@ -48,6 +48,14 @@ KEYS: Final = (
 """For the help screen: the keys of the conversation."""
 
 
+class _AboutUserMessage(Message):
+    """The user wants something of a message."""
+
+    def __init__(self, block: UserMessageBlock) -> None:
+        super().__init__()
+        self.block = block
+
+
 class Transcript(ScrollView, can_focus=True):
     """Shows blocks one below the other."""
 
@@ -71,19 +79,11 @@ class Transcript(ScrollView, can_focus=True):
     class OlderWanted(Message):
         """The user has reached the oldest block, and may want older ones."""
 
-    class EditWanted(Message):
+    class EditWanted(_AboutUserMessage):
         """The user wants to edit a message."""
 
-        def __init__(self, block: UserMessageBlock) -> None:
-            super().__init__()
-            self.block = block
-
-    class BranchWanted(Message):
+    class BranchWanted(_AboutUserMessage):
         """The user wants to see another branch at this message."""
-
-        def __init__(self, block: UserMessageBlock) -> None:
-            super().__init__()
-            self.block = block
 
     class CopyWanted(Message):
         """The user wants to copy a text."""

@@ -80,9 +80,7 @@ def result(name: str, text: str, status: Any = "success", **details: Any) -> sc.
 
 def call(name: str, arguments: dict[str, Any], ended: sc.ToolResultPart | None = None, **more: Any) -> ToolBlock:
     """Make the block of a call."""
-    return ToolBlock(
-        key="k", call_id=sc.CallId("c"), name=name, arguments=sc.JsonObject(arguments), result=ended, **more
-    )
+    return ToolBlock(key="k", name=name, arguments=sc.JsonObject(arguments), result=ended, **more)
 
 
 def live(name: str, output: str = "", started_at: int = NOW - 12_000, **more: Any) -> sc.LiveTool:

@@ -35,11 +35,9 @@ _VALUE_CHARS: Final = 20_000
 _PLACE: Final = re.compile(r"\{\{\s*([^{}]{1,200}?)\s*\}\}")
 
 
-def entry_rows(
-    entry: sc.extensions.ExtensionEntry, template: sc.JsonObject | None, width: int, look: Look
-) -> list[Strip]:
-    """Draw an entry of an extension by its template, or its own fields if there is none."""
-    block = _fill_template(template, entry.entry, 0) if template is not None else _as_pairs(entry.entry)
+def entry_rows(entry: sc.extensions.ExtensionEntry, template: sc.JsonObject, width: int, look: Look) -> list[Strip]:
+    """Draw an entry of an extension by its template."""
+    block = _fill_template(template, entry.entry, 0)
     head = cut_row([(f"{look.glyph('dot')} {sanitise_line(entry.extension, 60)}", look.accent)], width)
     rows = render_block_rows(block, indented_width(width), look)
     return limit_rows([head, *indent_rows(rows, width)], look, width)
@@ -165,8 +163,3 @@ def _look_up(entry: sc.JsonObject, path: str) -> object:
         else:
             return None
     return value
-
-
-def _as_pairs(entry: sc.JsonObject) -> dict[str, object]:
-    rows = tuple({"key": key, "value": value} for key, value in entry.items())
-    return {"kind": "keyvalue", "rows": rows}

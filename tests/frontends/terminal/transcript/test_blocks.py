@@ -154,7 +154,7 @@ def test_a_call_that_is_written_is_shown_with_what_is_there_of_its_arguments() -
     talk.state.growing = Rope('{"path": "a')
     (block,) = talk.of()
     assert isinstance(block, ToolBlock)
-    assert (block.name, block.writing, block.call_id) == ("write", '{"path": "a', None)
+    assert (block.name, block.writing, block.arguments) == ("write", '{"path": "a', None)
 
 
 def test_an_id_that_comes_again_has_the_result_of_its_own_message() -> None:

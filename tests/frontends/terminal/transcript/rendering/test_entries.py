@@ -13,11 +13,10 @@ def rows(block: dict[str, Any], width: int = 40) -> list[str]:
     return texts(render_block_rows(sc.JsonObject(block), width, LOOK))
 
 
-def entry(said: dict[str, Any], template: dict[str, Any] | None) -> list[str]:
+def entry(said: dict[str, Any], template: dict[str, Any]) -> list[str]:
     """Draw an entry with a template."""
     kept = sc.extensions.ExtensionEntry(extension="notes", entry=sc.JsonObject(said), at=0)
-    given = None if template is None else sc.JsonObject(template)
-    return drawn(EntryBlock(key="e", entry=kept, template=given), 40)
+    return drawn(EntryBlock(key="e", entry=kept, template=sc.JsonObject(template)), 40)
 
 
 def test_every_kind_of_block_is_drawn() -> None:
@@ -54,11 +53,6 @@ def test_an_entry_fills_its_template() -> None:
     }
     said = {"tag": "note", "title": "Hi", "who": [{"name": "me"}], "share": 1}
     assert entry(said, template) == ["· notes", "  Hi by me", "  ████████████ 100%"]
-
-
-def test_an_entry_without_a_template_shows_its_fields() -> None:
-    """Nothing is known of it but what it says."""
-    assert entry({"tag": "note", "n": 1}, None) == ["· notes", "  tag  note", "  n    1"]
 
 
 def test_stacks_are_bounded() -> None:

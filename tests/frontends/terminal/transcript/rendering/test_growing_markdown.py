@@ -172,9 +172,9 @@ def test_a_line_without_end_grows_in_pieces() -> None:
 def test_the_drawer_goes_on_where_it_was_and_forgets_what_is_done() -> None:
     """A growing answer and the finished one share their rows; afterwards nothing is kept."""
     drawer = Drawer()
-    growing = AnswerBlock(key="a", message_id=None, text="One.\n\nTw", growing=True)  # type: ignore[arg-type]
+    growing = AnswerBlock(key="a", text="One.\n\nTw", growing=True)
     first = drawer.draw(growing, 40, LOOK, expanded=False, now_ms=NOW)
-    done = AnswerBlock(key="a", message_id=None, text="One.\n\nTwo.")  # type: ignore[arg-type]
+    done = AnswerBlock(key="a", text="One.\n\nTwo.")
     second = drawer.draw(done, 40, LOOK, expanded=False, now_ms=NOW)
     assert second[0] is first[0]
     assert texts(second) == texts(draw(done, 40, LOOK, expanded=False, now_ms=NOW)) == ["One.", "", "Two."]

@@ -187,9 +187,9 @@ def test_a_call_says_what_it_waits_for() -> None:
     """Before it runs it waits, for its turn or for a yes; its arguments are shown as they are written."""
     assert drawn(call("bash", {"command": "ls"})) == ["○ bash ls · waits"]
     assert drawn(call("bash", {"command": "ls"}, asked=True)) == ["? bash ls · waits for your approval"]
-    writing = ToolBlock(key="k", call_id=None, name="write", writing='{"path": "a\\"b.py", "content": "x\\ny\\n')
+    writing = ToolBlock(key="k", name="write", writing='{"path": "a\\"b.py", "content": "x\\ny\\n')
     assert drawn(writing) == ['● write a"b.py · 2 lines', "  y", "  "]
-    begun = ToolBlock(key="k", call_id=None, name="bash", writing='{"comm')
+    begun = ToolBlock(key="k", name="bash", writing='{"comm')
     assert drawn(begun) == ["● bash · writing"]
 
 
@@ -229,7 +229,7 @@ def test_arguments_that_are_nested_too_deeply_say_so() -> None:
         deep = (deep,)
     arguments = object.__new__(sc.JsonObject)
     arguments._items, arguments._hash, arguments.strict_depth = {"x": deep}, None, None
-    block = ToolBlock(key="k", call_id=None, name="odd", arguments=arguments)
+    block = ToolBlock(key="k", name="odd", arguments=arguments)
     assert drawn(block, expanded=True)[1] == "  x: (nested too deeply to be shown)"
 
 

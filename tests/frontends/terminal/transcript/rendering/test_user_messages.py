@@ -74,7 +74,7 @@ def test_thinking_without_end_costs_no_more_than_its_end() -> None:
 
 def test_a_summary_is_a_line_until_it_is_expanded() -> None:
     """It says what it stands for."""
-    block = SummaryBlock(key="s", message_id=ID, text="# What was done\n- this\n- that")
+    block = SummaryBlock(key="s", text="# What was done\n- this\n- that")
     assert drawn(block, 80) == ["── the conversation so far was summarised for the model: 3 lines"]
     assert drawn(block, 80, expanded=True)[1:] == ["What was done", "", "• this", "• that"]
 
@@ -87,4 +87,4 @@ def test_remarks_tell_their_weight_by_a_symbol(level: Any, mark: str) -> None:
 
 def test_an_answer_that_an_extension_gives_names_it() -> None:
     """Nobody takes its words for the model's."""
-    assert drawn(AnswerBlock(key="a", message_id=ID, text="hi", source="notes")) == ["notes:", "hi"]
+    assert drawn(AnswerBlock(key="a", text="hi", source="notes")) == ["notes:", "hi"]
