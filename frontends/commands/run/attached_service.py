@@ -240,18 +240,15 @@ def _problems(home: Path, folder: str) -> tuple[str, ...]:
 
 async def resolve_model_name(home: Path, folder: str, model: str | None) -> str | None:
     """Return the name of a model, resolving an alias; only the service knows whether the model is usable."""
-    if model is None:
-        return None
-    wanted = model
 
-    def look() -> str:
+    def look(wanted: str) -> str:
         config = load_folder_config(home, Path(folder))
         try:
             return sc.setup.resolve_model(config, wanted, os.environ).name
         except sc.InvalidInput:
             return wanted
 
-    return await trio.to_thread.run_sync(look)
+    return None if model is None else await trio.to_thread.run_sync(look, model)
 
 
 async def about_folder(home: Path, folder: str) -> tuple[str, ...]:
@@ -262,18 +259,6 @@ async def about_folder(home: Path, folder: str) -> tuple[str, ...]:
         return tuple(sc.setup.list_trust_remarks(sc.setup.current_environment(home, folder), trusted=trusted))
 
     return await trio.to_thread.run_sync(look)
-
-
-def format_turn_goes_on(home: Path | None, session_id: sc.SessionId) -> str:
-    """Describe that the turn continues after leaving, and how to end it."""
-    command = format_command(home or sc.setup.default_home(), "stop", session_id)
-    return f"the turn continues in the service; to stop it: {command}"
-
-
-def format_question_stays_open(home: Path | None, session_id: sc.SessionId) -> str:
-    """Describe that the question stays open after leaving, and how to answer it."""
-    answer = format_command(home or sc.setup.default_home(), "run", f"--session {session_id}")
-    return f"the question stays open in the service; to answer it: {answer}"
 
 
 def build_unknown_model_error(home: Path, refused: sc.NotFound) -> UsageError:

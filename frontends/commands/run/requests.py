@@ -162,22 +162,19 @@ class Requests:
         with trio.CancelScope() as waiting:
             self._questions[approval.request_id] = waiting
             async with self._asking:
-                asked = format_question(self._style, approval, find_asking_subagent(state, approval))
+                subagent = find_asking_subagent(state, approval)
+                asked = format_question(self._style, approval, subagent)
                 parse = partial(parse_answer, cut=asked.cut, rights=approval.rights)
                 answer = parse(await self._ask_on_terminal(asked.text, keyboard))
                 while answer.wants_all or answer.unclear:
-                    again = self._format_repeated_question(state, approval, answer)
+                    if answer.unclear:
+                        again = format_unclear_answer(self._style, approval)
+                    else:
+                        again = format_question(self._style, approval, subagent, whole=True).text
                     answer = parse(await self._ask_on_terminal(again, keyboard))
                 if answer.decision == "deny":
                     self.refused.add(approval.call_id)
                 await self._reply(state.session_id, approval, answer)
-
-    def _format_repeated_question(
-        self, state: sc.SessionState, approval: sc.Approval, answer: TypedApprovalAnswer
-    ) -> str:
-        if answer.unclear:
-            return format_unclear_answer(self._style, approval)
-        return format_question(self._style, approval, find_asking_subagent(state, approval), whole=True).text
 
     # --- extensions ---------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,6 @@ from frontends.commands.run.attached_service import (
     OpenedService,
     ServiceClient,
     explain_home_in_use,
-    format_question_stays_open,
-    format_turn_goes_on,
     open_running_service,
 )
 from frontends.commands.run.embedded_service import open_own_service
@@ -31,7 +29,7 @@ from frontends.commands.run.turn_follower import TurnFollower
 from frontends.shared.attachments import PromptAttachments
 from frontends.shared.conversation import work_lines
 from frontends.shared.figures import format_path
-from frontends.shared.home import format_resume_hint, list_stored_sessions
+from frontends.shared.home import format_command, format_resume_hint, list_stored_sessions
 from frontends.shared.parser import UsageError
 from frontends.shared.sanitise import one_line
 from frontends.shared.session_lookup import find_or_last_used, short_id
@@ -171,10 +169,13 @@ async def converse(
 async def _say_what_stays(talk: TurnFollower, options: RunOptions, streams: StandardStreams) -> None:
     """Report what a service still has to do when we leave it."""
     await talk.end_open_line()  # the signal may have come in the middle of a line
+    session_id = talk.state.session_id
     if talk.requests.deserted:
-        await streams.remark(format_question_stays_open(options.home, talk.state.session_id))
+        answer = format_command(options.home, "run", f"--session {session_id}")
+        await streams.remark(f"the question stays open in the service; to answer it: {answer}")
     elif talk.is_stop_requested and talk.turn is not None:
-        await streams.remark(format_turn_goes_on(options.home, talk.state.session_id))
+        stop = format_command(options.home, "stop", session_id)
+        await streams.remark(f"the turn continues in the service; to stop it: {stop}")
 
 
 async def _say_interrupted(service: Client, talk: TurnFollower, options: RunOptions) -> None:

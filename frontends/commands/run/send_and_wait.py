@@ -76,13 +76,9 @@ async def _say(service: Client, talk: TurnFollower, text: str | None, options: R
             since=talk.state.earlier + len(talk.state.messages),
         )
 
-    refused: sc.InvalidInput | None = None
     try:
         await talk.send(go_on if text is None else send)
-    except sc.InvalidInput as error:
-        refused = error
-    if refused is None:
-        return
-    if is_new and text is not None:  # an empty session would be left behind
-        await service.delete_session(session_id)
-    raise refused
+    except sc.InvalidInput:
+        if is_new and text is not None:  # an empty session would be left behind
+            await service.delete_session(session_id)
+        raise
