@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import is_
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
@@ -22,7 +22,6 @@ from frontends.terminal.transcript.blocks import (
     AnswerBlock,
     Block,
     EntryBlock,
-    RemarkBlock,
     ToolBlock,
     build_ending,
     build_message_blocks,
@@ -30,6 +29,7 @@ from frontends.terminal.transcript.blocks import (
     growing_block,
 )
 
+B = TypeVar("B", bound=Block)
 Results = Mapping[sc.CallId, sc.ToolResultPart]
 
 
@@ -77,11 +77,8 @@ class BlockBuilder:
         self._made: dict[sc.MessageId, _MessageBlocks] = {}
         self._history = _History(())
         self._live: tuple[tuple[object, ...], tuple[Block, ...], tuple[Block, ...]] = ((), (), ())
-        self._tool_blocks: dict[str, tuple[tuple[object, ...], ToolBlock]] = {}
         self._times: dict[sc.CallId, _CallTime] = {}
-        self._entries: dict[int, EntryBlock] = {}
-        self._growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
-        self._ending: RemarkBlock | None = None
+        self._kept: dict[str, Block] = {}
         self._all: tuple[Block, ...] = ()
 
     def build_blocks(
@@ -90,12 +87,20 @@ class BlockBuilder:
         """Return all blocks, oldest first; `extensions` provide the templates of their entries."""
         history = self._build_history(state, extensions)
         calling, alone = self._build_tools(state, history)
-        ended = self._build_ending(state)
-        partial = self._build_partial(state)
-        blocks = (*history.before, *calling, *history.after, *alone, *partial, *((ended,) if ended else ()))
+        ending = build_ending(state)
+        last = (*self._build_partial(state), *(() if ending is None else (ending,)))
+        blocks = (*history.before, *calling, *history.after, *alone, *map(self._keep, last))
         if len(blocks) != len(self._all) or not all(map(is_, blocks, self._all)):
             self._all = blocks
         return self._all
+
+    def _keep(self, block: B) -> B:
+        """Return the block with this key that was built before, if it is equal."""
+        before = self._kept.get(block.key)
+        if isinstance(before, type(block)) and before == block:
+            return before
+        self._kept[block.key] = block
+        return block
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -105,6 +110,7 @@ class BlockBuilder:
         before = self._history.known
         if len(known) == len(before) and known[0] == before[0] and all(map(_is_same, known, before)):
             return self._history
+        self._kept = {each.key: each for each in self._all}  # forget those that are shown no more
         path = self._path(state)
         branches = find_siblings(chain(self.older, state.messages))
         calling = next((index for index in range(len(path) - 1, -1, -1) if path[index].tool_calls), None)
@@ -152,7 +158,7 @@ class BlockBuilder:
         def build_finished_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
             return self._tool(key, call, results.get(call.call_id), None, asked=False)
 
-        blocks = self._reuse_blocks(tuple(build_message_blocks(message, siblings, build_finished_tool)), self._live[1])
+        blocks = tuple(map(self._keep, build_message_blocks(message, siblings, build_finished_tool)))
         return _MessageBlocks(message, siblings, results, blocks)
 
     def _path(self, state: sc.SessionState) -> tuple[sc.Message, ...]:
@@ -171,7 +177,6 @@ class BlockBuilder:
     ) -> Iterator[EntryBlock]:
         """Yield entries that have a template, by time; those older than the loaded messages are left out."""
         since = path[0].created_at if path and state.earlier > len(self.older) else None
-        used_blocks: dict[int, EntryBlock] = {}
         count: dict[tuple[str, int], int] = {}
         for entry in sorted(state.entries, key=lambda each: each.at):
             tag = entry.entry.get("tag")
@@ -179,13 +184,8 @@ class BlockBuilder:
             if template is None or (since is not None and entry.at < since):
                 continue
             number = count[entry.extension, entry.at] = count.get((entry.extension, entry.at), 0) + 1
-            block = self._entries.get(id(entry))
-            if block is None or block.entry is not entry or block.template is not template:
-                key = f"entry/{entry.extension}/{entry.at}/{number}"
-                block = EntryBlock(key=key, entry=entry, template=template)
-            used_blocks[id(entry)] = block
-            yield block
-        self._entries = used_blocks
+            key = f"entry/{entry.extension}/{entry.at}/{number}"
+            yield self._keep(EntryBlock(key=key, entry=entry, template=template))
 
     # --- running calls ------------------------------------------------------------------------------------------------
 
@@ -205,21 +205,15 @@ class BlockBuilder:
             tool = live.get(call.call_id) if result is None else None
             return self._tool(key, call, result, tool, asked=result is None and call.call_id in asked)
 
-        of_calling = () if history.calling is None else tuple(build_message_blocks(history.calling, (), build_tool))
-        of_calling = self._reuse_blocks(of_calling, self._live[1])
+        calling = () if history.calling is None else build_message_blocks(history.calling, (), build_tool)
+        of_calling = tuple(map(self._keep, calling))
         alone = tuple(
-            self._tool(f"call/{tool.call_id}", tool, None, tool, asked=tool.call_id in asked)
+            self._keep(self._tool(f"call/{tool.call_id}", tool, None, tool, asked=tool.call_id in asked))
             for tool in state.tools
             if tool.call_id not in called or tool.call_id in history.results
         )
         self._live = (known, of_calling, alone)
         return of_calling, alone
-
-    @staticmethod
-    def _reuse_blocks(blocks: tuple[Block, ...], before: tuple[Block, ...]) -> tuple[Block, ...]:
-        """Reuse the blocks of texts around calls; the same key with the same text is the same block."""
-        known = {each.key: each for each in before if not isinstance(each, ToolBlock)}
-        return tuple(known.get(each.key, each) if not isinstance(each, ToolBlock) else each for each in blocks)
 
     def _tool(
         self,
@@ -231,34 +225,28 @@ class BlockBuilder:
         asked: bool,
     ) -> ToolBlock:
         """Return a call in its current state."""
+        if result is None and live is not None:
+            result = live.result
+        child_id = live.child_id if live is not None else None
+        if child_id is None and result is not None and result.name == "task":
+            child_id = find_child(result)
         time = self._times.get(call.call_id)
-        depends = (call.arguments, result, live, asked, time)
-        cached = self._tool_blocks.get(key)
-        if cached is None or not all(map(is_, cached[0], depends)):
-            if len(self._tool_blocks) > _MAX_REMEMBERED_CALLS:
-                self._tool_blocks.clear()
-                self._times.clear()
-            if result is None and live is not None:
-                result = live.result
-            child_id = live.child_id if live is not None else None
-            if child_id is None and result is not None and result.name == "task":
-                child_id = find_child(result)
-            took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
-            block = ToolBlock(
-                key=key,
-                name=call.name,
-                arguments=call.arguments,
-                live=live,
-                result=result,
-                asked=asked,
-                took_ms=None if took is None or result is None else max(0, took),
-                child_id=child_id,
-            )
-            cached = self._tool_blocks[key] = (depends, block)
-        return cached[1]
+        took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
+        return ToolBlock(
+            key=key,
+            name=call.name,
+            arguments=call.arguments,
+            live=live,
+            result=result,
+            asked=asked,
+            took_ms=None if took is None or result is None else max(0, took),
+            child_id=child_id,
+        )
 
     def _note_times(self, state: sc.SessionState, history: _History, live: Mapping[sc.CallId, sc.LiveTool]) -> None:
         """Record when calls began and ended, as their results do not say."""
+        if len(self._times) > _MAX_REMEMBERED_CALLS:
+            self._times.clear()
         for call_id, tool in live.items():
             time = self._times.get(call_id)
             if time is None or time.started_at != tool.started_at:
@@ -272,35 +260,20 @@ class BlockBuilder:
 
     # --- streaming text -----------------------------------------------------------------------------------------------
 
-    def _build_partial(self, state: sc.SessionState) -> list[Block]:
-        partial = state.partial
-        blocks: list[Block] = []
-        growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
-        parts = partial.parts if partial is not None else ()
-        for index, part in enumerate(parts):
-            assert partial is not None
-            last = index == len(parts) - 1
-            text = state.growing if last and state.growing is not None else part.text
-            key = f"{partial.message_id}/{index}"
-            before = self._growing.get(key)
-            if before is None or before[1] is not text or before[2] is not last or before[0] is not part:
-                block = growing_block(key, part, str(text), growing=last)
-                before = (part, text, last, block)
-            growing[key] = before
-            blocks.append(before[3])
-        self._growing = growing
-        return [each for each in blocks if not (isinstance(each, AnswerBlock) and not each.text)]
-
-    def _build_ending(self, state: sc.SessionState) -> RemarkBlock | None:
-        now = build_ending(state)
-        if now is None or self._ending is None or (now.key, now.text) != (self._ending.key, self._ending.text):
-            self._ending = now
-        return self._ending
+    def _build_partial(self, state: sc.SessionState) -> Iterator[Block]:
+        if state.partial is None:
+            return
+        last = len(state.partial.parts) - 1
+        for index, part in enumerate(state.partial.parts):
+            text = str(state.growing if index == last and state.growing is not None else part.text)
+            block = growing_block(f"{state.partial.message_id}/{index}", part, text, growing=index == last)
+            if text or not isinstance(block, AnswerBlock):
+                yield block
 
 
 _NONE: Final[Results] = {}
 _MAX_REMEMBERED_CALLS: Final = 5_000
-"""The most call times kept; then all are dropped, and their blocks redrawn once."""
+"""The most call times kept; then all are dropped."""
 
 
 def _is_same(one: object, other: object) -> bool:

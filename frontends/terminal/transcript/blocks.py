@@ -1,6 +1,6 @@
 """The blocks of a conversation on screen, and how messages, calls and outcomes become blocks.
 
-Blocks are pure values, compared by identity; `block_builder` keeps them.
+Blocks are pure values; `block_builder` keeps those that have not changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FAILED: Final = {
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class UserMessageBlock:
     """A message of the user, or one inserted on the user's side of the conversation.
 
@@ -47,7 +47,7 @@ class UserMessageBlock:
     branch: int = 1
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class AnswerBlock:
     """A text of the model; while it is `growing`, more is to come."""
 
@@ -57,7 +57,7 @@ class AnswerBlock:
     source: str | None = None
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class ThinkingBlock:
     """The model's reasoning."""
 
@@ -66,7 +66,7 @@ class ThinkingBlock:
     growing: bool = False
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class ToolBlock:
     """A tool call from the first character of its arguments to its result.
 
@@ -89,7 +89,7 @@ class ToolBlock:
     child_id: sc.SessionId | None = None
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class RemarkBlock:
     """A line about the conversation: an interruption, an outcome, a notice."""
 
@@ -98,7 +98,7 @@ class RemarkBlock:
     level: Literal["dim", "info", "warn", "error"] = "dim"
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class SummaryBlock:
     """A summary that replaces everything before it."""
 
@@ -106,7 +106,7 @@ class SummaryBlock:
     text: str
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class EntryBlock:
     """An entry of an extension, shown by its template."""
 
