@@ -159,8 +159,8 @@ class HtmlDocument(DocumentWriter[Markup]):
 
     # --- elements -----------------------------------------------------------------------------------------------------
 
-    def _article(self, role: str, who: str, at: str, used: str, parts: Iterator[Markup]) -> Iterator[str]:
-        time = _text_element("time", at) if at else Markup("")
+    def _article(self, role: str, who: str, when: str, used: str, parts: Iterator[Markup]) -> Iterator[str]:
+        time = _text_element("time", when) if when else Markup("")
         usage = element("span", plain(used), class_="usage") if used else Markup("")
         yield f'<article class="{escape(role)}">{element("h2", plain(who), time, usage)}\n'
         yield from parts

@@ -112,10 +112,10 @@ class MarkdownDocument(DocumentWriter[str]):
 
     # --- elements -----------------------------------------------------------------------------------------------------
 
-    def _article(self, role: str, who: str, at: str, used: str, parts: Iterator[str]) -> Iterator[str]:
+    def _article(self, role: str, who: str, when: str, used: str, parts: Iterator[str]) -> Iterator[str]:
         yield f"## {_title(who)}\n\n"
-        if at:
-            yield self._remark(f"{at}; {used}" if used else at)
+        if when:
+            yield self._remark(f"{when}; {used}" if used else when)
         yield from parts
 
     def _text(self, text: str) -> Iterator[str]:

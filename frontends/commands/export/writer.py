@@ -147,7 +147,7 @@ class DocumentWriter(ABC, Generic[P]):
     # --- the elements of each kind of document ------------------------------------------------------------------------
 
     @abstractmethod
-    def _article(self, role: str, who: str, at: str, used: str, parts: Iterator[P]) -> Iterator[str]:
+    def _article(self, role: str, who: str, when: str, used: str, parts: Iterator[P]) -> Iterator[str]:
         """Write a message: who speaks, when, what it used, and its parts."""
 
     @abstractmethod

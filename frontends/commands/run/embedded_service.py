@@ -39,7 +39,7 @@ class EmbeddedRun:
 
     Attributes:
         setup, service: The service, and what it was opened with.
-        options, known: What is to be done.
+        options: What is to be done.
         folder: Where.
         refusal: Why the model cannot be used, unless an extension provides it.
     """
@@ -47,7 +47,6 @@ class EmbeddedRun:
     setup: sc.setup.Setup
     service: sc.SessionService
     options: RunOptions
-    known: ContinuedSession | None
     folder: str
     refusal: str | None = None
 
@@ -151,7 +150,7 @@ async def open_embedded(options: RunOptions, known: ContinuedSession | None) -> 
     opening = open_home_service(place, flags=flags, mode="cli", open_folder=True, adjust=adjust)
     async with opening as (setup, service):
         why = None if refusal is None else getattr(refusal, "message", str(refusal))
-        yield EmbeddedRun(setup=setup, service=service, options=options, known=known, folder=folder, refusal=why)
+        yield EmbeddedRun(setup=setup, service=service, options=options, folder=folder, refusal=why)
 
 
 @asynccontextmanager

@@ -78,7 +78,7 @@ class BlockBuilder:
         self._history = _History(())
         self._live: tuple[tuple[object, ...], tuple[Block, ...], tuple[Block, ...]] = ((), (), ())
         self._times: dict[sc.CallId, _CallTime] = {}
-        self._kept: dict[str, Block] = {}
+        self._known_blocks: dict[str, Block] = {}
         self._all: tuple[Block, ...] = ()
 
     def build_blocks(
@@ -96,10 +96,10 @@ class BlockBuilder:
 
     def _keep(self, block: B) -> B:
         """Return the block with this key that was built before, if it is equal."""
-        before = self._kept.get(block.key)
+        before = self._known_blocks.get(block.key)
         if isinstance(before, type(block)) and before == block:
             return before
-        self._kept[block.key] = block
+        self._known_blocks[block.key] = block
         return block
 
     # --- messages -----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class BlockBuilder:
         before = self._history.known
         if len(known) == len(before) and known[0] == before[0] and all(map(_is_same, known, before)):
             return self._history
-        self._kept = {each.key: each for each in self._all}  # forget those that are shown no more
+        self._known_blocks = {each.key: each for each in self._all}  # forget those that are shown no more
         path = self._path(state)
         branches = find_siblings(chain(self.older, state.messages))
         calling = next((index for index in range(len(path) - 1, -1, -1) if path[index].tool_calls), None)
