@@ -91,9 +91,8 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.no_extensions and chosen.flags:
         raise UsageError("--flag is for extensions, and --no-extensions starts none")
     bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
-    from frontends.commands.run.run import RunOptions
+    from frontends.commands.run.options import InteractionOptions, RunOptions
     from frontends.commands.run.run import main as run
-    from frontends.commands.run.turn_follower import InteractionOptions
     from frontends.shared.attachments import read_attachments, read_schema
 
     schema = read_schema(chosen.output_schema) if chosen.output_schema is not None else None

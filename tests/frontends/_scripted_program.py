@@ -5,7 +5,8 @@ import sys
 import trio
 
 import session_core as sc
-from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.run.options import RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from session_core.tools.files import coding_file_tools

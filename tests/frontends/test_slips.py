@@ -11,7 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.run.options import RunOptions
+from frontends.commands.run.run import converse
 from frontends.commands.sessions import list_command
 from frontends.shared.output import ReaderLeft
 from frontends.shared.streams import StandardStreams

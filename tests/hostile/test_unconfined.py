@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from session_core.permissions.rules import PermissionRule
 from session_core.permissions.standing_grants import StandingGrants

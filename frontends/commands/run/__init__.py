@@ -1,7 +1,7 @@
 """`session-core run`: one prompt in, one answer out, for people and for scripts.
 
 - `run`: finds or creates the session, in the running service or an embedded one, and sends the prompt
-- `options`: the command line options
+- `options`: the command line options: what to do, how a turn is shown, and who may be asked
 - `attached_service`: the running service, as `run` sees it
 - `embedded_service`: a service in this process instead, with remarks about its model, extensions and MCP servers
 - `prompt_kind`: what a prompt means: a message, an extension command, or a shell line
@@ -11,7 +11,6 @@
 - `extension_commands`: runs an extension command or a shell line instead
 - `own_turn`: tracks the turn that holds our message, and how it ended; no I/O
 - `find_message`: finds our message again after missed events
-- `output_mode`: how a turn is shown, and who may be asked
 - `turn_follower`: follows the session to the end of the turn or command, and shows it
 - `interrupt`: what Ctrl-C ends
 - `approval_text`: the text of an approval: what would happen, why, and the possible answers; pure functions

@@ -5,8 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import trio
@@ -14,7 +13,6 @@ import trio
 import session_core as sc
 from frontends.commands.run.extensions import ui_kinds
 from frontends.commands.run.options import ContinuedSession, RunOptions
-from frontends.commands.run.output_mode import remark_lines
 from frontends.commands.run.prompt_kind import UnusedExtension
 from frontends.server.daemon.attached_client import connect_if_running
 from frontends.server.daemon.keys import describe_lacking_keys
@@ -68,14 +66,6 @@ class ServiceFeed:
             f"{reason or self._presence.gone}; the turn was interrupted; to continue it: {self._go_on}"
         )
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._feed.close()
-
 
 class ServiceClient(sc.SessionMethods):
     """The service as `run` sees it: the same methods as one in this process."""
@@ -94,10 +84,12 @@ class ServiceClient(sc.SessionMethods):
         """Run a command and return its reply, or raise one typed error."""
         return await self._client.execute(command, idempotency_key=idempotency_key)
 
-    def follow(self, session_id: sc.SessionId | None = None) -> ServiceFeed:
-        """Follow one session, or the list of all."""
-        go_on = format_command(self._home, "run", f"--session {session_id or 'ID'}")
-        return ServiceFeed(self._client.follow(session_id), self._presence, go_on)
+    @asynccontextmanager
+    async def follow(self, session_id: sc.SessionId) -> AsyncGenerator[ServiceFeed]:
+        """Follow one session for the duration of the block."""
+        go_on = format_command(self._home, "run", f"--session {session_id}")
+        async with self._client.follow(session_id) as feed:
+            yield ServiceFeed(feed, self._presence, go_on)
 
 
 Client = sc.SessionService | sc.AttachedClient | ServiceClient
@@ -139,7 +131,7 @@ async def open_running_service(
             return
         _refuse_start_options(options, home)
         if options.interaction.is_narrated:
-            await streams.err.write(remark_lines(streams.err.style, await about_folder(home, folder)))
+            await streams.err.write(work_lines.remark_lines(streams.err.style, await about_folder(home, folder)))
         try:
             async with explain_config_problems(home, folder):
                 chosen = attrs.evolve(
@@ -176,7 +168,7 @@ async def _announce_demo_model(
         await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
         if options.model is None:
             lacking = await describe_lacking_keys(client, home, Path(state.settings.cwd))
-            await streams.err.write(remark_lines(streams.err.style, [lacking] if lacking else []))
+            await streams.err.write(work_lines.remark_lines(streams.err.style, [lacking] if lacking else []))
 
 
 @asynccontextmanager

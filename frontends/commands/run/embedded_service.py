@@ -19,7 +19,6 @@ from frontends.commands.run.extensions import (
     wait_until_started,
 )
 from frontends.commands.run.options import ContinuedSession, RunOptions
-from frontends.commands.run.output_mode import remark_lines
 from frontends.commands.run.prompt_kind import UnusedExtension
 from frontends.server.home_service import open_home_service
 from frontends.shared.conversation import work_lines
@@ -103,7 +102,7 @@ class EmbeddedRun:
         if self.options.asks_model and self.is_demo and not interaction.quiet and not told_of_demo:
             await streams.err.write(work_lines.demo_notice(streams.err.style, self.model) + "\n")
         if interaction.is_narrated:
-            await streams.err.write(remark_lines(streams.err.style, await self.list_remarks()))
+            await streams.err.write(work_lines.remark_lines(streams.err.style, await self.list_remarks()))
 
     async def wait_until_ready(self, streams: StandardStreams) -> None:
         """Wait for the extensions, and for the MCP servers if a model is asked; report which of them are not used."""
@@ -114,7 +113,7 @@ class EmbeddedRun:
         if self.options.asks_model:
             remarks += await self._connect_servers(progress=narrated)
         if narrated:
-            await streams.err.write(remark_lines(streams.err.style, remarks))
+            await streams.err.write(work_lines.remark_lines(streams.err.style, remarks))
 
     async def _connect_servers(self, *, progress: bool) -> list[str]:
         """Open the MCP servers of the folder, give them a moment, and describe those that cannot be used."""

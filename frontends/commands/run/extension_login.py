@@ -11,7 +11,8 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.extensions import CLIENT, ui_kinds, wait_until_started
-from frontends.commands.run.turn_follower import EXIT_OK, InteractionOptions, TurnFollower
+from frontends.commands.run.options import InteractionOptions
+from frontends.commands.run.turn_follower import EXIT_OK, TurnFollower
 from frontends.server.home_service import open_home_service
 from frontends.shared.extension_lookup import find_extensions, pick
 from frontends.shared.home import format_command

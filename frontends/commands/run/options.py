@@ -1,13 +1,32 @@
-"""The options of `run`."""
+"""The options of `run`: what to do, how to show it, and who may be asked."""
 
 from pathlib import Path
 
 import attrs
 
 import session_core as sc
-from frontends.commands.run.output_mode import InteractionOptions
+from frontends.commands.run.approval_text import Approve
 from frontends.commands.run.prompt_kind import is_for_model
 from frontends.shared.attachments import PromptAttachments
+
+
+@attrs.frozen(kw_only=True)
+class InteractionOptions:
+    """How to show a turn and who is asked; with `structured` the answer is JSON of a given shape.
+
+    `yes` allows every tool call; without it, `approve` decides who is asked.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    yes: bool = False
+    approve: Approve = "ask"
+    structured: bool = False
+
+    @property
+    def is_narrated(self) -> bool:
+        """Whether a person is watching."""
+        return not (self.json or self.quiet)
 
 
 @attrs.frozen(kw_only=True)

@@ -21,8 +21,7 @@ from frontends.commands.run.attached_service import (
 )
 from frontends.commands.run.embedded_service import open_own_service
 from frontends.commands.run.extension_commands import run_extension_command, run_line
-from frontends.commands.run.options import ContinuedSession as ContinuedSession
-from frontends.commands.run.options import RunOptions as RunOptions
+from frontends.commands.run.options import ContinuedSession, RunOptions
 from frontends.commands.run.prompt_kind import UnusedExtension, read_prompt
 from frontends.commands.run.send_and_wait import run_turn
 from frontends.commands.run.turn_follower import TurnFollower

@@ -61,31 +61,23 @@ def read_prompt_input(
         if source is None:
             raise UsageError("the prompt should come from stdin, but stdin is closed")
         return PromptInput(prompt=_require_stdin_text(_read(source.fileno(), "the prompt")), typed=False)
-    if given is not None:
-        _require_text(given, "the prompt")
+    if given is not None and not given.strip():
+        raise UsageError("the prompt is empty")
     fd = _pipe_descriptor(source)
     if fd is None or (given is not None and not is_for_model(given)):
         return PromptInput(prompt=given)
-    if given is None and not goes_on:
-        if not _has_input(fd, PATIENCE_S):
-            tell("waiting for the prompt on stdin")
-    elif not _has_input(fd, PATIENCE_S):
-        tell("no input on stdin, so it is ignored; add < /dev/null to avoid this wait")
-        return PromptInput(prompt=given)
+    is_needed = given is None and not goes_on
+    if not _has_input(fd, PATIENCE_S):
+        if not is_needed:
+            tell("no input on stdin, so it is ignored; add < /dev/null to avoid this wait")
+            return PromptInput(prompt=given)
+        tell("waiting for the prompt on stdin")
     text = _read(fd, "the prompt" if given is None else "the text")
-    if given is None and not goes_on:
-        return PromptInput(prompt=_require_stdin_text(text), typed=False)
-    if not text.strip():
+    if not text.strip() and not is_needed:
         return PromptInput(prompt=given)
     if given is None:
-        return PromptInput(prompt=text, typed=False)
+        return PromptInput(prompt=_require_stdin_text(text), typed=False)
     return PromptInput(prompt=given, attached=(sc.FilePart(name=STDIN, text=text),))
-
-
-def _require_text(text: str, what: str) -> str:
-    if not text.strip():
-        raise UsageError(f"{what} is empty")
-    return text
 
 
 def _require_stdin_text(text: str) -> str:

@@ -9,15 +9,14 @@ import session_core as sc
 from frontends.commands.run.attached_service import Client, ServiceFeed
 from frontends.commands.run.find_message import messages_since
 from frontends.commands.run.interrupt import Stopping
-from frontends.commands.run.output_mode import InteractionOptions as InteractionOptions
-from frontends.commands.run.output_mode import output_text as output_text
+from frontends.commands.run.options import InteractionOptions
 from frontends.commands.run.own_turn import OwnTurn
 from frontends.commands.run.requests import Requests
 from frontends.shared.conversation import work_lines
 from frontends.shared.conversation.tool_calls import outcome_of
 from frontends.shared.conversation.view import Target, View, ends_line
 from frontends.shared.output import Output, OutputFailed, ReaderLeft, encode_item
-from frontends.shared.sanitise import sanitise
+from frontends.shared.sanitise import dump_json, sanitise
 from frontends.shared.signals import EXIT_SIGNAL
 from frontends.shared.streams import StandardStreams
 
@@ -334,7 +333,8 @@ class TurnFollower:
         await self._flush()  # flush first: on a terminal both streams are in one place
         if self.interaction.structured:  # a rejected output is no answer
             if outcome.status == "completed" and not self.interaction.json:
-                await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
+                answer_text = dump_json(outcome.output, default=dict, indent=2 if self._streams.out.tty else None)
+                await self._streams.out.write(f"{answer_text}\n")
         elif self.interaction.quiet and answer is not None and answer.text:
             await self._streams.out.write(sanitise(answer.text).rstrip("\n") + "\n")
         await self.end_with(outcome, answer)

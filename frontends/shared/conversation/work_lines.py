@@ -36,6 +36,12 @@ def demo_notice(style: Style, model: str) -> str:
     return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules and is not an AI.")
 
 
+def remark_lines(style: Style, remarks: Sequence[str]) -> str:
+    """Return remarks for people, one line each."""
+    mark = style.yellow(style.symbol("●"))
+    return "".join(f"{mark} {one_line(remark, _ERROR_CHARS)}\n" for remark in remarks)
+
+
 def format_continued_session(style: Style, state: sc.SessionState, short: str, *, used_at: int, now: int) -> str:
     """Describe which session continues, and how its last turn ended if it did not end well."""
     messages = format_count(state.earlier + len(state.messages), "message")

@@ -8,11 +8,12 @@ import pytest
 import trio.testing
 
 import session_core as sc
-from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions, output_text
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared import attachments
 from frontends.shared.attachments import PromptAttachments, read_attachments, read_schema
 from frontends.shared.parser import UsageError
+from frontends.shared.sanitise import dump_json
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
@@ -170,7 +171,7 @@ async def test_a_shape_that_makes_no_sense(autojump_clock: trio.testing.MockCloc
 def test_json_that_steers_no_terminal() -> None:
     """The JSON means the same and holds nothing but printable ASCII."""
     output = sc.JsonObject({"a": ("\x1b[31m", "\u202e", sc.JsonObject({"b": None}))})
-    text = output_text(output, pretty=False)
+    text = dump_json(output, default=dict)
 
     assert {"a": ["\x1b[31m", "\u202e", {"b": None}]} == json.loads(text)
     assert text.isascii()

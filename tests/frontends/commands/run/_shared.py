@@ -6,8 +6,8 @@ from typing import TypeVar
 import trio.testing
 
 import session_core as sc
-from frontends.commands.run.run import ContinuedSession, RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import ContinuedSession, InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from tests.frontends._paper import NoSignals, Paper, written

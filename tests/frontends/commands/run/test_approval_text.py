@@ -14,7 +14,8 @@ from frontends.commands.run.approval_text import (
     format_question,
     preview_lines,
 )
-from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.run.options import RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 from session_core.testing import scripted

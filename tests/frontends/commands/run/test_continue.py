@@ -9,8 +9,8 @@ import trio.testing
 
 import session_core as sc
 from frontends.commands.run.embedded_service import open_embedded
-from frontends.commands.run.run import ContinuedSession, RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import ContinuedSession, InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.conversation import work_lines
 from frontends.shared.parser import UsageError
 from frontends.shared.session_lookup import last_used

@@ -7,8 +7,8 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.dialogs import Reply, dialog_question, parse_reply
-from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
 from session_core.testing import scripted

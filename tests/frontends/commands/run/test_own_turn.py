@@ -7,8 +7,8 @@ import trio.testing
 
 import session_core as sc
 from frontends.commands.run.find_message import messages_since
+from frontends.commands.run.options import InteractionOptions
 from frontends.commands.run.own_turn import OwnTurn
-from frontends.commands.run.turn_follower import InteractionOptions
 from frontends.shared.streams import StandardStreams
 from session_core import limits
 from session_core.testing import scripted

@@ -13,8 +13,8 @@ import trio.testing
 
 import session_core as sc
 from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
-from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service

@@ -13,8 +13,8 @@ import trio
 
 import session_core as sc
 from frontends.commands.run.extensions import collect_extension_remarks, ui_kinds
-from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from tests.frontends._paper import NoSignals, Paper, written

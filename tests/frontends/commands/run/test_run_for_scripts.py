@@ -13,9 +13,9 @@ import trio.testing
 
 import session_core as sc
 from frontends.commands.run.approval_text import Approve
-from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.commands.run.stdin import PromptInput, read_prompt_input
-from frontends.commands.run.turn_follower import InteractionOptions
 from frontends.shared.attachments import MAX_TEXT_CHARS, PromptAttachments
 from frontends.shared.parser import UsageError
 from frontends.shared.streams import StandardStreams

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import session_core as sc
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import InteractionOptions
 from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service

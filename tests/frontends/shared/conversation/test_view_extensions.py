@@ -5,8 +5,8 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.commands.run.run import RunOptions, converse
-from frontends.commands.run.turn_follower import InteractionOptions
+from frontends.commands.run.options import InteractionOptions, RunOptions
+from frontends.commands.run.run import converse
 from frontends.shared.attachments import PromptAttachments
 from frontends.shared.conversation.view import View
 from frontends.shared.streams import StandardStreams
