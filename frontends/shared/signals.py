@@ -16,6 +16,7 @@ class StartupWatch:
     """A startup in progress; after `finish_starting`, other code handles the signals."""
 
     _watch: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _ended: trio.Event = attrs.field(factory=trio.Event)
     number: int | None = None
 
     @property
@@ -23,9 +24,10 @@ class StartupWatch:
         """The exit code if a signal has arrived, else None."""
         return None if self.number is None else EXIT_SIGNAL + self.number
 
-    def finish_starting(self) -> None:
-        """Stop watching: a later signal waits for the next reader."""
+    async def finish_starting(self) -> None:
+        """Stop watching: a later signal waits for the next reader, who may begin as soon as this returns."""
         self._watch.cancel(reason="everything is started")
+        await self._ended.wait()
 
 
 @asynccontextmanager
@@ -38,7 +40,7 @@ async def cancel_on_signal(signals: AsyncIterator[int]) -> AsyncGenerator[Startu
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch, signals, start, nursery.cancel_scope)
         yield start
-        start.finish_starting()
+        await start.finish_starting()
 
 
 @asynccontextmanager
@@ -53,3 +55,4 @@ async def _watch(signals: AsyncIterator[int], start: StartupWatch, whole: trio.C
     with start._watch:  # noqa: SLF001 - this function is part of `StartupWatch`
         start.number = await anext(signals)
         whole.cancel(reason="asked to end")
+    start._ended.set()  # noqa: SLF001

@@ -50,7 +50,7 @@ async def _login(home: Path, cwd: Path, name: str, provider: str, streams: Stand
                 with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
                     await wait_until_started(setup, str(cwd), progress=True)
                     chosen = _provider(setup.extensions.hosts_in(str(cwd)), home, name, provider)
-                    start.finish_starting()
+                    await start.finish_starting()
                     codes.append(await _talk(client, name, chosen, streams, signals))
     if codes:
         return codes[0]

@@ -52,7 +52,7 @@ async def _run(options: RunOptions, streams: StandardStreams) -> int:
         async with cancel_on_signal(signals) as start:
             known = await _find_continued_session(options)
             async with _open_service(options, known, streams) as opened:
-                start.finish_starting()
+                await start.finish_starting()
                 talking = converse(
                     opened.client, opened.options, streams, signals, known, unused=opened.unused, meet=opened.meet
                 )
