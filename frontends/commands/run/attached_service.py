@@ -145,8 +145,11 @@ async def open_running_service(
         except sc.NotFound as refused:
             if refused.field != "model":
                 raise
-            unknown = build_unknown_model_error(home, refused)
-        raise unknown
+            end = format_command(home, "shutdown", "")
+            raise UsageError(
+                "the running service has the keys and settings it was started with (to use yours, end it: "
+                f"{end}); {refused.message}"
+            ) from refused
 
 
 def _refuse_start_options(options: RunOptions, home: Path) -> None:
@@ -251,12 +254,3 @@ async def about_folder(home: Path, folder: str) -> tuple[str, ...]:
         return tuple(sc.setup.list_trust_remarks(sc.setup.current_environment(home, folder), trusted=trusted))
 
     return await trio.to_thread.run_sync(look)
-
-
-def build_unknown_model_error(home: Path, refused: sc.NotFound) -> UsageError:
-    """Return an error with advice about a model the service lacks: it has only the keys it was started with."""
-    end = format_command(home, "shutdown", "")
-    return UsageError(
-        "the running service has the keys and settings it was started with (to use yours, end it: "
-        f"{end}); {refused.message}"
-    )

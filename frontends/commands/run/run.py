@@ -202,10 +202,8 @@ async def _parse_prompt(
 ) -> sc.extensions.TypedInput | None:
     """Parse the prompt, before anything is created for it."""
     if options.prompt is None:
-        await trio.lowlevel.checkpoint()
         return None
     if not options.typed:
-        await trio.lowlevel.checkpoint()
         return sc.extensions.TypedMessage(text=options.prompt)
     typed = read_prompt(options.prompt, await _commands(service, options, known), unused)
     if not isinstance(typed, sc.extensions.TypedMessage):
@@ -273,16 +271,15 @@ async def _begin(service: Client, options: RunOptions, known: ContinuedSession |
             thinking=options.thinking,
             protocol=options.protocol,
         )
-        await _choose_sandbox(service, created.session_id, options)
-        await _limit(service, created.session_id, options)
-        return created.session_id
-    session_id, model = known.summary.session_id, options.model or known.summary.model
-    if model != known.summary.model or options.thinking is not None:
-        await service.switch_model(session_id, model, thinking=options.thinking)
-    if options.cwd is not None and options.cwd != known.summary.cwd:
-        await service.change_working_directory(session_id, options.cwd)
-    if options.permissions is not None:
-        await service.change_permission_mode(session_id, options.permissions)
+        session_id = created.session_id
+    else:
+        session_id, model = known.summary.session_id, options.model or known.summary.model
+        if model != known.summary.model or options.thinking is not None:
+            await service.switch_model(session_id, model, thinking=options.thinking)
+        if options.cwd is not None and options.cwd != known.summary.cwd:
+            await service.change_working_directory(session_id, options.cwd)
+        if options.permissions is not None:
+            await service.change_permission_mode(session_id, options.permissions)
     await _choose_sandbox(service, session_id, options)
     await _limit(service, session_id, options)
     return session_id

@@ -78,7 +78,9 @@ async def _say(service: Client, talk: TurnFollower, text: str | None, options: R
 
     try:
         await talk.send(go_on if text is None else send)
-    except sc.InvalidInput:
-        if is_new and text is not None:  # an empty session would be left behind
-            await service.delete_session(session_id)
-        raise
+        return
+    except sc.InvalidInput as error:
+        refused = error
+    if is_new and text is not None:  # an empty session would be left behind
+        await service.delete_session(session_id)
+    raise refused
