@@ -26,18 +26,10 @@ class MessageTree:
     branches: Mapping[sc.MessageId, int]
     elsewhere: int
 
-    @property
-    def total(self) -> int:
-        """The number of messages, counted as the store does."""
-        return self.snapshot.earlier + len(self.snapshot.messages)
-
 
 async def read_tree(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot) -> MessageTree:
     """Find out which messages are shown; keeps only the id and the parent id of each."""
-    hung = [
-        (message.message_id, message.parent_id)
-        async for _, message in _read_numbered(reader, snapshot, range(snapshot.earlier + len(snapshot.messages)))
-    ]
+    hung = [(message.message_id, message.parent_id) async for _, message in _read_numbered(reader, snapshot)]
     shown_numbers: set[int] = set()
     wanted = snapshot.head
     for number in range(len(hung) - 1, -1, -1):  # parents come before their children, even if repeated
@@ -67,16 +59,16 @@ async def shown_messages(reader: sc.SqliteReader, tree: MessageTree) -> AsyncGen
     Raises:
         NotFound: The session was deleted meanwhile.
     """
-    async for number, message in _read_numbered(reader, tree.snapshot, range(tree.total), only=tree.shown_numbers):
+    async for number, message in _read_numbered(reader, tree.snapshot, tree.shown_numbers):
         if number in tree.shown_numbers:
             yield message
 
 
 async def _read_numbered(
-    reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, numbers: range, only: frozenset[int] | None = None
+    reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, only: frozenset[int] | None = None
 ) -> AsyncGenerator[tuple[int, sc.Message]]:
     """Yield messages with their numbers; skips pages with no wanted message."""
-    for first in range(numbers.start, snapshot.earlier, PAGE):
+    for first in range(0, snapshot.earlier, PAGE):
         end = min(first + PAGE, snapshot.earlier)
         if only is not None and only.isdisjoint(range(first, end)):
             continue

@@ -98,9 +98,8 @@ def _remarks(tree: MessageTree, subagents: int, cleaning: DocumentSanitiser) -> 
         remarks.append(f"{many} of earlier conversations in this session: not shown.")
     if subagents > MOST_SUBSESSIONS:
         remarks.append(f"It has {subagents:,} sub-sessions, of which the first {MOST_SUBSESSIONS} are named.")
-    remarks += (
-        [f"{format_count(len(tree.snapshot.queue), 'message')} still in the queue."] if tree.snapshot.queue else []
-    )
+    if tree.snapshot.queue:
+        remarks.append(f"{format_count(len(tree.snapshot.queue), 'message')} still in the queue.")
     outcome = tree.snapshot.last_outcome
     if outcome is not None and outcome.status != "completed":
         why = f": {cleaning.line(outcome.error, 400)}" if outcome.error else ""

@@ -58,12 +58,11 @@ class Flow:
     _passages: PassageSplitter = attrs.field(factory=PassageSplitter)
     _rows: dict[int, list[Strip]] = attrs.field(factory=dict)
     _code: tuple[int, _OpenCode] | None = None
-    _cached_rows: tuple[int, list[Strip]] = (0, [])
 
     def draw(self, text: str, *, growing: bool) -> list[Strip]:
         """Return all rows; a text that does not continue the previous one starts over."""
         if not self._passages.is_continued_by(text):
-            self._passages, self._rows, self._code, self._cached_rows = PassageSplitter(), {}, None, (0, [])
+            self._passages, self._rows, self._code = PassageSplitter(), {}, None
         if len(text) - self._passages.length > _MOST_AT_ONCE:
             return self._draw_ends(text)
         self._passages.grow(text)
@@ -92,12 +91,7 @@ class Flow:
         """Draw the complete passages: all of them, or the first and the last ones."""
         whole = self._passages.whole
         if self._passages.lines <= MOST_ROWS:
-            start, cached_rows = self._cached_rows
-            if start < len(whole):
-                cached_rows = cached_rows + self._join_rows(start, len(whole))
-                self._cached_rows = (len(whole), cached_rows)
-            return list(cached_rows)
-        self._cached_rows = (0, [])
+            return self._join_rows(0, len(whole))
         first, count = 0, 0
         while first < len(whole) and count < HEAD_ROWS:
             count += whole[first].lines

@@ -177,8 +177,6 @@ class _MarkdownPage:
             case "table":
                 rows, self._table = self._table or [[]], None
                 self._put_block(table(rows[0], rows[1:], self._room, self.look, right=self._right))
-            case "paragraph" | "tr" | "thead" | "tbody" | "th" | "td":
-                return
             case _:
                 return
         self._gap = kind != "list_item"

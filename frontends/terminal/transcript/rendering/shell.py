@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rich.style import Style
 from textual.strip import Strip
 
 import session_core as sc
@@ -36,7 +35,7 @@ def apply_overprinting(text: str) -> str:
 
 def live_rows(output: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw the last lines of a command that is running."""
-    return _last_rows(output, _LIVE_LINES if expanded else WHILE_RUNNING, width, look.dim, look)
+    return _last_rows(output, _LIVE_LINES if expanded else WHILE_RUNNING, width, look)
 
 
 def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: bool) -> list[Strip]:
@@ -45,7 +44,7 @@ def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: 
     if text.strip() in {"", _NOTHING}:
         return []
     if not expanded:
-        return _last_rows(text, SHORT, width, look.dim, look)
+        return _last_rows(text, SHORT, width, look)
     unseen, text = max(0, len(text) - WHOLE_CHARS), text[-WHOLE_CHARS:]
     half = _MOST_LINES // 2
     text = apply_overprinting(text)
@@ -62,7 +61,7 @@ def split_ending(text: str) -> tuple[str, str]:
     return text[: len(text) - len(found[0])], f"exit code {code}" if code is not None and int(code) else ""
 
 
-def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -> list[Strip]:
+def _last_rows(output: str, wanted: int, width: int, look: Look) -> list[Strip]:
     """Draw the last lines of an output, and how many are above them; only they are processed."""
     output = output.rstrip("\n")
     text = sanitise_text(apply_overprinting(output[-_LIVE_CHARS:]))
@@ -70,7 +69,7 @@ def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -
         return []
     lines = text.split("\n")[-wanted:]
     hidden = output.count("\n") + 1 - len(lines)
-    return [*omission(hidden, look, width, where=" above"), *(cut_row([(line, style)], width) for line in lines)]
+    return [*omission(hidden, look, width, where=" above"), *(cut_row([(line, look.dim)], width) for line in lines)]
 
 
 def command_rows(command: str, width: int, look: Look) -> list[Strip]:
