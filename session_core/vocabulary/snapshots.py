@@ -49,7 +49,7 @@ class ServiceSnapshot:
     """All sessions with their activity, oldest first, the clients that are attached, and the extensions.
 
     `read_only` says why nothing can be changed any more, when the disk has failed. `earlier` counts the sessions that
-    are not listed, because very many have no room: the least recently used ones, those at rest first. `ListSessions`
+    are not listed because there are too many: the least recently used ones, those at rest first. `ListSessions`
     includes them; what happens in them changes nothing here, except that `earlier` goes down when one is deleted.
     """
 
