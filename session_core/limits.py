@@ -22,7 +22,7 @@ MAX_PAGE: Final = 500
 MAX_SANDBOX_CHARS: Final = 64 * 1024
 """All paths of a sandbox policy together: sixteen of the longest."""
 MAX_TURN_JSON_BYTES: Final = 1024 * 1024
-"""The shape of the answer that a turn is asked for, and the data that comes with a message for the protocol, each."""
+"""The required shape of a turn's answer, or the data for the protocol that comes with a message."""
 
 # What the wire accepts.
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
@@ -39,8 +39,9 @@ MAX_SNAPSHOT_LINE: Final = 128 * 1024 * 1024
 """One line from the service to a client: the snapshot of a session may be longer than anything that is recorded,
 because it holds many such things at once."""
 MAX_SNAPSHOT_BYTES: Final = MAX_SNAPSHOT_LINE - 64 * 1024
-"""One snapshot as JSON. The bounds of everything that the state of a session holds add up to less, at six bytes for a
-character, so a snapshot always fits into a line as it is (`tests/session_core/session/test_snapshot_bounds.py`)."""
+"""One snapshot as JSON. The bounds of everything that the state of a session holds add up to less, counting six bytes
+for a character, so a snapshot always fits into a line as it is
+(`tests/session_core/session/test_snapshot_bounds.py`)."""
 MAX_INTEGER: Final = 2**53
 """Integers beyond this are not exact in JavaScript, which half of our clients use."""
 
@@ -71,7 +72,7 @@ MAX_RPC_FRAMES: Final = 8_192
 """Frames that wait to be written, replies included, which nothing can hold back; a peer that leaves more unread is
 given up."""
 MAX_RPC_BYTES: Final = 4 * MAX_RPC_LINE
-"""The same in bytes; the newest frame counts as one of the longest if it is a snapshot."""
+"""The same in bytes; a frame being added counts as `MAX_RPC_LINE` at most, so that a longer snapshot fits too."""
 RPC_EVENTS: Final = 1_024
 """Events that wait for a slow reader; the oldest are shed, and the reader is told how many."""
 MAX_RPC_EVENT_BYTES: Final = MAX_RPC_LINE
@@ -168,9 +169,9 @@ MAX_PROGRAMS_AT_ONCE: Final = 8
 MAX_OPEN_REQUESTS: Final = 64
 """Approvals and dialogs waiting in one session."""
 MAX_APPROVAL_BYTES: Final = 8 * 1024 * 1024
-"""All approvals waiting in one session as JSON: one has room for the longest arguments that a model writes."""
+"""All approvals waiting in one session as JSON: enough for one call with the longest arguments that a model writes."""
 MAX_DIALOG_BYTES: Final = 4 * 1024 * 1024
-"""The same for dialogs, whose longest text has room at four bytes for a character."""
+"""The same for dialogs: enough for the longest text, at four bytes for a character."""
 MAX_WAKEUPS: Final = 64
 """Wake-ups armed in one session."""
 MAX_WAKEUP_CHARS: Final = MAX_TEXT_CHARS
@@ -185,10 +186,10 @@ MAX_GRANT_CHARS: Final = 256_000
 """The same in characters; part of the fold."""
 MAX_PLAN_BYTES: Final = 128 * 1024
 """The plan of a session as JSON; it is for people to read at a glance."""
-LIST_BYTES: Final = 96 * 1024 * 1024
-"""The list of all sessions as JSON, counted at six bytes for a character; some sixty thousand usual sessions."""
+MAX_LIST_BYTES: Final = 96 * 1024 * 1024
+"""The list of all sessions as JSON, counting six bytes for a character: some sixty thousand usual sessions."""
 MAX_LISTED_EXTENSIONS_BYTES: Final = 8 * 1024 * 1024
-"""What the list says about extensions as JSON: what one that has no room provides is left out."""
+"""What the list says about extensions as JSON; one for which there is no room is listed without what it provides."""
 MAX_USAGE_LINES: Final = 64
 """Models and purposes counted separately in one session; usage of further ones only counts in the total."""
 MAX_FINISHED_REQUESTS: Final = 256
@@ -204,13 +205,13 @@ MAX_TOOL_OUTPUT_CHARS: Final = 100_000
 MAX_LIVE_OUTPUT_CHARS: Final = 64_000
 """Live output of a running tool kept in the state; older output is cut from the front."""
 MAX_OUTPUT_BYTES: Final = 4 * 1024 * 1024
-"""The JSON that a turn was asked for: the longest answer has room at four bytes for a character."""
+"""The JSON that a turn was asked for: enough for the longest answer, at four bytes for a character."""
 MAX_FINAL_TEXT_CHARS: Final = 64_000
 """Text of the last answer repeated in a turn's outcome."""
 MAX_ERROR_CHARS: Final = 2_000
 """Length of an error message from a model or a tool."""
 MAX_STEP_ARGUMENTS_BYTES: Final = 8 * 1024 * 1024
-"""The arguments of all calls of one answer, or of one cell, as JSON: extensions may have made them longer."""
+"""The arguments of all calls of one answer, or of one cell, as JSON: hooks of extensions may make them longer."""
 MAX_STEP_RESULTS_BYTES: Final = MAX_FRAME_BYTES
 """Their results until they become a message; those for which there is no room are shortened, and say so."""
 MAX_TOOLS_AT_ONCE: Final = 8

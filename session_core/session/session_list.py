@@ -1,11 +1,12 @@
 """The list of all sessions as a fold over the events of all sessions. Total, like the fold of one session.
 
 Rules:
-1. The list fits into a frame: when its sessions take more than `limits.LIST_BYTES`, counted by `count_summary_bytes`,
-   the least recently used ones are no longer listed until they take seven eighths of it. Those at work, and those in
-   which a person is asked something, go last. `earlier` counts the sessions that are not listed.
-2. A session that is not listed stays so until the service is started again. What happens in it changes nothing in the
-   list; when it is deleted, `earlier` goes down.
+1. The list fits into a line: when its sessions take more than `limits.MAX_LIST_BYTES`, counted by
+   `count_summary_bytes`, the least recently used ones leave the list until the rest take seven eighths of that.
+   Sessions at work, and those in which a person is asked something, leave last. `earlier` counts the sessions that are
+   not listed.
+2. A session that has left the list is not listed again before the service is restarted. What happens in it changes
+   nothing in the list; when it is deleted, `earlier` goes down.
 3. What is listed depends only on what was listed before, never on what else a state knows. So a client, which gets only
    the listed sessions, computes the same list as the service, which goes on knowing all of them.
 """
@@ -90,17 +91,17 @@ class SessionListState:
         return True
 
     def _limit(self, added: SessionSummary | None = None) -> None:
-        """Count an added session; end the listing of some if there is no room for all."""
+        """Count an added session; take some off the list if there is no room for all."""
         if self._listed_bytes is not None and added is not None:
             self._listed_bytes += count_summary_bytes(added)
-        if len(self.sessions) - len(self.unlisted) <= limits.LIST_BYTES // _LONGEST_SUMMARY:
+        if len(self.sessions) - len(self.unlisted) <= limits.MAX_LIST_BYTES // _LONGEST_SUMMARY:
             return
         if self._listed_bytes is None:
             self._listed_bytes = sum(map(count_summary_bytes, self._list()))
-        if self._listed_bytes <= limits.LIST_BYTES:
+        if self._listed_bytes <= limits.MAX_LIST_BYTES:
             return
-        for summary in sorted(self._list(), key=_usefulness):
-            if self._listed_bytes <= limits.LIST_BYTES * 7 // 8:
+        for summary in sorted(self._list(), key=_leaving_order):
+            if self._listed_bytes <= limits.MAX_LIST_BYTES * 7 // 8:
                 break
             self._listed_bytes -= count_summary_bytes(summary)
             self.unlisted.add(summary.session_id)
@@ -148,8 +149,8 @@ class SessionListState:
         return state
 
 
-def _usefulness(summary: SessionSummary) -> tuple[bool, int]:
-    """Return what decides which session is no longer listed: the least first."""
+def _leaving_order(summary: SessionSummary) -> tuple[bool, int]:
+    """Return the sort key of the sessions that leave the list: the smallest leaves first."""
     return (not summary.activity.is_at_rest or summary.open_requests > 0, summary.updated_at)
 
 

@@ -126,7 +126,7 @@ def test_the_longest_list_fits() -> None:
     )
     clients = MAX_CONNECTIONS * (len(sc.wire.encode(client)) + 1)
     others = limits.MAX_LISTED_EXTENSIONS_BYTES + clients + 4_096
-    assert limits.LIST_BYTES + others <= limits.MAX_SNAPSHOT_BYTES
+    assert limits.MAX_LIST_BYTES + others <= limits.MAX_SNAPSHOT_BYTES
 
 
 @pytest.mark.slow

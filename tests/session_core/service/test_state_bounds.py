@@ -197,7 +197,7 @@ async def test_a_page_of_sessions_ends_where_a_message_would(monkeypatch: pytest
 
 async def test_a_service_goes_on_knowing_what_it_does_not_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that the snapshot no longer lists can be found, loaded, changed and deleted like any other."""
-    monkeypatch.setattr(limits, "LIST_BYTES", 20_000)
+    monkeypatch.setattr(limits, "MAX_LIST_BYTES", 20_000)
     async with open_checked_service(scripted()) as service:
         ids = [(await service.create_session(name=f"x{number}")).session_id for number in range(20)]
         found = await service.load_service()

@@ -80,7 +80,7 @@ def test_a_limited_list_is_the_same_for_all(
     """From any snapshot, later events lead to the list of the service, within its room; it counts the others."""
     happened = [*((session_id, 0, event) for session_id, event in zip(_IDS, first, strict=True)), *happened]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "LIST_BYTES", room)
+        patch.setattr(limits, "MAX_LIST_BYTES", room)
         patch.setattr(session_list_module, "_LONGEST_SUMMARY", longest)
         service, events, snapshots = SessionListState(), list[SessionEvent](), [SessionListState().snapshot(_CURSOR)]
         known: set[SessionId] = set()
@@ -119,7 +119,7 @@ def test_the_least_recently_used_sessions_are_no_longer_listed(uses: list[tuple[
         for number, (updated_at, works) in enumerate(uses)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "LIST_BYTES", room)
+        patch.setattr(limits, "MAX_LIST_BYTES", room)
         state = SessionListState()
         state.load(summaries)
     found = state.snapshot(_CURSOR)
@@ -136,7 +136,7 @@ def test_the_least_recently_used_sessions_are_no_longer_listed(uses: list[tuple[
 
 def test_a_session_in_which_a_person_is_asked_something_stays_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An open question counts like work, so the session that was used later makes room for it."""
-    monkeypatch.setattr(limits, "LIST_BYTES", 2_000)
+    monkeypatch.setattr(limits, "MAX_LIST_BYTES", 2_000)
     state = SessionListState()
     created = ev.SessionCreated(name="x", settings=Settings(model="m", cwd="/"))
     asked = ev.DialogOpened(
