@@ -14,7 +14,7 @@ from session_core.agent.context import (
     shorten_to_fit,
 )
 from session_core.agent.hooks import Hooks, ask_before_compaction
-from session_core.agent.model_call import AnswerEndless, Models, ask_for_text
+from session_core.agent.model_call import AnswerUnusable, Models, ask_for_text
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.ids import MessageId, new_id
 from session_core.providers.base import ModelFailed, ModelRequest
@@ -63,7 +63,7 @@ class CompactionPolicy:
     compact_at: float = COMPACT_AT
 
     def is_full(self, handle: TurnHandle) -> bool:
-        """Return whether a conversation fills its model's context."""
+        """Return whether a conversation fills its model's context so far that it should be compacted."""
         info = self._models_of(handle).infos.get(handle.state.settings.model)
         return info is not None and handle.state.context_tokens >= self.compact_at * info.context_tokens
 
@@ -133,7 +133,7 @@ async def _summarise(
         )
         try:
             answer = await ask_for_text(provider, request, estimate_needs(request, info, whole=False), count)
-        except AnswerEndless as fault:
+        except AnswerUnusable as fault:
             raise SummaryFailed(str(fault)) from fault
         if not isinstance(answer, ModelFailed):
             return answer

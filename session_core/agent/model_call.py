@@ -266,8 +266,8 @@ def record_usage(handle: TurnHandle, models: Models, model: str, source: str, us
         handle.record(ev.UsageRecorded(model=model, source=source, usage=models.add_cost(model, usage)))
 
 
-class AnswerEndless(Exception):
-    """The answer of a model has no end, or is too long; the message says which."""
+class AnswerUnusable(Exception):
+    """The answer of a model broke off, or is too long; the message says which."""
 
 
 async def ask_for_text(
@@ -276,7 +276,7 @@ async def ask_for_text(
     """Ask a model for text outside the conversation; `count` gets the usage, however the call ends.
 
     Raises:
-        AnswerEndless: The answer has no end, or is too long.
+        AnswerUnusable: The answer broke off, or is too long.
     """
     pieces: list[str] = []
     size, reported = 0, Usage()
@@ -298,8 +298,8 @@ async def ask_for_text(
                     case ToolCallOpened():
                         size += 1
                 if size > limits.MAX_ANSWER_CHARS:
-                    raise AnswerEndless("the model's answer exceeds the length limit")
-        raise AnswerEndless("the model's answer ended early")
+                    raise AnswerUnusable("the model's answer exceeds the length limit")
+        raise AnswerUnusable("the model's answer ended early")
     finally:
         count(unfinished_usage(needs, reported, size))
 

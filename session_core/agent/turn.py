@@ -77,14 +77,14 @@ log = logging.getLogger(__name__)
 class AutoCompaction:
     """Compacts during one turn: at most one compaction at a time, and no second one if the first did not help."""
 
-    def __init__(self, summarising: CompactionPolicy, handle: TurnHandle) -> None:
-        self._summarising = summarising
+    def __init__(self, policy: CompactionPolicy, handle: TurnHandle) -> None:
+        self._policy = policy
         self._handle = handle
         self._done = False
 
     def note_answer(self) -> None:
         """Note that the model has answered: the fill level of its context is known again."""
-        self._done = self._done and self._summarising.is_full(self._handle)
+        self._done = self._done and self._policy.is_full(self._handle)
 
     async def compact_if_full(self, *, forced: bool = False) -> bool:
         """Compact the conversation when it fills the model's context; returns whether it did.
@@ -92,7 +92,7 @@ class AutoCompaction:
         If compaction fails, the turn continues with the conversation as it is.
         """
         handle = self._handle
-        if self._done or not (forced or self._summarising.is_full(handle)):
+        if self._done or not (forced or self._policy.is_full(handle)):
             return False
         if not any(message.role == "assistant" for message in handle.state.transcript):
             return False
@@ -101,7 +101,7 @@ class AutoCompaction:
         handle.record(ev.CompactionStarted())
         failed: tuple[TurnStatus, str | None] | None = ("stopped", None)
         try:
-            summary = await self._summarising.summarise(handle, automatic=True)
+            summary = await self._policy.summarise(handle, automatic=True)
             pending_prompt = next((each.text for each in reversed(handle.state.transcript) if each.role == "user"), "")
             message = build_summary_message(summary, handle.state.head, handle.now(), pending_prompt=pending_prompt)
             handle.record(ev.CompactionFinished(status="completed", summary=message))
@@ -174,7 +174,7 @@ class Agent:
 
     models: Models
     tools: Mapping[str, Tool]
-    summarising: CompactionPolicy
+    compaction_policy: CompactionPolicy
     sources: tuple[ToolSource, ...] = ()
     system_prompt: str | MakePrompt = ""
     hooks: Hooks = NO_HOOKS
@@ -227,7 +227,7 @@ class _Turn:
         self._protocol = protocol
         self._work = ProtocolWork(handle, protocol, agent.tool_config)
         self._folder = TurnFolder(agent.tool_config.folders, handle)
-        self._compaction = AutoCompaction(agent.summarising, handle)
+        self._compaction = AutoCompaction(agent.compaction_policy, handle)
         turn = handle.state.turn
         schema = turn.output_schema if turn is not None else None
         prompt = newest_prompt(handle.state)

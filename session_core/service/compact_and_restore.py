@@ -28,7 +28,8 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
     error: str | None = None
     try:
         with work.scope:
-            summary = await core.agent.summarising.summarise(core.make_turn_handle(session, work), automatic=False)
+            handle = core.make_turn_handle(session, work)
+            summary = await core.agent.compaction_policy.summarise(handle, automatic=False)
     except SummaryFailed as failure:
         error = clean_error(f"the summary could not be made: {failure}")
     except FOREIGN_FAULTS as failure:

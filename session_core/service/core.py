@@ -147,7 +147,7 @@ class ServiceCore:
                 hidden=config.hidden,
                 make_host=self._make_host,
             ),
-            summarising=CompactionPolicy(
+            compaction_policy=CompactionPolicy(
                 models=models, hooks=config.hooks, compactor=config.compactor, compact_at=config.compact_at
             ),
         )

@@ -16,7 +16,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.budget import CallNeeds, LimitReached, estimate_needs, reserve_share
-from session_core.agent.model_call import AnswerEndless, Models, ask_for_text, clean_error, record_usage
+from session_core.agent.model_call import AnswerUnusable, Models, ask_for_text, clean_error, record_usage
 from session_core.errors import Conflict, InvalidInput
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.protocols.contexts import DirectAnswer, DirectFailed, DirectRequest, TooManyQuestions
@@ -111,7 +111,7 @@ class DirectCompletions:
 
         try:
             answer = await ask_for_text(provider, request, needs, count)
-        except AnswerEndless as fault:
+        except AnswerUnusable as fault:
             raise DirectFailed(str(fault)) from fault
         except FOREIGN_FAULTS as fault:
             if must_propagate(fault):

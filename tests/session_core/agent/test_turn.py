@@ -188,7 +188,7 @@ async def test_usage_is_summed_up() -> None:
 
 def agent_with(providers: Mapping[str, Provider]) -> Agent:
     models = Models(providers=providers)
-    return Agent(models=models, tools={}, summarising=CompactionPolicy(models=models, hooks=NO_HOOKS))
+    return Agent(models=models, tools={}, compaction_policy=CompactionPolicy(models=models, hooks=NO_HOOKS))
 
 
 def standard(handle: TurnHandle) -> SessionProtocol:
