@@ -110,8 +110,8 @@ class Confinement:
     `unconfined` says why there is no sandbox although the policy asks for one: the machine has none. Whatever else
     is in the way of a sandbox may come from the project, a guest or another user, and refuses the command instead.
 
-    `wider` are the command's rights beyond the session's policy, if a person approves them; `sockets` says whether it
-    may use unix sockets, by either.
+    `requested` are the rights beyond the session's policy that the command asks for; it gets them if a person agrees.
+    `sockets` says whether it may use unix sockets, by the policy or by such a right.
 
     `outputs` is the session's folder of outputs, which says where things go that are set aside after it; `roots` are
     the folders that the session may change. `plan_again` makes the plan anew if things have changed since, for which
@@ -123,7 +123,7 @@ class Confinement:
     plan: SandboxPlan | None = None
     bubblewrap: Bubblewrap | None = None
     unconfined: str | None = None
-    wider: tuple[ExtraRight, ...] = ()
+    requested: tuple[ExtraRight, ...] = ()
     sockets: bool = False
     outputs: str | None = None
     roots: tuple[str, ...] = ()
@@ -133,12 +133,12 @@ class Confinement:
     @property
     def rights(self) -> tuple[ExtraRight, ...]:
         """What the command gets beyond the session's policy, if a person agrees."""
-        return self.wider if self.unconfined is None else ("unconfined", *self.wider)
+        return self.requested if self.unconfined is None else ("unconfined", *self.requested)
 
     @property
     def reason(self) -> str | None:
         """Why the command needs approval even in a sandbox."""
-        return f"it wants to {' and '.join(_WANTS[right] for right in self.wider)}" if self.wider else None
+        return f"it wants to {' and '.join(_WANTS[right] for right in self.requested)}" if self.requested else None
 
 
 async def confine(
@@ -146,7 +146,7 @@ async def confine(
     setup: ShellSetup,
     *,
     workdir: str = ".",
-    wider: tuple[ExtraRight, ...] = (),
+    requested: tuple[ExtraRight, ...] = (),
     to_show: bool = False,
 ) -> Confinement:
     """Determine how a command would run here, without changing anything.
@@ -155,21 +155,21 @@ async def confine(
         context: The call.
         setup: The service's settings for commands.
         workdir: The folder to run in.
-        wider: What the command may do beyond the session's policy.
+        requested: What the command may do beyond the session's policy.
         to_show: Nothing will run by this plan, so protected things need not be looked for.
 
     Raises:
         ToolFailed: The folder does not exist, or the session may not use it; or there is a sandbox on this machine, but
             the command cannot be confined in it as things are.
     """
-    sockets = context.sandbox.sockets or "sockets" in wider
+    sockets = context.sandbox.sockets or "sockets" in requested
     filter_file = setup.filters.choose(sockets=sockets) if setup.filters else filter_in_memory(sockets=sockets)
     ours = os.environ if setup.environment is None else setup.environment
     folder = await trio.to_thread.run_sync(_resolve_folder, context, workdir, abandon_on_cancel=True)
     confinement = Confinement(
         folder=folder,
         environment={**clean_environment(ours), **QUIET},
-        wider=wider,
+        requested=requested,
         sockets=sockets,
         outputs=context.outputs,
         roots=await trio.to_thread.run_sync(_resolve_roots, context, abandon_on_cancel=True),
@@ -191,9 +191,9 @@ async def confine(
             readable=context.sandbox.readable,
             hidden=(*setup.hidden, *context.hidden, *own_places()),
             read_only=context.sandbox.mode == "read_only",
-            network=context.sandbox.network or "network" in wider,
+            network=context.sandbox.network or "network" in requested,
             sockets=sockets,
-            protected=not ("protected" in wider or to_show),
+            protected=not ("protected" in requested or to_show),
             homes=home_folders(),
             filter_file=filter_file,
             cwd=folder,
@@ -255,7 +255,7 @@ async def prepare_launch(
     if plan is None or bubblewrap is None:
         run = GuardedRun(roots=confinement.roots, before=ProtectedState(), approved=True, outputs=confinement.outputs)
     else:
-        approved = "protected" in confinement.wider
+        approved = "protected" in confinement.requested
         run = GuardedRun(roots=plan.writable, before=plan.before, approved=approved, outputs=confinement.outputs)
     reported = False
     launch.remarks.extend(register_run(run))

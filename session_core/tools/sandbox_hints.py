@@ -36,7 +36,7 @@ def find_hints(outcome: ProcessOutcome, confinement: Confinement) -> Iterator[st
     lines = f"{outcome.output}\n{outcome.error_output}".splitlines()
     if not plan.network and any(map(_OFFLINE.search, lines)):
         yield NO_NETWORK
-    may_ask = plan.writable and "protected" not in confinement.wider
+    may_ask = plan.writable and "protected" not in confinement.requested
     if may_ask and any(_UNCHANGEABLE.search(line) and _names_protected(line) for line in lines):
         yield READ_ONLY
     if not confinement.sockets and any(map(_REFUSED.search, lines)) and any(map(_ABOUT_SOCKETS.search, lines)):

@@ -195,7 +195,7 @@ class ShellTool:
     async def _confine(self, arguments: JsonObject, context: ToolContext, *, to_show: bool = False) -> Confinement:
         workdir = path_argument(arguments, "workdir", default=".")
         rights = _requested_rights(arguments, context)
-        return await confine(context, self._setup, workdir=workdir, wider=rights, to_show=to_show)
+        return await confine(context, self._setup, workdir=workdir, requested=rights, to_show=to_show)
 
 
 def _details(confinement: Confinement) -> JsonObject:
@@ -226,7 +226,7 @@ def _format_preview(
         writable = ", ".join(confinement.plan.writable) or "nothing"
         sandbox = f"sandbox: {context.sandbox.mode}, may change {writable}"
         network = f"network: {_on_or_off(confinement.plan.network)}, unix sockets: {_on_or_off(confinement.sockets)}"
-        if "protected" in confinement.wider:
+        if "protected" in confinement.requested:
             sandbox += ", protected files such as .git included"
     changed = ", ".join(f"{name}={value}" for name, value in QUIET.items())
     handed_on = ", ".join(name for name in confinement.environment if name not in QUIET)

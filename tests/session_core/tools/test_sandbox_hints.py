@@ -18,11 +18,11 @@ FAILED = ProcessOutcome(output="", exit_code=1, timed_out=False, truncated=False
 
 
 async def make_confinement(
-    root: Path, *, sandbox: SandboxPolicy | None = None, wider: tuple[ExtraRight, ...] = ()
+    root: Path, *, sandbox: SandboxPolicy | None = None, requested: tuple[ExtraRight, ...] = ()
 ) -> Confinement:
     """Plan a command in a folder, with these rights."""
     context = context_in(root, sandbox=sandbox or SandboxPolicy())
-    return await confine(context, ShellSetup(), wider=wider, to_show=True)
+    return await confine(context, ShellSetup(), requested=requested, to_show=True)
 
 
 @needs_sandbox
@@ -58,7 +58,7 @@ async def test_what_the_command_had(tmp_path: Path) -> None:
     """What a command could use, or could not get by asking, is not named."""
     said = "unix: Operation not permitted\nNetwork is unreachable\n.git: Read-only file system"
     failed = attrs.evolve(FAILED, output=said)
-    every = await make_confinement(tmp_path, wider=("network", "sockets", "protected"))
+    every = await make_confinement(tmp_path, requested=("network", "sockets", "protected"))
     read_only = await make_confinement(tmp_path, sandbox=SandboxPolicy(mode="read_only"))
     no_sandbox = await make_confinement(tmp_path, sandbox=SandboxPolicy(mode="full_access"))
 
