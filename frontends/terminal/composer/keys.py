@@ -19,7 +19,7 @@ if isinstance(ANSI_SEQUENCES_KEYS, dict):
 
 @attrs.frozen
 class KeyRow:
-    """One row of the table: keys by Textual's names, their names on the help screen, and what they do in its words.
+    """One row of the table: keys by Textual's names, and how the help screen names them and says what they do.
 
     Attributes:
         action: What runs if the owner does not handle it; without one the key bubbles up.

@@ -96,7 +96,8 @@ class WidgetPanel(Panel, can_focus=True):
         }
         if self._marked not in self._keys_by_extension():
             self._marked = next(iter(self._keys_by_extension()), None)
-        self.appear(wanted=any(each.widget is not None or _line(each.status) or _line(each.title) for each in displays))
+        has_content = (each.widget is not None or _line(each.status) or _line(each.title) for each in displays)
+        self.show_or_hide(wanted=any(has_content))
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 

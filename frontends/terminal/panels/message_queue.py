@@ -101,7 +101,7 @@ class QueuePanel(Panel, can_focus=True):
         self._service_items = self._items = queue
         if queue and all(each.item_id != self._marked for each in queue):
             self._marked = queue[min(marked_index, len(queue) - 1)].item_id
-        self.appear(wanted=bool(queue))
+        self.show_or_hide(wanted=bool(queue))
 
     def restore_order(self) -> None:
         """Show the real order again: the change failed."""

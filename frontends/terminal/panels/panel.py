@@ -112,8 +112,8 @@ class Panel(ThemedWidget):
         """Return all lines; each is cut to the width."""
         raise NotImplementedError
 
-    def appear(self, *, wanted: bool) -> None:
-        """Show the panel as it is now; or hide it and leave it, as there is nothing to show."""
+    def show_or_hide(self, *, wanted: bool) -> None:
+        """Show the panel in its current state; or, if there is nothing to show, hide it and give up the focus."""
         self.display = wanted
         if not wanted and self.has_focus:
             self.post_message(PanelLeft())

@@ -59,7 +59,7 @@ class PlanPanel(Panel):
             return
         self._plan = plan
         self._moved = 0
-        self.appear(wanted=bool(plan))
+        self.show_or_hide(wanted=bool(plan))
 
     def action_toggle_plan(self) -> None:
         """Toggle between the whole plan and its current step."""
