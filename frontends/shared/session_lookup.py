@@ -84,7 +84,11 @@ def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path 
 def find_or_last_used(
     typed: str | None, sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None
 ) -> sc.SessionSummary:
-    """Return the session that matches, or if nothing was typed, the last used one of a directory; raises like both."""
+    """Return the session that matches, or if nothing was typed, the last used one of a directory.
+
+    Raises:
+        UsageError: There is none, or several match.
+    """
     return last_used(sessions, directory, home) if typed is None else find_session(typed, sessions, home)
 
 

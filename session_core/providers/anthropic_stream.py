@@ -71,7 +71,7 @@ class _Block:
 class AnthropicDecoder:
     """Turns the API's events of one answer into ours; `names` maps the API's tool names to ours."""
 
-    complete: Final = False  # until its last event
+    complete: Final = False  # an answer without its last event is never complete
 
     def __init__(self, *, names: Mapping[str, str] | None = None, secrets: Iterable[Secret] = ()) -> None:
         self._names = names or {}

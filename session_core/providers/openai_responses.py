@@ -197,7 +197,7 @@ class ResponsesDecoder:
     `names` maps the API's tool names to ours.
     """
 
-    complete: Final = False  # until its final event
+    complete: Final = False  # an answer without its final event is never complete
 
     def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)

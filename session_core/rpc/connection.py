@@ -414,7 +414,7 @@ async def open_connection(
         handle_unusable: Gets each line that is not a message, or its beginning, and the reason; must not wait.
         name: Its name in the log.
         max_line: The longest message to read, in bytes.
-        max_reply: The longest reply to a request of its, in bytes; by default `limits.MAX_RPC_LINE`, like all else.
+        max_reply: The longest reply to one of its requests, in bytes; by default `limits.MAX_RPC_LINE`.
 
     Cancellation: ends the connection at once. Leaving the block without an error waits at most `limits.RPC_FLUSH_MS`
     for queued frames to be written.

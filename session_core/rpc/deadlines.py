@@ -38,7 +38,7 @@ class ExtendableTimeout:
 
 @attrs.define(eq=False)
 class Waiter:
-    """A caller that is about to sleep, asleep, or woken; the task wakes up with this object in place of an `Outcome`.
+    """A caller that waits for its reply; its task wakes up with this object in place of an `Outcome`.
 
     Attributes:
         give_up: Tells the other side that the reply to this id is no longer wanted.

@@ -90,7 +90,7 @@ class Outbox:
 
     def add(self, frame: bytes) -> None:
         """Add a control frame; raise `OutboxOverflow` beyond the bound."""
-        counted = min(len(frame), limits.MAX_RPC_LINE)  # what is longer is a snapshot, and must arrive as well
+        counted = min(len(frame), limits.MAX_RPC_LINE)  # only a snapshot is longer, and it has to arrive too
         if len(self._control) >= limits.MAX_RPC_FRAMES or self._control_bytes + counted > limits.MAX_RPC_BYTES:
             raise OutboxOverflow
         self._control.append(frame)

@@ -42,7 +42,7 @@ class RequestTasks:
         handle: Answers a request.
         answer: Sends a frame; never waits.
         name: The name of the other side in the log.
-        max_reply: The longest reply, in bytes.
+        max_reply: The longest reply, in bytes; None for `limits.MAX_RPC_LINE`.
     """
 
     def __init__(

@@ -5,7 +5,8 @@
 - `sqlite`: `SqliteStore`, the default, with the group commit into one file per home; `sqlite_reader` reads that file,
   even concurrently
 - `writer`, `reader`, `session_list`: one batch into SQL, SQL into values; in worker threads
-- `executor_state`: the large parts of executor states; `search`: full text; `rows`: inserting many rows
+- `executor_state`: the large parts of executor states; `search`: full text
+- `rows`: inserts many rows at once, and tells whether a store has a table
 - `kv`: small values stored by extensions
 - `schema`: tables and migrations
 - `records`: events as the journal holds them: checksums, and long strings stored separately

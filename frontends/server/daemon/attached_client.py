@@ -2,11 +2,11 @@
 
 | a command that | uses |
 | --- | --- |
-| asks for something and leaves | `talk_if_running`: one connection; a request ends with it |
+| asks for something and leaves | `talk_if_running`: one connection; if it is lost, the request fails |
 | stays | `connect_if_running`: a client of `frontends.client`, which survives a lost connection |
 
-Both wait for a service that is still starting or about to end, and start none. A talk needs no anyio, which would make
-the short commands a tenth slower to start, and reports at once that the service hangs.
+Both wait while the service is still starting or about to end; neither starts one. A `Talk` needs no anyio, which would
+make short commands start a tenth more slowly, and it gives up at once when a service stays silent for too long.
 """
 
 import errno
@@ -34,7 +34,7 @@ START_S: Final = 60.0
 ANSWER_S: Final = 10.0
 """How long a service may take to answer the hello; one that takes longer hangs."""
 _LOOK_EVERY_S: Final = 0.02
-_NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
+_NOBODY_LISTENS: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
 
 
 class NobodyListens(sc.Disconnected):
@@ -132,7 +132,7 @@ def nothing_runs(home: Path, what: str, *, start: str = "") -> str:
 
 
 class Talk(RemoteMethods):
-    """The methods of the service, over one connection; made by `open_talk`."""
+    """The methods of the service over a single connection, which is never replaced; made by `open_talk`."""
 
     def __init__(self) -> None:
         self.client_id = sc.ClientId("")
@@ -154,7 +154,7 @@ class Talk(RemoteMethods):
         self._silence_limit_s = 2 * welcome.heartbeat_ms / 1000
 
     def hear(self, notification: sc.wire.Notification) -> None:
-        """Take a goodbye, or another sign of life."""
+        """Handle a notification: remember a goodbye, and count any as a sign of life."""
         if notification.method == "goodbye":
             self._goodbye = sc.wire.from_json({"type": "goodbye", **notification.params}, sc.wire.Goodbye)
         for scope in self._waiting:
@@ -217,6 +217,6 @@ async def _connect(home: Path) -> trio.SocketStream:
         with short_socket_name(socket_path_of_home(home)) as name:
             return await trio.open_unix_socket(name)
     except OSError as error:
-        if error.errno in _NOBODY:
+        if error.errno in _NOBODY_LISTENS:
             raise NobodyListens("nobody listens") from None
         raise ServiceUnreachable(f"the service of this home cannot be reached: {error.strerror}") from error

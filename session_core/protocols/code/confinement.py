@@ -46,10 +46,11 @@ class CannotRunCells(Exception):
 
 
 async def plan_launch(execution: Execution) -> Launch:
-    """Return how to start the process in which such a cell runs; changes nothing.
+    """Return how to start the process that runs cells; changes nothing.
 
-    If reading the session's files needs approval (not `may_read`), its folder is not visible, and the process starts in
-    its own. If no sandbox can be made at all, it runs without one if a person has approved that (`unconfined`).
+    If reading the session's files needs approval (not `may_read`), the session's folder is not visible, and the process
+    starts in a folder of its own. If no sandbox can be made at all, it runs without one if a person has approved that
+    (`unconfined`).
 
     Raises:
         CannotRunCells: The policy requires a sandbox, and none can be made.

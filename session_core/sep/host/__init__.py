@@ -11,5 +11,5 @@ the service.
 - `registrations`, `registry_updates`: what an extension registers, read strictly, and its updates in order
 - `tools`: tools of extensions
 - `models`: models of extensions
-- `info`: what people see of extensions, and how typed arguments reach one
+- `info`: what people see of extensions, and why one is not used
 """
