@@ -1,18 +1,17 @@
 """The one timer of a connection: each request is told in its own time, and answered ones do not pile up."""
 
-import attrs
 import trio
 import trio.testing
 
-from session_core.rpc.deadlines import Deadlines, ExtendableTimeout
+from session_core.rpc.deadlines import Deadlines, ExtendableTimeout, Waiter
 
 
-@attrs.define
-class Waiter:
+class NotingWaiter(Waiter):
     """A request that notes when it was told."""
 
-    asleep: bool = True
-    told: tuple[float, str, float] | None = None
+    def __init__(self) -> None:
+        super().__init__(give_up=lambda _: None, task=trio.lowlevel.current_task(), asleep=True)
+        self.told: tuple[float, str, float] | None = None
 
     def time_out(self, method: str, seconds: float) -> None:
         self.asleep = False
@@ -22,7 +21,7 @@ class Waiter:
 async def test_each_in_its_own_time(autojump_clock: trio.testing.MockClock) -> None:
     """Whatever the order in which they come, requests are told when their time is over, and answered ones never."""
     deadlines, begin = Deadlines(), trio.current_time()
-    late, early, answered, later = Waiter(), Waiter(), Waiter(), Waiter()
+    late, early, answered, later = NotingWaiter(), NotingWaiter(), NotingWaiter(), NotingWaiter()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)
         deadlines.add(1, late, "a", ExtendableTimeout(30), pending=1)
@@ -42,10 +41,10 @@ async def test_each_in_its_own_time(autojump_clock: trio.testing.MockClock) -> N
 
 async def test_answered_requests_do_not_pile_up(autojump_clock: trio.testing.MockClock) -> None:
     """However many requests are answered within their time, few are remembered, and one that waits is still told."""
-    deadlines, waiting, begin = Deadlines(), Waiter(), trio.current_time()
+    deadlines, waiting, begin = Deadlines(), NotingWaiter(), trio.current_time()
     deadlines.add(0, waiting, "x", ExtendableTimeout(60), pending=1)
     for number in range(1, 10_000):
-        answered = Waiter()
+        answered = NotingWaiter()
         deadlines.add(number, answered, "x", ExtendableTimeout(60), pending=2)
         answered.asleep = False
     kept = len(deadlines._heap)
@@ -60,7 +59,7 @@ async def test_answered_requests_do_not_pile_up(autojump_clock: trio.testing.Moc
 
 async def test_a_time_limit_can_be_put_off(autojump_clock: trio.testing.MockClock) -> None:
     """A request whose limit is put off is told at the later time, whatever its limit was first, and never sooner."""
-    deadlines, waiting, other, begin = Deadlines(), Waiter(), Waiter(), trio.current_time()
+    deadlines, waiting, other, begin = Deadlines(), NotingWaiter(), NotingWaiter(), trio.current_time()
     patience = ExtendableTimeout(10)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)

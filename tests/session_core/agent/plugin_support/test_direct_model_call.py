@@ -107,7 +107,8 @@ class Priced(NoFolderFiles):
     def get_known(self, cwd: str) -> Any:
         provider = ScriptedProvider(text("because", usage=USED))
         facts = ModelInfo(name="own", provider="p", api_id="own", prices=PRICES)
-        return attrs.evolve(super().get_known(cwd), providers={"own": provider}, infos={"own": facts})
+        folder: Any = super().get_known(cwd)
+        return attrs.evolve(folder, providers={"own": provider}, infos={"own": facts})
 
 
 async def test_a_model_of_the_folder_has_its_price() -> None:
