@@ -13,11 +13,16 @@ from frontends.server.daemon.command import listening_lines
 from frontends.server.daemon.runtime_paths import Listening, announce_open, format_open_to_others, service_process
 from frontends.server.daemon.shutdown import _ask_to_end, _may_interrupt, _terminate
 from frontends.server.daemon.status import ServiceReport, report_lines
+from frontends.server.server import Server, ServerSettings
+from frontends.server.unix_listener import serve_unix
 from frontends.shared.output import Output
+from frontends.shared.socket_path import socket_path_of_home
 from frontends.shared.streams import StandardStreams
 from frontends.shared.style import Style
+from session_core.service.compact_and_restore import start_restore
 from tests.frontends._kept import keep_sessions, summary
 from tests.frontends._paper import Paper, written
+from tests.frontends._program import PATIENCE_S
 from tests.frontends.server.daemon._service import being_the_service, refusing
 
 
@@ -146,6 +151,21 @@ async def test_one_whose_socket_was_deleted(home: Path, signalled: list[tuple[in
             lost = await ask(home)
     assert ((True, ""), True, 2) == (starting, lost[0], len(signalled))
     assert lost[1].startswith(f"the socket of process {os.getpid()} ")
+
+
+async def test_work_that_is_no_activity_does_not_keep_it_from_ending(home: Path) -> None:
+    """Nobody is asked about an undo of files, which goes on to its end; the service is asked again only once."""
+    config, restored = sc.ServiceConfig(store=sc.MemoryStore(), tools=(), cwd="/"), trio.Event()
+    with being_the_service(home), trio.fail_after(PATIENCE_S):
+        async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
+            server = Server(service, ServerSettings(home=str(home)))
+            await nursery.start(serve_unix, server, socket_path_of_home(home))
+            session_id = (await service.create_session()).session_id
+            start_restore(service.core, service.core.sessions[session_id], restored.wait)
+            assert (True, "") == await ask(home)
+            assert server.closing
+            restored.set()
+            nursery.cancel_scope.cancel(reason="the test is over")
 
 
 @pytest.mark.parametrize(
