@@ -61,6 +61,7 @@ class ServerLink:
         self.goodbye: sc.wire.Goodbye | None = None
         self.useful = False
         self._transport = transport
+        transport.heard = self._hear
         self._on_notification = on_notification
         self._peer: sc.wire.RpcPeer[ReplyHandler] = sc.wire.RpcPeer(max_line=sc.wire.MAX_SNAPSHOT_LINE)
         self._outbox: deque[bytes] = deque()
@@ -189,8 +190,7 @@ class ServerLink:
         while self.ended is None:
             data = await self._transport.receive()
             self._received += len(data)
-            if self._welcomed and self._broken is None:
-                self._quiet.deadline = anyio.current_time() + self._silence_limit_s
+            self._hear()
             self._peer.receive(data)
             while self._peer.has_unread and self.ended is None:
                 for item in self._peer.take_portion():
@@ -198,6 +198,11 @@ class ServerLink:
                 await anyio.lowlevel.checkpoint()
             if self._peer.is_flooded:
                 self.end(sc.ProtocolError("the server writes too much that is not a message"))
+
+    def _hear(self) -> None:
+        """Take a sign of life: a long line over a slow network may take longer than the silence that is allowed."""
+        if self._welcomed and self._broken is None:
+            self._quiet.deadline = anyio.current_time() + self._silence_limit_s
 
     def _take(
         self,

@@ -1,7 +1,7 @@
 """Bytes to a server and back, over a unix socket or a WebSocket, on whatever loop anyio runs on."""
 
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol
 
@@ -34,7 +34,13 @@ class TransportLost(Exception):
 
 
 class Transport(Protocol):
-    """An open connection."""
+    """An open connection.
+
+    Attributes:
+        heard: Called for bytes that `receive` does not return yet, because they are a part of something longer.
+    """
+
+    heard: Callable[[], object]
 
     async def send(self, data: bytes) -> None:
         """Send whole lines; raises `TransportLost`."""
@@ -92,6 +98,7 @@ class _UnixTransport:
     """A plain socket: with anyio's own stream, asyncio prints a traceback if a read is cancelled as bytes arrive."""
 
     def __init__(self, stream: socket.socket) -> None:
+        self.heard: Callable[[], object] = lambda: None
         self._stream = stream
 
     async def send(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """The same messages over a WebSocket: each text holds one or more lines. Imported on first use only."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -95,9 +95,30 @@ def _build_refusal(status: int) -> TransportLost:
     return TransportLost(sc.Disconnected(f"the server answers with HTTP {status} instead of a WebSocket"))
 
 
+class _HeardStream(httpcore2.AsyncNetworkStream):
+    """The stream below a WebSocket, which tells its transport of everything that comes in."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, transport: Transport) -> None:
+        self._stream = stream
+        self._transport = transport
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the signature
+        data = await self._stream.read(max_bytes, timeout)
+        self._transport.heard()
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the signature
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 class _WebSocketTransport:
     def __init__(self, session: "AsyncWebSocketSession", faults: tuple[type[Exception], ...]) -> None:
+        self.heard: Callable[[], object] = lambda: None
         self._session = session
+        session.stream = _HeardStream(session.stream, self)
         self._faults: tuple[type[Exception], ...] = (*faults, *_ENDS)
 
     async def send(self, data: bytes) -> None:

@@ -14,6 +14,7 @@ from wsproto.events import AcceptConnection, Request, TextMessage
 import session_core as sc
 from frontends.client import open_client
 from frontends.client.address import UnixAddress, WebSocketAddress, find_address
+from frontends.client.transport import open_transport
 from frontends.server.http.settings import HttpSettings, Tls
 from tests.frontends.client._real import real_server
 from tests.frontends.client._scripted import Mirror, ScriptedServer, run, until_phase
@@ -195,3 +196,39 @@ def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_address(home=tmp_path, address="/x")
     with pytest.raises(sc.InvalidInput, match="token"):
         find_address(address="ws://localhost/", token="two\nlines")
+
+
+def test_a_long_text_is_heard_while_it_comes(backend: str) -> None:
+    """Each part of a text is a sign of life, however long the whole takes; then the text arrives as it is."""
+    text = "x" * 300_000
+
+    async def body() -> None:
+        begun, heard = anyio.Event(), anyio.Event()
+
+        async def serve(stream: anyio.abc.ByteStream) -> None:
+            async with stream:
+                connection = WSConnection(ConnectionType.SERVER)
+                connection.receive_data(await stream.receive())
+                assert isinstance(next(connection.events()), Request)
+                await stream.send(connection.send(AcceptConnection()))
+                await stream.send(connection.send(TextMessage(data="first")))
+                await begun.wait()
+                whole = connection.send(TextMessage(data=text))
+                await stream.send(whole[:100_000])
+                await heard.wait()
+                await stream.send(whole[100_000:])
+                with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                    await stream.receive()
+
+        async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+            port = listener.extra(anyio.abc.SocketAttribute.local_port)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(listener.serve, serve)
+                async with open_transport(WebSocketAddress(url=f"ws://127.0.0.1:{port}/")) as transport:
+                    assert b"first\n" == await transport.receive()
+                    transport.heard = heard.set
+                    begun.set()
+                    assert f"{text}\n".encode() == await transport.receive()
+                tasks.cancel_scope.cancel()
+
+    run(backend, body)
