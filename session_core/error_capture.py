@@ -11,6 +11,8 @@ with own.reraise():
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from session_core.foreign_faults import flatten_group
+
 
 class ErrorCapture:
     """The error raised in the block of a caller of one of our context managers, if any."""
@@ -33,7 +35,8 @@ class ErrorCapture:
         try:
             yield
         except BaseExceptionGroup as group:
-            if self.error is None or group.exceptions != (self.error,):
+            # A nursery copies a group that was raised inside, so only what is in it can be compared.
+            if self.error is None or flatten_group(group) != flatten_group(self.error):
                 raise
         if self.error is not None:
             raise self.error

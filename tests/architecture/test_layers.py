@@ -40,6 +40,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 NEIGHBOURS: dict[tuple[str, str], str] = {
     ("vocabulary", "ids"): "events and commands name sessions, turns and calls by their ids",
     ("errors", "ids"): "a refused cursor is part of the error that refuses it",
+    ("error_capture", "foreign_faults"): "errors are compared by what is in their groups, however deeply nested",
     ("vocabulary", "errors"): "a value that refuses its input raises the typed error",
     ("vocabulary", "limits"): "the bounds of a value are checked where it is made",
     ("rpc", "wire"): "every line from outside is read by the one strict parser",

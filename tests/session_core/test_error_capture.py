@@ -37,6 +37,15 @@ async def test_an_error_of_the_block_comes_as_it_was_raised() -> None:
     assert error is caught.value
 
 
+async def test_a_group_of_the_block_comes_as_it_was_raised() -> None:
+    """A block that raises a group itself, as one with a nursery does, gets no further groups around it."""
+    group = ExceptionGroup("mine", [ValueError("a"), KeyError("b")])
+    with pytest.RaisesGroup(ValueError, KeyError) as caught:
+        async with _opened(), _opened():
+            raise group
+    assert group is caught.value
+
+
 async def test_a_failure_in_the_background_stays_a_group() -> None:
     """What fails around a block in peace comes as a group, as with any nursery."""
     with pytest.RaisesGroup(OSError):

@@ -195,6 +195,18 @@ async def test_an_error_of_the_operation_comes_out_as_it_is() -> None:
     assert ["when cancelled after step 2"] == caught.value.__notes__
 
 
+async def test_a_group_from_the_operation_gets_no_other_around_it() -> None:
+    """An operation whose own nursery fails ends the sweep with the group of that nursery."""
+
+    async def fail(_account: Account) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.lowlevel.checkpoint)
+            raise ValueError("mine")
+
+    with pytest.RaisesGroup(ValueError):
+        await cancel_sweep(account, fail, sum_is_kept)
+
+
 async def test_acting_at_a_step_of_several_tasks() -> None:
     """`at_step` counts the chosen tasks together, acts once, and stops counting at its end."""
     acted: list[int] = []
