@@ -72,7 +72,8 @@ MAX_RPC_FRAMES: Final = 8_192
 """Frames that wait to be written, replies included, which nothing can hold back; a peer that leaves more unread is
 given up."""
 MAX_RPC_BYTES: Final = 4 * MAX_RPC_LINE
-"""The same in bytes; a frame being added counts as `MAX_RPC_LINE` at most, so that a longer snapshot fits too."""
+"""The same in bytes; each frame counts as `MAX_RPC_LINE` at most, so that a longer snapshot fits, and what follows
+it."""
 RPC_EVENTS: Final = 1_024
 """Events that wait for a slow reader; the oldest are shed, and the reader is told how many."""
 MAX_RPC_EVENT_BYTES: Final = MAX_RPC_LINE

@@ -23,6 +23,19 @@ class RemoteMethods(sc.SessionMethods):
         """Ask what the server is doing."""
         return sc.wire.from_json(await self._ask("status", {}), sc.wire.ServiceStatus)
 
+    async def load_sessions(self, listed: sc.ServiceSnapshot | None = None) -> list[sc.SessionSummary]:
+        """Load the list of sessions, and those at work that are not listed because there are very many."""
+        listed = listed or await self.load_service()
+        sessions = {each.session_id: each for each in listed.sessions}
+        page: str | None = None
+        while listed.earlier:
+            at_work = await self.list_sessions(running=True, archived=None, page=page)
+            sessions.update((each.session_id, each) for each in at_work.sessions)
+            page = at_work.next_page
+            if page is None:
+                break
+        return list(sessions.values())
+
     async def shutdown(self, *, force: bool = False) -> None:
         """End the server; running work prevents that unless forced.
 

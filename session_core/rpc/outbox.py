@@ -62,6 +62,7 @@ class Outbox:
     def __init__(self) -> None:
         self._control: deque[bytes] = deque()
         self._control_bytes = 0
+        self._excess_bytes = 0  # of those: what snapshots have beyond the longest line of everything else
         self._events: deque[bytes] = deque()
         self._event_bytes = 0
         self._pushed = 0
@@ -90,11 +91,16 @@ class Outbox:
 
     def add(self, frame: bytes) -> None:
         """Add a control frame; raise `OutboxOverflow` beyond the bound."""
-        counted = min(len(frame), limits.MAX_RPC_LINE)  # only a snapshot is longer, and it has to arrive too
-        if len(self._control) >= limits.MAX_RPC_FRAMES or self._control_bytes + counted > limits.MAX_RPC_BYTES:
+        # Only a snapshot is longer than a line; it has to arrive too, and so has the reply behind it.
+        excess = _excess(frame)
+        bytes_counted = self._control_bytes - self._excess_bytes + len(frame) - excess
+        if len(self._control) >= limits.MAX_RPC_FRAMES or bytes_counted > limits.MAX_RPC_BYTES:
+            raise OutboxOverflow
+        if excess and self._excess_bytes > limits.MAX_SNAPSHOT_LINE:
             raise OutboxOverflow
         self._control.append(frame)
         self._control_bytes += len(frame)
+        self._excess_bytes += excess
 
     def add_rest(self, rest: memoryview) -> None:
         """Add the rest of a frame whose beginning was sent past the lanes, which must be `clear`."""
@@ -186,6 +192,7 @@ class Outbox:
         while self._control and room > 0:
             data = self._control.popleft()
             self._control_bytes -= len(data)
+            self._excess_bytes -= _excess(data)
             room -= len(data)
             self._control_round.append(data)
         return room
@@ -206,6 +213,7 @@ class Outbox:
             case "control":
                 self._control.appendleft(frame.data)
                 self._control_bytes += len(frame.data)
+                self._excess_bytes += _excess(frame.data)
             case "event":
                 self._events.appendleft(frame.data)
                 self._event_bytes += len(frame.data)
@@ -219,3 +227,7 @@ def _event_frame(params: dict[str, Any], payload: Mapping[str, Any] | None, cont
     if payload is not None:
         params["payload"] = payload
     return encode_notification(EVENT, params)
+
+
+def _excess(frame: bytes) -> int:
+    return max(0, len(frame) - limits.MAX_RPC_LINE)

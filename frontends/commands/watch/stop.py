@@ -52,7 +52,7 @@ async def stop(
                 raise UsageError(nothing_runs(home, "stop"))
             await streams.say(f"Nothing is running: there is no service for {format_path(str(home))}.")
             return EXIT_NOTHING_RAN
-        sessions = (await talk.load_service()).sessions
+        sessions = await talk.load_sessions()
         found = find_or_last_used(session, sessions, directory, home)
         outcome = await talk.request_stop(found.session_id, scope=scope)
     for line in outcome_lines(streams.out.style, outcome, found.name, short_ids(sessions)):

@@ -54,13 +54,13 @@ async def _ask_to_end(home: Path, holder: sc.setup.LockHolder, streams: Standard
         async with open_talk(home, name="shutdown") as talk:
             refused = False
             while True:
-                at_work = [] if force else _ids_at_work((await talk.load_service()).sessions)
+                at_work = [] if force else _ids_at_work(await talk.load_sessions())
                 if at_work and not await _may_interrupt(home, at_work, streams):
                     return False
                 try:
                     await talk.shutdown(force=force or refused or bool(at_work))
                     break
-                except sc.Conflict:  # a turn has begun just now, or the work is not listed, like an undo of files
+                except sc.Conflict:  # a turn has begun just now, or the work has no activity, like an undo of files
                     refused = True
     except ClientNotAdmitted:
         pass  # another client has already ended it

@@ -64,9 +64,10 @@ async def request_report(home: Path) -> ServiceReport | None:
         if talk is None:
             return None
         service_status, session_list = await talk.status(), await talk.load_service()
+        sessions = await talk.load_sessions(session_list)
         others = tuple(each for each in session_list.clients if each.client_id != talk.client_id)
     service_status = attrs.evolve(service_status, clients=len(others))  # without the one that asks, as in the list
-    return ServiceReport(status=service_status, sessions=session_list.sessions, clients=others)
+    return ServiceReport(status=service_status, sessions=tuple(sessions), clients=others)
 
 
 def nothing_lines(home: Path, holder: sc.setup.LockHolder | None) -> list[str]:

@@ -13,8 +13,9 @@ import pytest
 import session_core as sc
 from frontends.client import open_client
 from frontends.shared.socket_path import short_socket_name, socket_path_of_home
+from session_core import limits
 from session_core.ids import new_session_id
-from session_core.testing.scripted import ScriptedProvider, text
+from session_core.testing.scripted import Hang, ScriptedProvider, text
 from tests.frontends.client._real import RealServer, real_server
 from tests.frontends.client._scripted import Mirror, listen, run, until_phase
 
@@ -49,6 +50,27 @@ def test_a_turn_is_followed(backend: str, tmp_path: Path) -> None:
 
         run(backend, body)
         assert server.home == tmp_path
+
+
+def test_work_that_is_not_listed(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many sessions some are not listed, but those of them at work are loaded all the same, each once."""
+    monkeypatch.setattr(limits, "MAX_LIST_BYTES", 20_000)
+    provider = ScriptedProvider((Hang(),))
+    config = sc.ServiceConfig(store=sc.MemoryStore(), tools=(), models={"m": provider})
+
+    async def body() -> None:
+        async with open_client(tmp_path) as client:
+            ids = [(await client.create_session(name=f"x{number}")).session_id for number in range(20)]
+            listed = await client.load_service()
+            assert ids[0] not in {each.session_id for each in listed.sessions}
+            assert list(listed.sessions) == await client.load_sessions()
+            await client.send_user_message(ids[0], "hello")
+            await client.send_user_message(ids[-1], "hello")
+            found = [each.session_id for each in await client.load_sessions()]
+            assert sorted([ids[0], *(each.session_id for each in listed.sessions)]) == sorted(found)
+
+    with real_server(tmp_path, config):
+        run(backend, body)
 
 
 def test_a_killed_server(backend: str, tmp_path: Path) -> None:

@@ -121,13 +121,20 @@ def test_what_cannot_wait_has_a_bound() -> None:
         by_size.add(b"x")
 
 
-def test_a_snapshot_has_room_behind_little_else() -> None:
-    """One frame that is longer than all that may wait is accepted, and nothing behind it."""
-    outbox = Outbox()
+def test_a_snapshot_has_room_and_so_has_what_follows() -> None:
+    """A frame that is longer than all that may wait is accepted, and replies behind it, but not any number of such."""
+    outbox, snapshot = Outbox(), bytes(limits.MAX_SNAPSHOT_LINE)
     outbox.add(b"x" * limits.RPC_WAIT_BYTES)
-    outbox.add(b"x" * (limits.MAX_RPC_BYTES + 1))
+    outbox.add(snapshot)
+    outbox.add(b"x")
+    outbox.add(snapshot)
     with pytest.raises(OutboxOverflow):
-        outbox.add(b"x")
+        outbox.add(snapshot)
+
+    outbox.add(b"x")
+    while not outbox.empty:
+        outbox.confirm_sent(len(outbox.next_round(many_events=False)))
+    outbox.add(snapshot)
 
 
 @given(
