@@ -273,9 +273,8 @@ class ToolRunner:
             )
             decision = await self._handle.ask_approval(approval_request)
             if isinstance(decision, Refusal):
-                user_message = f" The user says: {decision.reason}" if decision.reason else ""
-                text = f"This call was not allowed. Do not try it again unless asked to.{user_message}"
-                return _RejectedCall(text, decision)
+                why = f" {decision.explanation}" if decision.reason else ""
+                return _RejectedCall(f"This call was not allowed. Do not try it again unless asked to.{why}", decision)
             if decision == "allow_always":
                 await self._config.standing.add(fingerprint, tool=call.name, summary=preview.summary)
         elif facts.must_ask is None:

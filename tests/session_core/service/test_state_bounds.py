@@ -72,6 +72,19 @@ async def test_approvals_have_room_together() -> None:
     assert [refusal, "allow_once"] == decisions
 
 
+async def test_the_service_does_not_speak_for_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model whose call nobody could be asked about reads why, and not as the words of a person."""
+    monkeypatch.setattr(limits, "MAX_APPROVAL_BYTES", 10)
+    session, handle, _ = started()
+    message = answer(call("rm"))
+    session.record(ev.MessageCompleted(message=message))
+    await ToolRunner(handle, {"rm": ScriptedTool("rm", effects=("write",))}).run(message, ())
+    (result,) = (part for part in session.state.transcript[-1].parts if isinstance(part, ToolResultPart))
+    why = "The calls that wait for an answer are too large together."
+    assert f"This call was not allowed. Do not try it again unless asked to. {why}" == result.text
+    assert Refusal(by="nobody", reason=why) == result.refusal
+
+
 async def test_what_a_turn_is_given_has_a_bound() -> None:
     """A schema and data for the protocol come with a message up to a megabyte each; nothing else of it is recorded."""
     large = JsonObject({"description": "x" * limits.MAX_TURN_JSON_BYTES})
