@@ -222,9 +222,10 @@ class ToolRunner:
         if isinstance(arguments, Blocked):
             return _describe_block(arguments)
         call = attrs.evolve(call, arguments=arguments)
-        self._argument_bytes += len(encode(arguments))
-        if self._argument_bytes > limits.MAX_STEP_ARGUMENTS_BYTES:
+        size = len(encode(arguments))
+        if self._argument_bytes + size > limits.MAX_STEP_ARGUMENTS_BYTES:
             return _RejectedCall("The arguments of these calls are too large together; make fewer calls at once.")
+        self._argument_bytes += size
         if (fault := check_arguments(tool.spec, arguments)) is not None:
             return _RejectedCall(f"The call could not be made: {fault}.")
         return await self._judge(tool, call)
@@ -297,8 +298,9 @@ class ToolRunner:
         """Record a result, shortened if the others have left no room for it; returns what was recorded."""
         room = limits.MAX_STEP_RESULTS_BYTES - self._result_bytes
         if (size := len(encode(result))) > room:
-            result = shorten_result(result, max(0, room - _REMARK_BYTES) // 6)
-            size = len(encode(result))
+            shorter = shorten_result(result, max(0, room - _REMARK_BYTES) // 6)
+            if (shorter_size := len(encode(shorter))) < size:  # else the remark would take more than what it replaces
+                result, size = shorter, shorter_size
         self._result_bytes += size
         self._handle.record(ev.ToolCallFinished(result=result))
         return result

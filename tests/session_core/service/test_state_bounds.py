@@ -169,15 +169,29 @@ async def test_results_of_a_step_have_room_together(chars: int) -> None:
     assert "left out: the results of one step are too large together" in live[-1].text
 
 
+async def test_a_short_result_is_never_replaced_by_a_longer_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others have left no room at all, a result that takes less than the remark stays as it is."""
+    monkeypatch.setattr(limits, "MAX_STEP_RESULTS_BYTES", 100)
+    session, handle, seen = started()
+    message = answer(call("look", 1), call("read", 2), call("look", 3))
+    session.record(ev.MessageCompleted(message=message))
+    tools = {"look": ScriptedTool("look", run="fine"), "read": ScriptedTool("read", run="x" * 1_000)}
+    await ToolRunner(handle, tools).run(message, ())
+    found = {each.result.call_id: each.result.text for each in seen if isinstance(each, ev.ToolCallFinished)}
+    assert ["fine", "fine"] == [found[call("look", number).call_id] for number in (1, 3)]
+    assert found[call("read", 2).call_id].startswith("\n[... 1000 characters")
+
+
 async def test_arguments_of_a_step_have_room_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call whose arguments find no room beside those of the others is not made, and the model is told."""
+    """A call whose arguments find no room beside those of the others is not made and takes none; the model is told."""
     monkeypatch.setattr(limits, "MAX_STEP_ARGUMENTS_BYTES", 2 * len(encode(call("t", 0).arguments)))
     session, handle, _ = started()
-    message = answer(*(call("t", number) for number in range(3)))
+    message = answer(*(call("t", number) for number in (0, 1_000_000_000, 1, 2)))
     session.record(ev.MessageCompleted(message=message))
     await ToolRunner(handle, {"t": ScriptedTool("t", run="fine")}).run(message, ())
     results = [part for part in session.state.transcript[-1].parts if isinstance(part, ToolResultPart)]
-    assert ["success", "success", "error"] == [each.status for each in results]
+    assert ["success", "error", "success", "error"] == [each.status for each in results]
+    assert "too large together" in results[1].text
     assert "too large together" in results[-1].text
 
 
