@@ -6,6 +6,7 @@ from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.protocols.driver import DriverView, Finish
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
+from session_core.wire.codec import encode
 from session_core.wire.json_schema import find_value_fault
 from session_core.wire.strict_json import find_fault, parse
 
@@ -23,6 +24,8 @@ def read_answer(text: str, schema: JsonObject) -> tuple[JsonValue, str | None]:
     if (deep := find_fault(plain, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         return None, f"It cannot be read: {deep.reason}."
     answer = freeze_json(plain)
+    if (size := len(encode(answer))) > limits.MAX_OUTPUT_BYTES:  # of a protocol: a model's answer is shorter
+        return None, f"It has {size:,} bytes, and {limits.MAX_OUTPUT_BYTES:,} are allowed."
     return answer, find_value_fault(schema, answer)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
+from session_core import limits
 from session_core.ids import MessageId
 from session_core.protocols.contexts import (
     BeforeCallContext,
@@ -20,6 +21,8 @@ from session_core.providers.base import ModelRequest
 from session_core.providers.catalogue import ModelInfo
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, failure, text, tool_call
+from session_core.vocabulary import commands as c
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, Message, TextPart, Usage
 from session_core.vocabulary.sessions import TurnLimits
 from tests.session_core.service._helpers import new_session, say, scripted, transcript
@@ -114,6 +117,17 @@ async def test_finishing() -> None:
             ("assistant", "It is 4."),
             ("user", "hello"),
         ]
+
+
+async def test_finishing_with_more_than_a_turn_may_put_out() -> None:
+    """An answer of a protocol that is too long as the JSON that was asked for is no output, and the turn fails."""
+    schema, answer = JsonObject({"type": "string"}), f'"{"x" * limits.MAX_OUTPUT_BYTES}"'
+    async with open_checked_service(scripted(**deciding(lambda *_: FinishNow(text=answer)))) as service:
+        session_id = await new_session(service)
+        await service.execute(c.SendUserMessage(session_id=session_id, text="go", output_schema=schema))
+        outcome = (await service.wait_for_turn(session_id)).outcome
+        assert ("failed", None) == (outcome.status, outcome.output)
+        assert "It has 4,194,306 bytes, and 4,194,304 are allowed." in (outcome.error or "")
 
 
 async def test_what_came_meanwhile_is_answered() -> None:
