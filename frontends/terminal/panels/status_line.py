@@ -61,11 +61,12 @@ class StatusLine(Static):
         following: bool = True,
     ) -> None:
         """Show the current state."""
+        connected = failure is None and connection is not None and connection.phase == "connected"
         items = [
             *connection_items(connection, failure),
-            *session_items(state, now_ms),
+            *session_items(state, now_ms, connected=connected),
             *setting_items(state, draft),
-            *other_items(state, session_list, lag, following=following),
+            *other_items(state, session_list if connected else None, lag, following=following),
         ]
         visible_items = fit_items(items, max(20, self.size.width - 2))
         if (self.app.theme, visible_items) == self._drawn:  # called with every frame
@@ -100,17 +101,17 @@ def connection_items(connection: ConnectionState | None, failure: str | None) ->
     return [StatusItem(text="◆", colour="success", rank=9)]
 
 
-def session_items(state: sc.SessionState | None, now_ms: int) -> list[StatusItem]:
-    """Describe what the viewed session does, for how long, and what waits in it."""
+def session_items(state: sc.SessionState | None, now_ms: int, *, connected: bool = True) -> list[StatusItem]:
+    """Describe what the viewed session does, for how long, and what waits in it; or did, when it was last seen."""
     if state is None:
         return [StatusItem(text="new session")]
     since = "" if state.turn is None else f" {duration(max(0, now_ms - state.turn.started_at))}"
     activity = state.activity
-    items = [
-        StatusItem(
-            text=f"{GLYPHS[activity.name]} {describe_activity(activity, now_ms)}{since}", colour=colour_of(activity)
-        )
-    ]
+    doing = describe_activity(activity, now_ms)
+    if connected or activity.is_at_rest:
+        items = [StatusItem(text=f"{GLYPHS[activity.name]} {doing}{since}", colour=colour_of(activity))]
+    else:
+        items = [StatusItem(text=f"last seen {doing}")]
     if state.queue:
         items.append(StatusItem(text=f"{len(state.queue)} queued", rank=1, colour="warning"))
     if state.wakeups:

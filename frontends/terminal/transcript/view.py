@@ -172,6 +172,7 @@ class Transcript(ScrollView, can_focus=True):
         self._chosen = layout.blocks[index].key
         self.following = False
         self._go_to(max(0, layout.top_of(index) - 1))
+        self.following = self._shows_end(self.scroll_y)
         self.refresh()
         return True
 
@@ -292,9 +293,13 @@ class Transcript(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if not self.size.height:
             return  # hidden: this is no scroll by the user
-        self.following = new_value >= self._layout.height - self.size.height
+        self.following = self._shows_end(new_value)
         if new_value < self.size.height and new_value < old_value:
             self.call_later(self._load_more)
+
+    def _shows_end(self, y: float) -> bool:
+        """Return whether nothing is below the screen when this line is at its top."""
+        return y >= self._layout.height - self.size.height
 
     def _load_more(self) -> None:
         layout = self._layout
@@ -351,7 +356,7 @@ class Transcript(ScrollView, can_focus=True):
         self._layout.toggle(block)
         self.following = False  # the clicked block stays under the mouse
         self._update_size()
-        self.following = self.scroll_y >= self._layout.height - self.size.height
+        self.following = self._shows_end(self.scroll_y)
 
     def action_copy_block(self) -> None:
         """Copy the text of the chosen block."""

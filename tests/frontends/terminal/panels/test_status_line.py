@@ -51,6 +51,15 @@ def test_what_the_session_does() -> None:
     assert texts(session_items(None, 0)) == ["new session"]
 
 
+def test_nothing_goes_on_that_nobody_sees() -> None:
+    """Without a connection the line claims no work and counts no time: it says what was seen last."""
+    turn = sc.RunningTurn(turn_id=sc.TurnId("t"), started_at=1_000)
+    busy = sc.SessionState(session_id=SESSION, activity=sc.Activity(name="running_tools"), turn=turn)
+    rests = sc.SessionState(session_id=SESSION, activity=sc.Activity(name="stopped"))
+    assert texts(session_items(busy, 66_000, connected=False)) == ["last seen running tools"]
+    assert texts(session_items(rests, 66_000, connected=False)) == texts(session_items(rests, 66_000))
+
+
 def test_settings_of_a_session_and_of_one_to_come() -> None:
     """The model and the permissions are told, also of a session that its first message will make."""
     settings = sc.Settings(model="big", cwd="/", permission_mode="full", thinking="high")

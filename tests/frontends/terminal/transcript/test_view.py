@@ -184,7 +184,7 @@ def test_a_block_is_shown_whole_or_in_short() -> None:
 
 
 def test_a_message_is_found() -> None:
-    """A message far above is scrolled to and chosen; one that is not there is not."""
+    """A message far above is scrolled to and chosen; one that is not there is not; where all is seen, none is below."""
 
     async def scene(app: TranscriptApp, transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.show("a", (*remarks(0, 50), said(7), *remarks(50, 300)))
@@ -195,5 +195,10 @@ def test_a_message_is_found() -> None:
         assert "> say 7" in app.shown
         assert transcript.chosen is not None
         assert transcript.chosen.key == "m7"
+        assert not transcript.following
+        transcript.show("b", (said(8),))
+        await pilot.pause()
+        assert transcript.show_message("m8")
+        assert transcript.following, "nothing is below"
 
     with_transcript(scene)
