@@ -62,10 +62,14 @@ class RealServer:
 
     def kill(self) -> None:
         """End it as suddenly as a process that is killed, and wait until it has ended."""
-        assert self._thread is not None
         if self._loop is not None:
             with suppress(trio.RunFinishedError):
                 self._loop.run_sync_soon(self._scope.cancel)
+        self.wait_until_ended()
+
+    def wait_until_ended(self) -> None:
+        """Wait until it has ended, as it was asked to, and no longer uses its home."""
+        assert self._thread is not None
         self._thread.join(60)
         assert not self._thread.is_alive()
 

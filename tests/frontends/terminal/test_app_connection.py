@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import attrs
 import pytest
 
@@ -77,6 +78,7 @@ def test_a_service_that_runs_again(tmp_path: Path) -> None:
                 await client.shutdown()
                 await terminal.until_shown("no service")
                 await terminal.until_shown("there is no service; Enter tries again")
+                await anyio.to_thread.run_sync(first.wait_until_ended)
                 with real_server(tmp_path, config(tmp_path, "two")):
                     await terminal.until_gone("no service")
                     assert terminal.place.opened == 1
