@@ -141,6 +141,7 @@ class TerminalApp(App[None]):
         self._acts: dict[type[Message], Callable[[Any], object]] = {}
         self._act_on_messages()
         self._typed_ahead: list[Event] | None = []
+        self._extensions: tuple[sc.extensions.ExtensionInfo, ...] = ()
         self._dirty: set[Topic] = set()
         self._frame: Timer | None = None
 
@@ -201,6 +202,10 @@ class TerminalApp(App[None]):
         if "session_list" in topics and self.feeds.session_list is not None:
             self.sessions.forget_deleted()
             self.messages.begin()
+            extensions = tuple(self.feeds.session_list.extensions.values())
+            if extensions != self._extensions:  # they start, end and change while the terminal is open
+                self._extensions = extensions
+                self.choices.load()
         self.main.draw(topics)
 
     def copy_to_clipboard(self, text: str) -> None:

@@ -166,3 +166,26 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
             assert ran == ["keeper.tidy"]
 
     on_asyncio(scene)
+
+
+def test_commands_of_an_extension_that_starts_later(tmp_path: Path) -> None:
+    """The commands of an extension are known as soon as it is ready, also if the terminal was open before."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("one")) as terminal:
+            client, command = terminal.app.feeds.client, sc.extensions.ExtensionCommand(extension="keeper", name="tidy")
+            assert client is not None
+            info = sc.extensions.ExtensionInfo(name="keeper", version="1", scope="user", state="ready")
+
+            async def list_commands(*_: object, **__: object) -> sc.replies.ListCommandsReply:
+                cursor = sc.Cursor(epoch=sc.Epoch("e"), seq=0)
+                brought = (command,) if terminal.app.feeds.session_list.extensions else ()  # type: ignore[union-attr]
+                return sc.replies.ListCommandsReply(commands=brought, cursor=cursor)
+
+            client.list_commands = list_commands  # type: ignore[method-assign]
+            await terminal.say("/tidy")
+            await terminal.until_shown("there is no command /tidy")
+            terminal.server.call(terminal.server.service.tell, sc.events.ExtensionChanged(extension=info))
+            await terminal.until(lambda: terminal.app.choices.commands == (command,), "the command")
+
+    on_asyncio(scene)
