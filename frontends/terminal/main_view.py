@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 import session_core as sc
+from frontends.shared.conversation.blocks import Block
 from frontends.terminal.actions.session_choices import SessionChoices
 from frontends.terminal.context import TerminalContext
 from frontends.terminal.feeds import Topic
@@ -27,7 +28,6 @@ from frontends.terminal.panels.sidebar import Sidebar
 from frontends.terminal.panels.status_line import StatusLine
 from frontends.terminal.panels.welcome import WelcomeView
 from frontends.terminal.questions.panel import RequestPanel
-from frontends.terminal.transcript.blocks import Block
 from frontends.terminal.transcript.view import Transcript
 
 QUIET_S: Final = 1.0

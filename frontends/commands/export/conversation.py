@@ -1,6 +1,6 @@
 """The conversation of a session, read message by message from the store, and where other branches leave it."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 import attrs
 
@@ -8,6 +8,8 @@ import session_core as sc
 
 PAGE = 8
 """Messages read at once: each may be megabytes."""
+LOOK_AHEAD = 8
+"""Messages kept until the results of a call are found: they follow it, with little in between."""
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +64,24 @@ async def shown_messages(reader: sc.SqliteReader, tree: MessageTree) -> AsyncGen
     async for number, message in _read_numbered(reader, tree.snapshot, tree.shown_numbers):
         if number in tree.shown_numbers:
             yield message
+
+
+async def group_with_results(messages: AsyncIterator[sc.Message]) -> AsyncGenerator[list[sc.Message]]:
+    """Yield messages in groups: one that calls tools comes together with those up to its results."""
+    group: list[sc.Message] = []
+    unanswered: set[sc.CallId] = set()
+    async for message in messages:
+        if group and (message.role == "assistant" or len(group) == LOOK_AHEAD):
+            yield group
+            group, unanswered = [], set()
+        group.append(message)
+        unanswered.update(call.call_id for call in message.tool_calls)
+        unanswered.difference_update(part.call_id for part in message.parts if isinstance(part, sc.ToolResultPart))
+        if not unanswered:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 async def _read_numbered(

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 import session_core as sc
-from frontends.commands.export.conversation import read_tree, shown_messages
+from frontends.commands.export.conversation import group_with_results, read_tree, shown_messages
 from frontends.commands.export.document_text import DocumentSanitiser, known_secrets
 from frontends.commands.export.facts import build_document_facts
 from frontends.commands.export.html import HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
+from frontends.shared.conversation.blocks import build_conversation
 from frontends.shared.home import StoredHome, stored_snapshot
 
 Kind = Literal["markdown", "html"]
@@ -31,9 +32,10 @@ async def document(stored_home: StoredHome, session_id: sc.SessionId, kind: Kind
     writer: Document = (HtmlDocument if kind == "html" else MarkdownDocument)(about=facts, cleaning=cleaning)
     for piece in writer.head():
         yield _bytes(piece)
-    async for message in shown_messages(stored_home.reader, tree):
-        for piece in writer.message(message, tree.branches.get(message.message_id, 0)):
-            yield _bytes(piece)
+    async for group in group_with_results(shown_messages(stored_home.reader, tree)):
+        for message, blocks in build_conversation(group):
+            for piece in writer.message(message, blocks, tree.branches.get(message.message_id, 0)):
+                yield _bytes(piece)
     if snapshot.partial is not None:
         for piece in writer.render_partial(snapshot.partial):
             yield _bytes(piece)

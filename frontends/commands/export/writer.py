@@ -9,14 +9,36 @@ import attrs
 import session_core as sc
 from frontends.commands.export.document_text import MOST_CHARS, CutText, DocumentSanitiser
 from frontends.commands.export.facts import DocumentFacts, SubSession, moment, spent
-from frontends.shared.conversation.messages import describe_interruption
-from frontends.shared.conversation.tool_calls import exit_code, find_child, find_diff, pretty_json, subject_of
+from frontends.shared.conversation.blocks import (
+    AnswerBlock,
+    AttachmentBlock,
+    Block,
+    CodeBlock,
+    EntryBlock,
+    RemarkBlock,
+    SummaryBlock,
+    ThinkingBlock,
+    ToolBlock,
+    UserMessageBlock,
+    growing_block,
+    split_shell_output,
+)
+from frontends.shared.conversation.tool_calls import (
+    find_child,
+    find_diff,
+    outcome_of,
+    pretty_json,
+    readable_text,
+    subject_of,
+)
 from frontends.shared.figures import format_count
 
 P = TypeVar("P", bound=str)
 """A piece of a document, in which foreign text is escaped."""
 
 _SUBJECT_CHARS = 120
+_BETWEEN = "\n\n"
+"""Between a command and its output; no command of a person holds an empty line."""
 _CODE_CHARS = 200_000
 
 
@@ -30,10 +52,15 @@ class DocumentWriter(ABC, Generic[P]):
     about: DocumentFacts
     cleaning: DocumentSanitiser
 
-    def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
-        """Write a message; `branch` is how many hidden messages continue from it."""
+    def message(self, message: sc.Message, blocks: Sequence[Block], branch: int = 0) -> Iterator[str]:
+        """Write a message by its blocks; `branch` is how many hidden messages continue from it.
+
+        Results that stand under their calls need no message of their own.
+        """
+        if message.role == "tool" and not blocks and not branch:
+            return iter(())
         used = "" if message.usage is None else spent(message.usage)
-        parts = self._parts(message, branch)
+        parts = self._parts(blocks, branch)
         return self._article(message.role, self._speaker(message), moment(message.created_at), used, parts)
 
     def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
@@ -47,7 +74,7 @@ class DocumentWriter(ABC, Generic[P]):
         else:
             yield self._remark(f"{self.cleaning.line(tool.name)} had begun and had no result yet.")
 
-    # --- parts --------------------------------------------------------------------------------------------------------
+    # --- blocks -------------------------------------------------------------------------------------------------------
 
     def _speaker(self, message: sc.Message) -> str:
         by = f", inserted by {self.cleaning.line(message.source)}" if message.source is not None else ""
@@ -61,46 +88,74 @@ class DocumentWriter(ABC, Generic[P]):
             case "summary":
                 return f"Summary of what came before{by}"
 
-    def _parts(self, message: sc.Message, branch: int) -> Iterator[P]:
-        for part in message.parts:
-            yield from self._part(part)
+    def _parts(self, blocks: Sequence[Block], branch: int) -> Iterator[P]:
+        for block in blocks:
+            yield from self._render(block)
         if branch:
             many = format_count(branch, "message")
             yield self._remark(f"Another branch goes on from here, with {many}: not shown.")
 
     def _partial_parts(self, partial: sc.PartialMessage) -> Iterator[P]:
-        for part in partial.parts:
-            text, title = str(part.text), f"{self.cleaning.line(part.tool_name or part.kind)}, not whole"
-            match part.kind:
-                case "text":
-                    yield from self._text(text)
-                case "thinking":
-                    yield self._thinking(title, text)
-                case _:
-                    yield self._section("call", title, self._block(text))
+        for index, part in enumerate(partial.parts):
+            yield from self._render(growing_block(str(index), part, str(part.text), growing=True))
         yield self._remark(
             "This answer was never finished." if self.about.is_over else "This answer was being written."
         )
 
-    def _part(self, part: sc.Part) -> Iterator[P]:
-        match part:
-            case sc.TextPart(text=text):
+    def _render(self, block: Block) -> Iterator[P]:
+        match block:
+            case UserMessageBlock():
+                yield from self._user_message(block)
+            case AnswerBlock(text=text) | SummaryBlock(text=text):
                 yield from self._text(text)
-            case sc.CodePart(text=text):
+            case CodeBlock(text=text, growing=True):
+                yield self._section("call", "code, not whole", self._block(text))
+            case CodeBlock(text=text):
                 yield from self._block(text, most=_CODE_CHARS)
-            case sc.ThinkingPart(text=text):
-                if text.strip():
-                    yield self._thinking("thinking", text)
-            case sc.ImagePart():
-                yield self._image(part)
-            case sc.FilePart(name=name, text=text):
-                yield self._section("file", f"file {self.cleaning.line(name)}", self._block(text))
-            case sc.ToolCallPart():
-                yield self._call(part)
-            case sc.ToolResultPart():
-                yield self._result(part)
-            case sc.InterruptedPart(reason=reason):
-                yield self._remark(f"Cut short: {self.cleaning.line(describe_interruption(reason))}.")
+            case ThinkingBlock(text=text, growing=growing):
+                yield self._thinking("thinking, not whole" if growing else "thinking", text)
+            case AttachmentBlock(attachment=attachment):
+                yield self._attachment(attachment)
+            case ToolBlock():
+                yield from self._tool(block)
+            case RemarkBlock(text=text):
+                yield self._remark(f"Cut short: {self.cleaning.line(text)}.")
+            case EntryBlock():  # only its extension, while it runs, could show it
+                pass
+
+    def _user_message(self, block: UserMessageBlock) -> Iterator[P]:
+        if block.command is None:
+            yield from self._text(block.text)
+        else:
+            yield self._shell_line(block, block.command)
+        yield from map(self._attachment, block.attachments)
+
+    def _shell_line(self, block: UserMessageBlock, command: str) -> P:
+        """Write a command that the user ran, with its output.
+
+        Both are cleaned together: the name of a key may end the one, and the key begin the other.
+        """
+        output, ended = split_shell_output(block)
+        command, _, output = self.cleaning.text(f"{command}{_BETWEEN}{output}").partition(_BETWEEN)
+        title = ", ".join([f"! {self.cleaning.line(command, _SUBJECT_CHARS)}", *map(self.cleaning.line, ended)])
+        content = self._block(output) if output.strip() else []
+        if len(command) > _SUBJECT_CHARS or "\n" in command:  # the title does not hold all of it
+            content = [*self._block(command, "sh"), *content]
+        return self._section("failed" if ended else "result", title, content)
+
+    def _attachment(self, attachment: sc.ImagePart | sc.FilePart) -> P:
+        if isinstance(attachment, sc.ImagePart):
+            return self._image(attachment)
+        return self._section("file", f"file {self.cleaning.line(attachment.name)}", self._block(attachment.text))
+
+    def _tool(self, block: ToolBlock) -> Iterator[P]:
+        if block.writing is not None:
+            title = f"{self.cleaning.line(block.name) or 'a tool'}, not whole"
+            yield self._section("call", title, self._block(block.writing))
+        if block.arguments is not None:
+            yield self._call(block.name, block.arguments)
+        if block.result is not None:
+            yield self._result(block.result)
 
     def _block(self, text: str, language: str = "", *, most: int = MOST_CHARS) -> list[P]:
         cut = self.cleaning.bounded(text, most)
@@ -115,34 +170,34 @@ class DocumentWriter(ABC, Generic[P]):
             return []
         return [self._remark(f"Cut here: these are the first {len(cut.text):,} of {cut.whole:,} characters.")]
 
-    def _call(self, part: sc.ToolCallPart) -> P:
+    def _call(self, name: str, given: sc.JsonObject) -> P:
         """Write a call with its arguments.
 
         Their texts are cleaned first: in JSON, a control character in the middle of a key would become a harmless
         escape, and the key would no longer be recognised.
         """
-        arguments = _clean_object(part.arguments, self.cleaning)
-        subject = self.cleaning.line(subject_of(part.name, arguments), _SUBJECT_CHARS)
-        title = f"calls {self.cleaning.line(part.name)} {subject}".rstrip()
+        arguments = _clean_object(given, self.cleaning)
+        subject = self.cleaning.line(subject_of(name, arguments), _SUBJECT_CHARS)
+        title = f"calls {self.cleaning.line(name)} {subject}".rstrip()
         return self._section("call", title, self._block(pretty_json(arguments), "json"))
 
     def _result(self, part: sc.ToolResultPart) -> P:
-        lines = part.text.count("\n") + 1 if part.text else 0
+        text, outcome = readable_text(part), outcome_of(part)
+        lines = text.count("\n") + 1 if text else 0
         much = format_count(lines, "line") if lines else "no text"
-        code = exit_code(part)
-        ended = f", exit code {code}" if code is not None else ""
+        ended = "success" if outcome.level == "done" else outcome.words
         images = f", {format_count(len(part.images), 'image')}" if part.images else ""
-        title = f"{self.cleaning.line(part.name)}: {part.status}{ended}, {much}{images}"
+        title = f"{self.cleaning.line(part.name)}: {ended}, {much}{images}"
         child, diff = find_child(part), find_diff(part)
         content: list[P] = []
         if child is not None and child in self.about.subsessions:
             content.append(self._done_by(self.about.subsessions[child]))
         if diff is not None:
             content += self._block(diff, "diff")
-        if part.text.strip():
-            content += self._block(part.text)
+        if text.strip():
+            content += self._block(text)
         content += map(self._image, part.images)
-        return self._section("result" if part.status == "success" else "failed", title, content)
+        return self._section("result" if outcome.level == "done" else "failed", title, content)
 
     # --- the elements of each kind of document ------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A stored conversation as lines for a terminal, through the view that shows a running one."""
+"""A stored conversation as lines for a terminal: its blocks, through the view that also shows a running one."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ import attrs
 import session_core as sc
 from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.blocks import Calls, build_conversation
 from frontends.shared.conversation.messages import speaker_of
 from frontends.shared.conversation.view import View
 from frontends.shared.figures import clock_time, dollars, format_ago, format_count, format_path
@@ -53,12 +54,11 @@ def head_lines(setting: TranscriptFormat, snapshot: sc.SessionSnapshot, short: s
 
 def message_lines(setting: TranscriptFormat, messages: Sequence[sc.Message], snapshot: sc.SessionSnapshot) -> list[str]:
     """Return messages of a session, each under a line with its speaker."""
-    view = _view(setting)
-    view.begin_after(snapshot)
-    lines: list[str] = []
+    view, lines = _view(setting), list[str]()
     speaking: object = None
-    for message in messages:
-        view.show_stored_message(message)
+    for message, blocks in build_conversation(messages, _calls_before(messages, snapshot)):
+        for block in blocks:
+            view.show_block(block)
         body = _taken_lines(view)
         # The steps of a turn and its tool results form one answer.
         speaker = ("answer", message.turn_id) if message.role in {"assistant", "tool"} else message.message_id
@@ -67,6 +67,13 @@ def message_lines(setting: TranscriptFormat, messages: Sequence[sc.Message], sna
             speaking = speaker
         lines += body
     return lines
+
+
+def _calls_before(messages: Sequence[sc.Message], snapshot: sc.SessionSnapshot) -> Calls:
+    """Return the calls that the first messages may be the results of."""
+    parent_id = messages[0].parent_id if messages else None
+    parents = (each for each in snapshot.messages if each.message_id == parent_id)
+    return {call.call_id: call for parent in parents for call in parent.tool_calls}
 
 
 def _view(setting: TranscriptFormat) -> View:

@@ -9,7 +9,8 @@ from typing import Final
 import attrs
 
 import session_core as sc
-from frontends.shared.conversation.tool_calls import ENDINGS
+from frontends.shared.conversation.tool_calls import ENDINGS, describe_image
+from frontends.shared.figures import format_count
 from frontends.shared.sanitise import one_line
 
 _NAME_CHARS: Final = 200
@@ -45,6 +46,13 @@ def parse_shell_line(message: sc.Message) -> ShellLineResult | None:
 def describe_interruption(reason: str) -> str:
     """Describe why an answer ends in the middle."""
     return _CUT_SHORT.get(reason) or one_line(reason)
+
+
+def describe_attachment(part: sc.ImagePart | sc.FilePart) -> str:
+    """Describe an image or a file that is not shown."""
+    if isinstance(part, sc.ImagePart):
+        return describe_image(part)
+    return f"(a file: {one_line(part.name, _NAME_CHARS)}, {format_count(len(part.text.splitlines()), 'line')})"
 
 
 def speaker_of(message: sc.Message, protocol: str | None) -> str:

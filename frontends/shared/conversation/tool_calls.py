@@ -36,6 +36,9 @@ _READ_CHARS: Final = 4_000
 _FOUND_LINE: Final = re.compile(r"^ +\d+: ", re.MULTILINE)
 _REMARK: Final = re.compile(r"\[.*\]")
 _NO_OUTPUT: Final = "(no output)"
+_ENDING: Final = re.compile(
+    r"\n?\[(?:exit code (?P<code>-?\d{1,5})|\S{1,80}: (?:running|finished with exit code -?\d{1,5}))\]\s*\Z"
+)
 
 
 # --- subjects ---------------------------------------------------------------------------------------------------------
@@ -208,18 +211,26 @@ def _last_line(text: str) -> str:
     return "" if not lines or lines[-1] == _NO_OUTPUT else lines[-1]
 
 
-def exit_code(result: sc.ToolResultPart) -> int | None:
-    """Return the exit code of a failed command; None for anything that did not fail or is no command."""
-    code = _details(result).get("exit_code")
-    return code if result.status == "success" and type(code) is int and code else None
-
-
 def _describe_exit(result: sc.ToolResultPart) -> str:
-    """Describe how a command failed; empty if it did not."""
+    """Describe how a command failed; empty if it did not, or is no command."""
     if _details(result).get("timed_out") is True:
         return "ended at its time limit"
-    code = exit_code(result)
-    return "" if code is None else f"exit code {code}"
+    code = _details(result).get("exit_code")
+    return f"exit code {code}" if type(code) is int and code else ""
+
+
+def split_ending(text: str) -> tuple[str, str]:
+    """Split the remark on how a command ended off its output; the second text describes a failure, if there was one."""
+    found = _ENDING.search(text[-200:])
+    if found is None:
+        return text, ""
+    code = found["code"]
+    return text[: len(text) - len(found[0])], f"exit code {code}" if code is not None and int(code) else ""
+
+
+def readable_text(result: sc.ToolResultPart) -> str:
+    """Return the text of a result for people: of a call that was refused, the reason instead of words for the model."""
+    return result.text if result.refusal is None else result.refusal.explanation
 
 
 def ran_unconfined(result: sc.ToolResultPart) -> bool:

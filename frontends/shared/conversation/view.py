@@ -14,7 +14,19 @@ from typing import Literal
 import session_core as sc
 from frontends.shared.activity_words import WORDS
 from frontends.shared.conversation import work_lines
-from frontends.shared.conversation.tool_calls import describe_image
+from frontends.shared.conversation.blocks import (
+    AnswerBlock,
+    AttachmentBlock,
+    Block,
+    CodeBlock,
+    RemarkBlock,
+    SummaryBlock,
+    ThinkingBlock,
+    ToolBlock,
+    UserMessageBlock,
+    split_shell_output,
+)
+from frontends.shared.conversation.messages import describe_attachment, describe_interruption
 from frontends.shared.figures import format_count
 from frontends.shared.sanitise import Sanitiser, one_line, sanitise
 from frontends.shared.style import Style
@@ -23,7 +35,7 @@ Target = Literal["out", "err"]
 Piece = tuple[Target, str]
 ERASE_LINE = "\r\x1b[K"
 _PLAN_TOOL = "plan"
-_NAME_CHARS = 200
+_COMMAND_CHARS = 2_000
 
 _SHOWN_AS_STATUS = frozenset({"starting", "waiting_for_model", "running_tools", "compacting", "stopping"})
 """All other activities are visible from what is printed."""
@@ -81,31 +93,42 @@ class View:
             if tool.result is None and tool.child_id is None:
                 self.line(work_lines.running_line(self._styles["err"], tool))
 
-    def show_stored_message(self, message: sc.Message) -> None:
-        """Show a whole message, including what somebody who followed the session has typed or already seen."""
+    def show_block(self, block: Block) -> None:
+        """Show a block of a conversation that is over, whoever has typed or already seen it."""
         style = self._styles["err"]
-        for part in message.parts:
-            match part:
-                case sc.TextPart(text=text) if text.strip():
-                    self.passage(text.rstrip(), self._answer)
-                case sc.CodePart(text=text) if text.strip():
-                    self.line(style.dim(sanitise(text).rstrip()))
-                case sc.ThinkingPart(text=text) if text.strip():
-                    self._begin("thinking")
-                    self._say(text.rstrip())
-                case sc.ToolCallPart(call_id=call_id, arguments=arguments):
-                    self._arguments[call_id] = arguments  # shown with its result
-                case sc.ToolResultPart(call_id=call_id):
-                    self.line(work_lines.tool_line(style, part, self._arguments.get(call_id)))
-                case sc.InterruptedPart(reason=reason):
-                    self.line(work_lines.cut_short_line(style, reason))
-                case sc.ImagePart():
-                    self.line(style.dim(describe_image(part)))
-                case sc.FilePart(name=name, text=text):
-                    many = format_count(len(text.splitlines()), "line")
-                    self.line(style.dim(f"(a file: {one_line(name, _NAME_CHARS)}, {many})"))
-                case _:
-                    pass
+        match block:
+            case UserMessageBlock():
+                self._show_user_message(block)
+            case AnswerBlock(text=text) | SummaryBlock(text=text):
+                self._show_text(text)
+            case CodeBlock(text=text):
+                self.line(style.dim(sanitise(text).rstrip()))
+            case ThinkingBlock(text=text):
+                self._begin("thinking")
+                self._say(text.rstrip())
+            case ToolBlock(result=sc.ToolResultPart() as result, arguments=arguments):
+                self.line(work_lines.tool_line(style, result, arguments))
+            case AttachmentBlock(attachment=attachment):
+                self.line(style.dim(describe_attachment(attachment)))
+            case RemarkBlock(text=text):
+                self.line(work_lines.cut_short_line(style, text))
+            case _:  # a call without a result yet; an entry, which only its extension could show
+                pass
+
+    def _show_user_message(self, block: UserMessageBlock) -> None:
+        style, text = self._styles["err"], block.text
+        if block.command is not None:
+            text, ended = split_shell_output(block)
+            dot = f" {style.symbol('·')} "
+            said = style.yellow("".join(f"{dot}{one_line(how)}" for how in ended))
+            self.line(f"! {one_line(block.command, _COMMAND_CHARS)}{said}")
+        self._show_text(text)
+        for attachment in block.attachments:
+            self.line(style.dim(describe_attachment(attachment)))
+
+    def _show_text(self, text: str) -> None:
+        if text.strip():
+            self.passage(text.rstrip(), self._answer)
 
     def event(self, envelope: sc.SessionEvent) -> None:
         """Show one event."""
@@ -240,7 +263,7 @@ class View:
         if message.role == "assistant":
             self._rest(message.message_id, message.parts)
             if new and sc.InterruptedPart(reason="max_tokens") in message.parts:
-                self.line(work_lines.cut_short_line(self._styles["err"], "max_tokens"))
+                self.line(work_lines.cut_short_line(self._styles["err"], describe_interruption("max_tokens")))
         for part in message.parts:
             if isinstance(part, sc.ToolResultPart):
                 self._result(part)

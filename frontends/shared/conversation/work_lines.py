@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
-from frontends.shared.conversation.messages import describe_interruption, speaker_of
+from frontends.shared.conversation.messages import speaker_of
 from frontends.shared.conversation.tool_calls import (
     describe_extras,
     ending_of,
@@ -186,9 +186,9 @@ def posted_line(style: Style, message: sc.Message, protocol: str | None) -> str:
     return f"{style.cyan(style.symbol('●'))} {style.cyan(speaker_of(message, protocol))}:{said}"
 
 
-def cut_short_line(style: Style, reason: str) -> str:
-    """Describe why an answer ends in the middle."""
-    return style.yellow(f"{style.symbol('■')} {describe_interruption(reason)}")
+def cut_short_line(style: Style, why: str) -> str:
+    """Return the line about why an answer ends in the middle."""
+    return style.yellow(f"{style.symbol('■')} {why}")
 
 
 def outcome_line(

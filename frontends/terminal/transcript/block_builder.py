@@ -17,20 +17,22 @@ from typing import Final, TypeVar
 import attrs
 
 import session_core as sc
-from frontends.shared.conversation.tool_calls import find_child
-from frontends.terminal.transcript.blocks import (
+from frontends.shared.conversation.blocks import (
     AnswerBlock,
     Block,
+    CodeBlock,
     EntryBlock,
+    Results,
     ToolBlock,
     build_ending,
     build_message_blocks,
     find_siblings,
+    find_task_child,
     growing_block,
+    pair_results,
 )
 
 B = TypeVar("B", bound=Block)
-Results = Mapping[sc.CallId, sc.ToolResultPart]
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +116,7 @@ class BlockBuilder:
         path = self._path(state)
         branches = find_siblings(chain(self.older, state.messages))
         calling = next((index for index in range(len(path) - 1, -1, -1) if path[index].tool_calls), None)
-        answered = _results(path)
+        answered = pair_results(path)
         history = _History(known)
         if calling is not None:
             history.calling, history.results = path[calling], answered.get(path[calling].message_id, {})
@@ -158,7 +160,7 @@ class BlockBuilder:
         def build_finished_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
             return self._tool(key, call, results.get(call.call_id), None, asked=False)
 
-        blocks = tuple(map(self._keep, build_message_blocks(message, siblings, build_finished_tool)))
+        blocks = tuple(map(self._keep, build_message_blocks(message, results, build_finished_tool, branches=siblings)))
         return _MessageBlocks(message, siblings, results, blocks)
 
     def _path(self, state: sc.SessionState) -> tuple[sc.Message, ...]:
@@ -205,7 +207,7 @@ class BlockBuilder:
             tool = live.get(call.call_id) if result is None else None
             return self._tool(key, call, result, tool, asked=result is None and call.call_id in asked)
 
-        calling = () if history.calling is None else build_message_blocks(history.calling, (), build_tool)
+        calling = () if history.calling is None else build_message_blocks(history.calling, history.results, build_tool)
         of_calling = tuple(map(self._keep, calling))
         alone = tuple(
             self._keep(self._tool(f"call/{tool.call_id}", tool, None, tool, asked=tool.call_id in asked))
@@ -228,8 +230,8 @@ class BlockBuilder:
         if result is None and live is not None:
             result = live.result
         child_id = live.child_id if live is not None else None
-        if child_id is None and result is not None and result.name == "task":
-            child_id = find_child(result)
+        if child_id is None:
+            child_id = find_task_child(result)
         time = self._times.get(call.call_id)
         took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
         return ToolBlock(
@@ -267,7 +269,7 @@ class BlockBuilder:
         for index, part in enumerate(state.partial.parts):
             text = str(state.growing if index == last and state.growing is not None else part.text)
             block = growing_block(f"{state.partial.message_id}/{index}", part, text, growing=index == last)
-            if text or not isinstance(block, AnswerBlock):
+            if text or not isinstance(block, AnswerBlock | CodeBlock):
                 yield block
 
 
@@ -282,16 +284,3 @@ def _is_same(one: object, other: object) -> bool:
 
 def _templates(extensions: Sequence[sc.extensions.ExtensionInfo]) -> dict[tuple[str, str], sc.JsonObject]:
     return {(each.name, renderer.tag): renderer.template for each in extensions for renderer in each.renderers}
-
-
-def _results(path: Sequence[sc.Message]) -> dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]]:
-    """Return the results of each message's calls: they follow it, and a later message may reuse an id."""
-    found: dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]] = {}
-    asking: sc.MessageId | None = None
-    for message in path:
-        if message.role == "assistant":
-            asking = message.message_id
-        elif message.role == "tool" and asking is not None:
-            parts = (part for part in message.parts if isinstance(part, sc.ToolResultPart))
-            found.setdefault(asking, {}).update((part.call_id, part) for part in parts)
-    return found

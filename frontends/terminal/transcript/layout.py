@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 from textual.strip import Strip
 
-from frontends.terminal.transcript.blocks import Block
+from frontends.shared.conversation.blocks import Block
 
 MOST_LINES: Final = 20_000
 """The most lines kept while the user is at the end; those above are drawn again on demand."""

@@ -25,9 +25,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 import session_core as sc
+from frontends.shared.conversation.blocks import Block, ToolBlock, UserMessageBlock
 from frontends.terminal.look.clock import now_ms
 from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.blocks import Block, ToolBlock, UserMessageBlock
 from frontends.terminal.transcript.layout import Draw, Layout
 from frontends.terminal.transcript.rendering.draw import Drawer, changes_with_time, is_expandable
 

@@ -7,8 +7,8 @@ from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
 
 import session_core as sc
+from frontends.shared.conversation.blocks import Block, ToolBlock
 from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.blocks import Block, ToolBlock
 from frontends.terminal.transcript.rendering.draw import Drawer
 
 LOOK = Look.from_theme(BUILTIN_THEMES["textual-dark"], colour=True)

@@ -4,11 +4,11 @@ from typing import Final
 
 from textual.strip import Strip
 
-from frontends.terminal.look.sanitised_text import sanitise_line
-from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.blocks import (
+from frontends.shared.conversation.blocks import (
     AnswerBlock,
+    AttachmentBlock,
     Block,
+    CodeBlock,
     EntryBlock,
     RemarkBlock,
     SummaryBlock,
@@ -16,11 +16,14 @@ from frontends.terminal.transcript.blocks import (
     ToolBlock,
     UserMessageBlock,
 )
+from frontends.terminal.look.sanitised_text import sanitise_line
+from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.entries import entry_rows
 from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.lines import cut_row
 from frontends.terminal.transcript.rendering.tools import tool_rows
 from frontends.terminal.transcript.rendering.user_messages import (
+    attachment_row,
     remark_rows,
     summary_rows,
     thinking_rows,
@@ -40,7 +43,7 @@ class Drawer:
     def draw(self, block: Block, width: int, look: Look, *, expanded: bool, now_ms: int) -> list[Strip]:
         """Return a block as rows of at most `width` cells."""
         match block:
-            case AnswerBlock():
+            case AnswerBlock() | CodeBlock():
                 return self._answer(block, width, look)
             case ToolBlock():
                 return tool_rows(block, width, look, expanded=expanded, now_ms=now_ms)
@@ -48,6 +51,8 @@ class Drawer:
                 return thinking_rows(block, width, look, expanded=expanded)
             case UserMessageBlock():
                 return user_message_rows(block, width, look, expanded=expanded)
+            case AttachmentBlock(attachment=attachment):
+                return [attachment_row(attachment, width, look)]
             case SummaryBlock():
                 return summary_rows(block, width, look, expanded=expanded)
             case RemarkBlock():
@@ -55,7 +60,7 @@ class Drawer:
             case EntryBlock():
                 return entry_rows(block.entry, block.template, width, look)
 
-    def _answer(self, block: AnswerBlock, width: int, look: Look) -> list[Strip]:
+    def _answer(self, block: AnswerBlock | CodeBlock, width: int, look: Look) -> list[Strip]:
         flow = self._flows.get(block.key)
         if flow is None or flow.width != width or flow.look is not look:
             flow = Flow(width, look)

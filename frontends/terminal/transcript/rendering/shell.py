@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from textual.strip import Strip
 
 import session_core as sc
+from frontends.shared.conversation.tool_calls import split_ending
 from frontends.terminal.look.sanitised_text import sanitise_text
 from frontends.terminal.look.styles import Look
 from frontends.terminal.transcript.rendering.lines import WHOLE_CHARS, cut_row, excerpt_rows, omission
@@ -19,9 +19,6 @@ _LIVE_LINES: Final = 200
 _LIVE_CHARS: Final = 16_000
 _MOST_LINES: Final = 2_500
 _LONG_ROWS: Final = 60
-_ENDING: Final = re.compile(
-    r"\n?\[(?:exit code (?P<code>-?\d{1,5})|\S{1,80}: (?:running|finished with exit code -?\d{1,5}))\]\s*\Z"
-)
 _NOTHING: Final = "(no output)"
 
 
@@ -50,15 +47,6 @@ def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: 
     text = apply_overprinting(text)
     rows = excerpt_rows(text, width, look, look.text, head=half, tail=half, words=False, most=_LONG_ROWS)
     return [*omission(unseen, look, width, noun="character", where=" above"), *rows]
-
-
-def split_ending(text: str) -> tuple[str, str]:
-    """Split the remark on how a command ended off its output; the second text describes a failure, if there was one."""
-    found = _ENDING.search(text[-200:])
-    if found is None:
-        return text, ""
-    code = found["code"]
-    return text[: len(text) - len(found[0])], f"exit code {code}" if code is not None and int(code) else ""
 
 
 def _last_rows(output: str, wanted: int, width: int, look: Look) -> list[Strip]:

@@ -13,6 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 import session_core as sc
+from frontends.shared.conversation.blocks import ToolBlock
 from frontends.shared.conversation.tool_calls import (
     count_partial_lines,
     describe_extras,
@@ -23,12 +24,12 @@ from frontends.shared.conversation.tool_calls import (
     partial_subject,
     pretty_json,
     ran_unconfined,
+    readable_text,
     subject_of,
 )
 from frontends.shared.figures import duration, format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Glyph, Look
-from frontends.terminal.transcript.blocks import ToolBlock
 from frontends.terminal.transcript.rendering.code import highlight
 from frontends.terminal.transcript.rendering.diffs import diff_rows
 from frontends.terminal.transcript.rendering.growing_markdown import Flow
@@ -162,9 +163,8 @@ def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: 
         head = _MOST_LINES if expanded else _ERROR_LINES
         rows += excerpt_rows(result.text, width, look, look.error, head=head, most=_LONG_ROWS)
     elif result.status != "success":
-        said = result.text if result.refusal is None else result.refusal.explanation
         head = _MOST_LINES if expanded else _SHORT
-        rows += excerpt_rows(said, width, look, look.dim, head=head, most=_LONG_ROWS)
+        rows += excerpt_rows(readable_text(result), width, look, look.dim, head=head, most=_LONG_ROWS)
     elif diff is not None:
         rows += diff_rows(diff, width, look, expanded=expanded)
     elif block.name in _COMMANDS:

@@ -5,10 +5,18 @@ from typing import Final
 
 from textual.strip import Strip
 
+import session_core as sc
+from frontends.shared.conversation.blocks import (
+    RemarkBlock,
+    SummaryBlock,
+    ThinkingBlock,
+    UserMessageBlock,
+    split_shell_output,
+)
+from frontends.shared.conversation.messages import describe_attachment
 from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
 from frontends.terminal.look.styles import Glyph, Look
-from frontends.terminal.transcript.blocks import RemarkBlock, SummaryBlock, ThinkingBlock, UserMessageBlock
 from frontends.terminal.transcript.rendering.growing_markdown import Flow
 from frontends.terminal.transcript.rendering.lines import (
     WHOLE_CHARS,
@@ -24,10 +32,11 @@ from frontends.terminal.transcript.rendering.lines import (
     wrap,
 )
 from frontends.terminal.transcript.rendering.shell import SHORT as SHORT_OUTPUT
-from frontends.terminal.transcript.rendering.shell import apply_overprinting, split_ending
+from frontends.terminal.transcript.rendering.shell import apply_overprinting
 
 _SHORT_SAID: Final = 12
 _SHORT_POSTED: Final = 4
+_MOST_ATTACHMENTS: Final = 10
 _MOST_LINES: Final = 2_500
 _LONG_ROWS: Final = 300
 _SHORT_ROWS: Final = 6
@@ -49,22 +58,26 @@ def user_message_rows(block: UserMessageBlock, width: int, look: Look, *, expand
 
 
 def _attachment_rows(block: UserMessageBlock, width: int, look: Look) -> list[Strip]:
-    lines = [f"[{format_count(block.images, 'image')}]"] if block.images else []
-    lines += [f"{look.glyph('file')} {sanitise_line(name, 200)}" for name in block.files[:10]]
-    if len(block.files) > 10:
-        lines.append(f"{look.glyph('more')} {format_count(len(block.files) - 10, 'more file')}")
+    rows = [attachment_row(each, width, look) for each in block.attachments[:_MOST_ATTACHMENTS]]
+    left_out = len(block.attachments) - _MOST_ATTACHMENTS
+    rows += omission(left_out, look, width, noun="attachment", margin=[("  ", look.dim)])
     if block.branches > 1:
-        lines.append(f"{block.branch} of {block.branches} versions")
-    return [cut_row([("  ", look.dim), (line, look.dim)], width) for line in lines]
+        rows.append(cut_row([("  ", look.dim), (f"{block.branch} of {block.branches} versions", look.dim)], width))
+    return rows
+
+
+def attachment_row(attachment: sc.ImagePart | sc.FilePart, width: int, look: Look) -> Strip:
+    """Draw one line about an image or a file."""
+    return cut_row([("  ", look.dim), (sanitise_line(describe_attachment(attachment)), look.dim)], width)
 
 
 def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw text that was not typed: the words of an extension or protocol, or the output of a command."""
     text = block.text
     if block.command is not None:
-        text, code = split_ending(text)
+        text, ended = split_shell_output(block)
         head: list[Span] = [("! ", look.said), (sanitise_line(block.command, 2_000), look.said)]
-        head += [(f" {look.glyph('dot')} {how}", look.warn) for how in (sanitise_line(block.ended, 40), code) if how]
+        head += [(f" {look.glyph('dot')} {sanitise_line(how, 40)}", look.warn) for how in ended]
     else:
         head = [(f"{look.glyph('running')} ", look.accent), (sanitise_line(block.source or "", 60), look.accent)]
         head.append((" says", look.dim))

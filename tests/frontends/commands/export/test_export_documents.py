@@ -16,8 +16,9 @@ from frontends.commands.export.document_text import MOST_CHARS, DocumentSanitise
 from frontends.commands.export.html import POLICY, STYLE, HtmlDocument
 from frontends.commands.export.markdown import MarkdownDocument
 from frontends.commands.export.paragraphs import DocumentPassage, passages
+from frontends.shared.conversation.blocks import build_conversation
 from session_core.vocabulary.frozen import Rope
-from session_core.vocabulary.messages import PartKind
+from session_core.vocabulary.messages import PartKind, Role
 from session_core.vocabulary.sessions import ForkOrigin
 from tests.frontends._hostile import hostile_strings
 from tests.frontends._kept import summary
@@ -79,7 +80,9 @@ def snapshot(text: str = "x", **changes: object) -> sc.SessionSnapshot:
     return attrs.evolve(made, **changes)  # type: ignore[arg-type]
 
 
-def story(text: str, *parts: sc.Part, unusual: bool = False) -> tuple[facts.DocumentFacts, sc.Message]:
+def story(
+    text: str, *parts: sc.Part, unusual: bool = False, role: Role = "assistant"
+) -> tuple[facts.DocumentFacts, sc.Message]:
     """What a document tells of a session with one message."""
     state = snapshot(text if unusual else "x")
     tree = MessageTree(snapshot=state, shown_numbers=frozenset({0}), branches={}, elsewhere=2)
@@ -88,7 +91,7 @@ def story(text: str, *parts: sc.Part, unusual: bool = False) -> tuple[facts.Docu
     message = sc.Message(
         message_id=sc.MessageId("m"),
         parent_id=None,
-        role="assistant",
+        role=role,
         parts=parts,
         created_at=1_800_000_000_000,
         model=text if unusual else "m",
@@ -100,7 +103,8 @@ def story(text: str, *parts: sc.Part, unusual: bool = False) -> tuple[facts.Docu
 
 def pieces(document: Document, message: sc.Message, text: str = "x") -> Iterator[str]:
     yield from document.head()
-    yield from document.message(message, 3)
+    for each, blocks in build_conversation([message]):
+        yield from document.message(each, blocks, 3)
     kinds: tuple[PartKind, ...] = ("tool_call", "thinking")
     partial = [sc.PartialPart(kind=kind, text=Rope(text), tool_name=text) for kind in kinds]
     started = sc.LiveTool(call_id=CALL, name=text, arguments=arguments("x"), started_at=0)
@@ -148,6 +152,19 @@ def test_no_fact_becomes_part_of_a_page() -> None:
     usual = page_of("x", unusual=True).structure
     for text in HOSTILE[::3]:  # there is one page for each
         assert usual == page_of(text, unusual=True).structure
+
+
+def test_no_shell_line_becomes_structure() -> None:
+    """A command that the user ran, and its output, change nothing around them in either kind of document."""
+
+    def written(kind: type[Document], text: str) -> str:
+        ran = sc.TextPart(text=f"I have run this command myself:\n\n$ {text}\n\n{text}")
+        told, message = story("x", ran, role="user")
+        return "".join(pieces(kind(about=told, cleaning=DocumentSanitiser()), message))
+
+    for text in HOSTILE[::3]:
+        Page(written(HtmlDocument, text))
+        assert_sound(written(MarkdownDocument, text))
 
 
 @pytest.mark.parametrize("field", ["code", "thinking", "file text", "call arguments", "result text", "failed result"])

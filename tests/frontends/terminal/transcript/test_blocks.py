@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 import session_core as sc
-from frontends.terminal.transcript.block_builder import BlockBuilder
-from frontends.terminal.transcript.blocks import (
+from frontends.shared.conversation.blocks import (
     AnswerBlock,
     Block,
     EntryBlock,
@@ -16,6 +15,7 @@ from frontends.terminal.transcript.blocks import (
     ToolBlock,
     UserMessageBlock,
 )
+from frontends.terminal.transcript.block_builder import BlockBuilder
 from session_core.session.cells import build_cell_message
 from session_core.session.shell_lines import build_shell_line_message
 from session_core.vocabulary.extensions import MessageRenderer
@@ -76,14 +76,15 @@ def test_every_kind_of_message_has_its_blocks() -> None:
     talk = Conversation()
     picture = sc.ImagePart(media_type="image/png", data="")
     talk.add("summary", text("before"))
-    talk.add("user", text("hi"), picture, sc.FilePart(name="a.py", text="x"))
+    file = sc.FilePart(name="a.py", text="x")
+    talk.add("user", text("hi"), picture, file)
     thinking, empty = sc.ThinkingPart(text="hm"), sc.ThinkingPart(text="")
     talk.add("assistant", thinking, empty, text("look"), called("c1", path="x"), sc.InterruptedPart(reason="stopped"))
     talk.add("tool", ended("c1", "found"))
     summary, said, thought, answer, tool, cut = talk.of()
     assert isinstance(summary, SummaryBlock)
     assert isinstance(said, UserMessageBlock)
-    assert (said.text, said.images, said.files, said.branches) == ("hi", 1, ("a.py",), 1)
+    assert (said.text, said.attachments, said.branches) == ("hi", (picture, file), 1)
     assert isinstance(thought, ThinkingBlock)
     assert isinstance(answer, AnswerBlock)
     assert (answer.text, answer.growing) == ("look", False)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 
+from frontends.shared.conversation.blocks import Block, RemarkBlock
 from frontends.terminal.transcript import layout as layout_module
-from frontends.terminal.transcript.blocks import Block, RemarkBlock
 from frontends.terminal.transcript.layout import Layout
 
 

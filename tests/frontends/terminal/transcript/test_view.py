@@ -6,7 +6,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 import session_core as sc
-from frontends.terminal.transcript.blocks import Block, RemarkBlock, UserMessageBlock
+from frontends.shared.conversation.blocks import Block, RemarkBlock, UserMessageBlock
 from frontends.terminal.transcript.view import Transcript
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._drawing import LOOK, call, result

@@ -3,7 +3,7 @@
 from typing import Any
 
 import session_core as sc
-from frontends.terminal.transcript.blocks import EntryBlock
+from frontends.shared.conversation.blocks import EntryBlock
 from frontends.terminal.transcript.rendering.entries import render_block_rows
 from tests.frontends.terminal._drawing import LOOK, drawn, texts
 

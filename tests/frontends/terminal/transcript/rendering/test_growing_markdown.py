@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.strip import Strip
 
-from frontends.terminal.transcript.blocks import AnswerBlock
+from frontends.shared.conversation.blocks import AnswerBlock
 from frontends.terminal.transcript.rendering import growing_markdown as module
 from frontends.terminal.transcript.rendering.code import highlight
 from frontends.terminal.transcript.rendering.draw import Drawer

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import session_core as sc
-from frontends.terminal.look.sanitised_text import _UNDRAWABLE
-from frontends.terminal.look.styles import Look
-from frontends.terminal.transcript.blocks import (
+from frontends.shared.conversation.blocks import (
     AnswerBlock,
+    AttachmentBlock,
     Block,
+    CodeBlock,
     EntryBlock,
     RemarkBlock,
     SummaryBlock,
@@ -20,6 +20,8 @@ from frontends.terminal.transcript.blocks import (
     ToolBlock,
     UserMessageBlock,
 )
+from frontends.terminal.look.sanitised_text import _UNDRAWABLE
+from frontends.terminal.look.styles import Look
 from session_core.vocabulary.messages import ToolProgress
 from tests._mostly_slow import mostly_slow
 from tests.frontends._hostile import _PAYLOADS
@@ -31,7 +33,12 @@ TOOLS = ("bash", "shell", "read", "grep", "edit", "task", "plan", "cell", "job_o
 
 def blocks_with(text: str) -> Iterator[Block]:
     """Yield blocks of every kind that hold this text wherever a text may be."""
-    yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, files=(text,))
+    file = sc.FilePart(name=text, text=text)
+    image = sc.ImagePart(media_type=text, data=text)  # type: ignore[arg-type]
+    yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, attachments=(file, image))
+    yield AttachmentBlock(key="a", attachment=file)
+    yield AttachmentBlock(key="a", attachment=image)
+    yield CodeBlock(key="a", text=text, source=text)
     yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, source=text)
     yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, command=text, ended=text)
     yield AnswerBlock(key="a", text=text, source=text)

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 import session_core as sc
-from frontends.terminal.transcript.blocks import ToolBlock
+from frontends.shared.conversation.blocks import ToolBlock
 from frontends.terminal.transcript.rendering.draw import changes_with_time
 from session_core.vocabulary.messages import RefusedBy, ToolProgress
 from tests.frontends.terminal._drawing import LOOK, NOW, call, draw, drawn, live, result

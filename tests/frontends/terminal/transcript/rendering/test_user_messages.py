@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import session_core as sc
-from frontends.terminal.transcript.blocks import AnswerBlock, RemarkBlock, SummaryBlock, ThinkingBlock, UserMessageBlock
+from frontends.shared.conversation.blocks import AnswerBlock, RemarkBlock, SummaryBlock, ThinkingBlock, UserMessageBlock
 from tests.frontends.terminal._drawing import drawn
 
 ID = sc.MessageId("m")
@@ -18,12 +18,14 @@ def said(text: str, **more: Any) -> UserMessageBlock:
 
 def test_what_a_person_says_has_a_mark_and_what_came_along() -> None:
     """Pictures, files and other ways it was said stand beneath the words; Markdown in it is left alone."""
-    block = said("fix **this**\nplease", images=2, files=("src/a.py",), branches=3, branch=2)
+    picture, file = sc.ImagePart(media_type="image/png", data="aGk="), sc.FilePart(name="src/a.py", text="x")
+    block = said("fix **this**\nplease", attachments=(picture, picture, file), branches=3, branch=2)
     assert drawn(block) == [
         "> fix **this**",
         "  please",
-        "  [2 images]",
-        "  @ src/a.py",
+        "  (PNG image, 3 bytes)",
+        "  (PNG image, 3 bytes)",
+        "  (a file: src/a.py, 1 line)",
         "  2 of 3 versions",
     ]
 
