@@ -9,20 +9,7 @@ import attrs
 import session_core as sc
 from frontends.commands.export.document_text import MOST_CHARS, CutText, DocumentSanitiser
 from frontends.commands.export.facts import DocumentFacts, SubSession, moment, spent
-from frontends.shared.conversation.blocks import (
-    AnswerBlock,
-    AttachmentBlock,
-    Block,
-    CodeBlock,
-    EntryBlock,
-    RemarkBlock,
-    SummaryBlock,
-    ThinkingBlock,
-    ToolBlock,
-    UserMessageBlock,
-    growing_block,
-    split_shell_output,
-)
+from frontends.shared.conversation import blocks
 from frontends.shared.conversation.tool_calls import (
     find_child,
     find_diff,
@@ -52,15 +39,15 @@ class DocumentWriter(ABC, Generic[P]):
     about: DocumentFacts
     cleaning: DocumentSanitiser
 
-    def message(self, message: sc.Message, blocks: Sequence[Block], branch: int = 0) -> Iterator[str]:
-        """Write a message by its blocks; `branch` is how many hidden messages continue from it.
+    def message(self, message: sc.Message, content: Sequence[blocks.Block], branch: int = 0) -> Iterator[str]:
+        """Write a message with these blocks; `branch` is how many hidden messages continue from it.
 
         Results that stand under their calls need no message of their own.
         """
-        if message.role == "tool" and not blocks and not branch:
+        if message.role == "tool" and not content and not branch:
             return iter(())
         used = "" if message.usage is None else spent(message.usage)
-        parts = self._parts(blocks, branch)
+        parts = self._parts(content, branch)
         return self._article(message.role, self._speaker(message), moment(message.created_at), used, parts)
 
     def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
@@ -88,8 +75,8 @@ class DocumentWriter(ABC, Generic[P]):
             case "summary":
                 return f"Summary of what came before{by}"
 
-    def _parts(self, blocks: Sequence[Block], branch: int) -> Iterator[P]:
-        for block in blocks:
+    def _parts(self, content: Sequence[blocks.Block], branch: int) -> Iterator[P]:
+        for block in content:
             yield from self._render(block)
         if branch:
             many = format_count(branch, "message")
@@ -97,45 +84,45 @@ class DocumentWriter(ABC, Generic[P]):
 
     def _partial_parts(self, partial: sc.PartialMessage) -> Iterator[P]:
         for index, part in enumerate(partial.parts):
-            yield from self._render(growing_block(str(index), part, str(part.text), growing=True))
+            yield from self._render(blocks.growing_block(str(index), part, str(part.text), growing=True))
         yield self._remark(
             "This answer was never finished." if self.about.is_over else "This answer was being written."
         )
 
-    def _render(self, block: Block) -> Iterator[P]:
+    def _render(self, block: blocks.Block) -> Iterator[P]:
         match block:
-            case UserMessageBlock():
+            case blocks.UserMessageBlock():
                 yield from self._user_message(block)
-            case AnswerBlock(text=text) | SummaryBlock(text=text):
-                yield from self._text(text)
-            case CodeBlock(text=text, growing=True):
+            case blocks.AnswerBlock(text=text, code=True, growing=True):
                 yield self._section("call", "code, not whole", self._block(text))
-            case CodeBlock(text=text):
+            case blocks.AnswerBlock(text=text, code=True):
                 yield from self._block(text, most=_CODE_CHARS)
-            case ThinkingBlock(text=text, growing=growing):
+            case blocks.AnswerBlock(text=text) | blocks.SummaryBlock(text=text):
+                yield from self._text(text)
+            case blocks.ThinkingBlock(text=text, growing=growing):
                 yield self._thinking("thinking, not whole" if growing else "thinking", text)
-            case AttachmentBlock(attachment=attachment):
+            case blocks.AttachmentBlock(attachment=attachment):
                 yield self._attachment(attachment)
-            case ToolBlock():
+            case blocks.ToolBlock():
                 yield from self._tool(block)
-            case RemarkBlock(text=text):
+            case blocks.RemarkBlock(text=text):
                 yield self._remark(f"Cut short: {self.cleaning.line(text)}.")
-            case EntryBlock():  # only its extension, while it runs, could show it
+            case _:  # an entry, which only its extension could show
                 pass
 
-    def _user_message(self, block: UserMessageBlock) -> Iterator[P]:
+    def _user_message(self, block: blocks.UserMessageBlock) -> Iterator[P]:
         if block.command is None:
             yield from self._text(block.text)
         else:
             yield self._shell_line(block, block.command)
         yield from map(self._attachment, block.attachments)
 
-    def _shell_line(self, block: UserMessageBlock, command: str) -> P:
+    def _shell_line(self, block: blocks.UserMessageBlock, command: str) -> P:
         """Write a command that the user ran, with its output.
 
         Both are cleaned together: the name of a key may end the one, and the key begin the other.
         """
-        output, ended = split_shell_output(block)
+        output, ended = blocks.split_shell_output(block)
         command, _, output = self.cleaning.text(f"{command}{_BETWEEN}{output}").partition(_BETWEEN)
         title = ", ".join([f"! {self.cleaning.line(command, _SUBJECT_CHARS)}", *map(self.cleaning.line, ended)])
         content = self._block(output) if output.strip() else []
@@ -148,7 +135,7 @@ class DocumentWriter(ABC, Generic[P]):
             return self._image(attachment)
         return self._section("file", f"file {self.cleaning.line(attachment.name)}", self._block(attachment.text))
 
-    def _tool(self, block: ToolBlock) -> Iterator[P]:
+    def _tool(self, block: blocks.ToolBlock) -> Iterator[P]:
         if block.writing is not None:
             title = f"{self.cleaning.line(block.name) or 'a tool'}, not whole"
             yield self._section("call", title, self._block(block.writing))

@@ -6,7 +6,7 @@ foreign text in them is as it came: whoever draws a block cleans it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
@@ -51,20 +51,11 @@ class UserMessageBlock:
 
 @attrs.frozen(kw_only=True)
 class AnswerBlock:
-    """A text of the model; while it is `growing`, more is to come."""
+    """A text of the model; while it is `growing`, more is to come. Only its protocol reads `code`."""
 
     key: str
     text: str
-    growing: bool = False
-    source: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class CodeBlock:
-    """A text of the model that only its protocol reads, with its delimiters."""
-
-    key: str
-    text: str
+    code: bool = False
     growing: bool = False
     source: str | None = None
 
@@ -101,6 +92,7 @@ class ToolBlock:
 
     key: str
     name: str
+    call_id: sc.CallId | None = None
     arguments: sc.JsonObject | None = None
     writing: str | None = None
     live: sc.LiveTool | None = None
@@ -139,7 +131,6 @@ class EntryBlock:
 Block = (
     UserMessageBlock
     | AnswerBlock
-    | CodeBlock
     | AttachmentBlock
     | ThinkingBlock
     | ToolBlock
@@ -153,21 +144,16 @@ Block = (
 
 Calls = Mapping[sc.CallId, sc.ToolCallPart]
 Results = Mapping[sc.CallId, sc.ToolResultPart]
-MakeTool = Callable[[str, sc.ToolCallPart], ToolBlock]
+NO_CALLS: Final[Calls] = {}
 
 
 def build_conversation(
-    messages: Sequence[sc.Message], calls: Calls | None = None
+    messages: Sequence[sc.Message], calls: Calls = NO_CALLS
 ) -> Iterator[tuple[sc.Message, tuple[Block, ...]]]:
     """Yield messages, each with its blocks; `calls` are those of earlier messages, which are not shown themselves."""
     paired = pair_results(messages)
     for message in messages:
-        results = paired.get(message.message_id, {})
-
-        def tool(key: str, call: sc.ToolCallPart, results: Results = results) -> ToolBlock:
-            return build_tool_block(key, call, results.get(call.call_id))
-
-        yield message, tuple(build_message_blocks(message, results, tool, calls=calls or {}))
+        yield message, tuple(build_message_blocks(message, paired.get(message.message_id, {}), calls=calls))
 
 
 def pair_results(messages: Iterable[sc.Message]) -> dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]]:
@@ -181,26 +167,15 @@ def pair_results(messages: Iterable[sc.Message]) -> dict[sc.MessageId, dict[sc.C
     for message in messages:
         if message.role == "assistant":
             calling, calls = message.message_id, {call.call_id for call in message.tool_calls}
-        if not calls or calling is None:
-            continue
-        results = {
-            part.call_id: part
-            for part in message.parts
-            if isinstance(part, sc.ToolResultPart) and part.call_id in calls
-        }
-        if results:
-            found.setdefault(calling, {}).update(results)
-            found.setdefault(message.message_id, {}).update(results)
+        for part in message.parts:
+            if calling is not None and isinstance(part, sc.ToolResultPart) and part.call_id in calls:
+                found.setdefault(calling, {})[part.call_id] = part
+                found.setdefault(message.message_id, {})[part.call_id] = part
     return found
 
 
 def build_message_blocks(
-    message: sc.Message,
-    results: Results,
-    tool: MakeTool,
-    *,
-    branches: tuple[sc.MessageId, ...] = (),
-    calls: Calls | None = None,
+    message: sc.Message, results: Results, *, branches: tuple[sc.MessageId, ...] = (), calls: Calls = NO_CALLS
 ) -> Iterator[Block]:
     """Yield the blocks of a message; `results` are shown with their calls, and any others as blocks of their own."""
     covered: tuple[type, ...] = ()
@@ -215,40 +190,30 @@ def build_message_blocks(
         match part:
             case _ if isinstance(part, covered):
                 pass
-            case sc.TextPart(text=text) if text.strip():
-                yield AnswerBlock(key=key, text=text, source=message.source)
-            case sc.CodePart(text=text) if text.strip():
-                yield CodeBlock(key=key, text=text, source=message.source)
+            case sc.TextPart(text=text) | sc.CodePart(text=text) if text.strip():
+                yield AnswerBlock(key=key, text=text, code=isinstance(part, sc.CodePart), source=message.source)
             case sc.ThinkingPart(text=text) if text.strip():
                 yield ThinkingBlock(key=key, text=text)
             case sc.ImagePart() | sc.FilePart():
                 yield AttachmentBlock(key=key, attachment=part)
-            case sc.ToolCallPart():
-                yield tool(key, part)
+            case sc.ToolCallPart(call_id=call_id):
+                yield _build_tool_block(key, part, results.get(call_id))
             case sc.ToolResultPart(call_id=call_id) if results.get(call_id) is not part:
-                yield build_tool_block(key, None if calls is None else calls.get(call_id), part)
+                yield _build_tool_block(key, calls.get(call_id, part), part)
             case sc.InterruptedPart(reason=reason):
                 yield RemarkBlock(key=key, text=describe_interruption(reason), level="warn")
             case _:
                 pass
 
 
-def build_tool_block(key: str, call: sc.ToolCallPart | None, result: sc.ToolResultPart | None) -> ToolBlock:
-    """Return a call of the conversation with its result; at least one of them is known."""
-    known = call or result
-    assert known is not None, "neither a call nor a result"
+def _build_tool_block(
+    key: str, call: sc.ToolCallPart | sc.ToolResultPart, result: sc.ToolResultPart | None
+) -> ToolBlock:
+    arguments = call.arguments if isinstance(call, sc.ToolCallPart) else None
+    child_id = find_child(result) if result is not None and result.name == "task" else None
     return ToolBlock(
-        key=key,
-        name=known.name,
-        arguments=None if call is None else call.arguments,
-        result=result,
-        child_id=find_task_child(result),
+        key=key, name=call.name, call_id=call.call_id, arguments=arguments, result=result, child_id=child_id
     )
-
-
-def find_task_child(result: sc.ToolResultPart | None) -> sc.SessionId | None:
-    """Return the session that did the work of a task, once its result says which."""
-    return find_child(result) if result is not None and result.name == "task" else None
 
 
 def _build_user_block(message: sc.Message, branches: tuple[sc.MessageId, ...]) -> UserMessageBlock:
@@ -294,10 +259,8 @@ def growing_block(key: str, part: sc.PartialPart, text: str, *, growing: bool) -
             return ThinkingBlock(key=key, text=text, growing=growing)
         case "tool_call":
             return ToolBlock(key=key, name=part.tool_name or "", writing=text)
-        case "text":
-            return AnswerBlock(key=key, text=text, growing=growing)
-        case "code":
-            return CodeBlock(key=key, text=text, growing=growing)
+        case "text" | "code":
+            return AnswerBlock(key=key, text=text, code=part.kind == "code", growing=growing)
 
 
 def build_ending(state: sc.SessionState) -> RemarkBlock | None:

@@ -13,19 +13,7 @@ from typing import Literal
 
 import session_core as sc
 from frontends.shared.activity_words import WORDS
-from frontends.shared.conversation import work_lines
-from frontends.shared.conversation.blocks import (
-    AnswerBlock,
-    AttachmentBlock,
-    Block,
-    CodeBlock,
-    RemarkBlock,
-    SummaryBlock,
-    ThinkingBlock,
-    ToolBlock,
-    UserMessageBlock,
-    split_shell_output,
-)
+from frontends.shared.conversation import blocks, work_lines
 from frontends.shared.conversation.messages import describe_attachment, describe_interruption
 from frontends.shared.figures import format_count
 from frontends.shared.sanitise import Sanitiser, one_line, sanitise
@@ -93,32 +81,32 @@ class View:
             if tool.result is None and tool.child_id is None:
                 self.line(work_lines.running_line(self._styles["err"], tool))
 
-    def show_block(self, block: Block) -> None:
+    def show_block(self, block: blocks.Block) -> None:
         """Show a block of a conversation that is over, whoever has typed or already seen it."""
         style = self._styles["err"]
         match block:
-            case UserMessageBlock():
+            case blocks.UserMessageBlock():
                 self._show_user_message(block)
-            case AnswerBlock(text=text) | SummaryBlock(text=text):
-                self._show_text(text)
-            case CodeBlock(text=text):
+            case blocks.AnswerBlock(text=text, code=True):
                 self.line(style.dim(sanitise(text).rstrip()))
-            case ThinkingBlock(text=text):
+            case blocks.AnswerBlock(text=text) | blocks.SummaryBlock(text=text):
+                self._show_text(text)
+            case blocks.ThinkingBlock(text=text):
                 self._begin("thinking")
                 self._say(text.rstrip())
-            case ToolBlock(result=sc.ToolResultPart() as result, arguments=arguments):
+            case blocks.ToolBlock(result=sc.ToolResultPart() as result, arguments=arguments):
                 self.line(work_lines.tool_line(style, result, arguments))
-            case AttachmentBlock(attachment=attachment):
+            case blocks.AttachmentBlock(attachment=attachment):
                 self.line(style.dim(describe_attachment(attachment)))
-            case RemarkBlock(text=text):
+            case blocks.RemarkBlock(text=text):
                 self.line(work_lines.cut_short_line(style, text))
             case _:  # a call without a result yet; an entry, which only its extension could show
                 pass
 
-    def _show_user_message(self, block: UserMessageBlock) -> None:
+    def _show_user_message(self, block: blocks.UserMessageBlock) -> None:
         style, text = self._styles["err"], block.text
         if block.command is not None:
-            text, ended = split_shell_output(block)
+            text, ended = blocks.split_shell_output(block)
             dot = f" {style.symbol('·')} "
             said = style.yellow("".join(f"{dot}{one_line(how)}" for how in ended))
             self.line(f"! {one_line(block.command, _COMMAND_CHARS)}{said}")

@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from operator import is_
 from typing import Final, TypeVar
@@ -20,14 +21,12 @@ import session_core as sc
 from frontends.shared.conversation.blocks import (
     AnswerBlock,
     Block,
-    CodeBlock,
     EntryBlock,
     Results,
     ToolBlock,
     build_ending,
     build_message_blocks,
     find_siblings,
-    find_task_child,
     growing_block,
     pair_results,
 )
@@ -151,17 +150,14 @@ class BlockBuilder:
         answered: Mapping[sc.MessageId, Results],
     ) -> _MessageBlocks:
         siblings = branches.get(message.parent_id, ()) if message.role == "user" else ()
-        results = answered.get(message.message_id, _NONE)
+        results = answered.get(message.message_id, {})
         cached = self._made.get(message.message_id)
         if cached is not None and cached.message is message and cached.branches == siblings:
-            if cached.results is results or (cached.results.keys() == results.keys()):
+            if cached.results.keys() == results.keys():
                 return cached
-
-        def build_finished_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
-            return self._tool(key, call, results.get(call.call_id), None, asked=False)
-
-        blocks = tuple(map(self._keep, build_message_blocks(message, results, build_finished_tool, branches=siblings)))
-        return _MessageBlocks(message, siblings, results, blocks)
+        built = build_message_blocks(message, results, branches=siblings)
+        made = (self._follow_call(each, {}, frozenset()) for each in built)
+        return _MessageBlocks(message, siblings, results, tuple(map(self._keep, made)))
 
     def _path(self, state: sc.SessionState) -> tuple[sc.Message, ...]:
         path = state.transcript
@@ -199,50 +195,33 @@ class BlockBuilder:
         asked = {each.call_id for each in state.approvals if each.session_id is None}
         live = {each.call_id: each for each in state.tools}
         self._note_times(state, history, live)
-        called: set[sc.CallId] = set()
-
-        def build_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
-            called.add(call.call_id)
-            result = history.results.get(call.call_id)
-            tool = live.get(call.call_id) if result is None else None
-            return self._tool(key, call, result, tool, asked=result is None and call.call_id in asked)
-
-        calling = () if history.calling is None else build_message_blocks(history.calling, history.results, build_tool)
-        of_calling = tuple(map(self._keep, calling))
-        alone = tuple(
-            self._keep(self._tool(f"call/{tool.call_id}", tool, None, tool, asked=tool.call_id in asked))
+        calling = () if history.calling is None else build_message_blocks(history.calling, history.results)
+        of_calling = tuple(self._keep(self._follow_call(each, live, asked)) for each in calling)
+        called = () if history.calling is None else {call.call_id for call in history.calling.tool_calls}
+        others = (
+            ToolBlock(key=f"call/{tool.call_id}", name=tool.name, call_id=tool.call_id, arguments=tool.arguments)
             for tool in state.tools
             if tool.call_id not in called or tool.call_id in history.results
         )
+        alone = tuple(self._keep(self._follow_call(each, live, asked)) for each in others)
         self._live = (known, of_calling, alone)
         return of_calling, alone
 
-    def _tool(
-        self,
-        key: str,
-        call: sc.ToolCallPart | sc.LiveTool,
-        result: sc.ToolResultPart | None,
-        live: sc.LiveTool | None,
-        *,
-        asked: bool,
-    ) -> ToolBlock:
-        """Return a call in its current state."""
-        if result is None and live is not None:
-            result = live.result
-        child_id = live.child_id if live is not None else None
-        if child_id is None:
-            child_id = find_task_child(result)
-        time = self._times.get(call.call_id)
+    def _follow_call(self, block: Block, live: Mapping[sc.CallId, sc.LiveTool], asked: AbstractSet[sc.CallId]) -> Block:
+        """Add to a call without a result how it stands now, and to one that was observed how long it took."""
+        if not isinstance(block, ToolBlock) or block.call_id is None:
+            return block
+        tool = live.get(block.call_id) if block.result is None else None
+        result = block.result if tool is None else tool.result
+        time = self._times.get(block.call_id)
         took = time.ended_at - time.started_at if time is not None and time.ended_at is not None else None
-        return ToolBlock(
-            key=key,
-            name=call.name,
-            arguments=call.arguments,
-            live=live,
+        return attrs.evolve(
+            block,
+            live=tool,
             result=result,
-            asked=asked,
+            asked=block.result is None and block.call_id in asked,
             took_ms=None if took is None or result is None else max(0, took),
-            child_id=child_id,
+            child_id=block.child_id if tool is None else tool.child_id,
         )
 
     def _note_times(self, state: sc.SessionState, history: _History, live: Mapping[sc.CallId, sc.LiveTool]) -> None:
@@ -269,11 +248,10 @@ class BlockBuilder:
         for index, part in enumerate(state.partial.parts):
             text = str(state.growing if index == last and state.growing is not None else part.text)
             block = growing_block(f"{state.partial.message_id}/{index}", part, text, growing=index == last)
-            if text or not isinstance(block, AnswerBlock | CodeBlock):
+            if text or not isinstance(block, AnswerBlock):
                 yield block
 
 
-_NONE: Final[Results] = {}
 _MAX_REMEMBERED_CALLS: Final = 5_000
 """The most call times kept; then all are dropped."""
 

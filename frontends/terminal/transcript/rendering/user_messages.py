@@ -5,14 +5,7 @@ from typing import Final
 
 from textual.strip import Strip
 
-import session_core as sc
-from frontends.shared.conversation.blocks import (
-    RemarkBlock,
-    SummaryBlock,
-    ThinkingBlock,
-    UserMessageBlock,
-    split_shell_output,
-)
+from frontends.shared.conversation import blocks
 from frontends.shared.conversation.messages import describe_attachment
 from frontends.shared.figures import format_count
 from frontends.terminal.look.sanitised_text import sanitise_line, sanitise_text
@@ -36,7 +29,6 @@ from frontends.terminal.transcript.rendering.shell import apply_overprinting
 
 _SHORT_SAID: Final = 12
 _SHORT_POSTED: Final = 4
-_MOST_ATTACHMENTS: Final = 10
 _MOST_LINES: Final = 2_500
 _LONG_ROWS: Final = 300
 _SHORT_ROWS: Final = 6
@@ -46,7 +38,7 @@ _WHOLE_GROWING_CHARS: Final = 16_000
 _WHOLE_CHARS: Final = 100_000
 
 
-def user_message_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+def user_message_rows(block: blocks.UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw a user message: a mark on its left, and its attachments beneath it."""
     if block.source is not None or block.command is not None:
         return _posted_rows(block, width, look, expanded=expanded)
@@ -57,25 +49,20 @@ def user_message_rows(block: UserMessageBlock, width: int, look: Look, *, expand
     return limit_rows(rows + _attachment_rows(block, width, look), look, width) or [strip_of([margins[0]])]
 
 
-def _attachment_rows(block: UserMessageBlock, width: int, look: Look) -> list[Strip]:
-    rows = [attachment_row(each, width, look) for each in block.attachments[:_MOST_ATTACHMENTS]]
-    left_out = len(block.attachments) - _MOST_ATTACHMENTS
-    rows += omission(left_out, look, width, noun="attachment", margin=[("  ", look.dim)])
+def _attachment_rows(block: blocks.UserMessageBlock, width: int, look: Look) -> list[Strip]:
+    lines = [sanitise_line(describe_attachment(each)) for each in block.attachments[:10]]
+    if len(block.attachments) > 10:
+        lines.append(f"{look.glyph('more')} {format_count(len(block.attachments) - 10, 'more attachment')}")
     if block.branches > 1:
-        rows.append(cut_row([("  ", look.dim), (f"{block.branch} of {block.branches} versions", look.dim)], width))
-    return rows
+        lines.append(f"{block.branch} of {block.branches} versions")
+    return [cut_row([("  ", look.dim), (line, look.dim)], width) for line in lines]
 
 
-def attachment_row(attachment: sc.ImagePart | sc.FilePart, width: int, look: Look) -> Strip:
-    """Draw one line about an image or a file."""
-    return cut_row([("  ", look.dim), (sanitise_line(describe_attachment(attachment)), look.dim)], width)
-
-
-def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+def _posted_rows(block: blocks.UserMessageBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw text that was not typed: the words of an extension or protocol, or the output of a command."""
     text = block.text
     if block.command is not None:
-        text, ended = split_shell_output(block)
+        text, ended = blocks.split_shell_output(block)
         head: list[Span] = [("! ", look.said), (sanitise_line(block.command, 2_000), look.said)]
         head += [(f" {look.glyph('dot')} {sanitise_line(how, 40)}", look.warn) for how in ended]
     else:
@@ -99,7 +86,7 @@ def _posted_rows(block: UserMessageBlock, width: int, look: Look, *, expanded: b
     return limit_rows(rows + _attachment_rows(block, width, look), look, width)
 
 
-def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+def thinking_rows(block: blocks.ThinkingBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw thinking: its last lines while it grows, one line when it is done, or all of it."""
     mark: Span = (f"{look.glyph('thinking')} ", look.thinking)
     if not expanded and not block.growing:
@@ -126,7 +113,7 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
     return limit_rows([head, *rows], look, width)
 
 
-def summary_rows(block: SummaryBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+def summary_rows(block: blocks.SummaryBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     """Draw a summary of everything before it."""
     rule = look.glyph("line") * 2
     words = f"{rule} the conversation so far was summarised for the model"
@@ -139,7 +126,7 @@ def summary_rows(block: SummaryBlock, width: int, look: Look, *, expanded: bool)
 _REMARK_GLYPHS: Final[Mapping[str, Glyph]] = {"dim": "dot", "info": "running", "warn": "ended", "error": "failed"}
 
 
-def remark_rows(block: RemarkBlock, width: int, look: Look) -> list[Strip]:
+def remark_rows(block: blocks.RemarkBlock, width: int, look: Look) -> list[Strip]:
     """Draw a line about the conversation."""
     styles = {"dim": look.dim, "info": look.accent, "warn": look.warn, "error": look.error}
     glyph, style = look.glyph(_REMARK_GLYPHS[block.level]), styles[block.level]

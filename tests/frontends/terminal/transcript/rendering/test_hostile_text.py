@@ -12,7 +12,6 @@ from frontends.shared.conversation.blocks import (
     AnswerBlock,
     AttachmentBlock,
     Block,
-    CodeBlock,
     EntryBlock,
     RemarkBlock,
     SummaryBlock,
@@ -38,7 +37,7 @@ def blocks_with(text: str) -> Iterator[Block]:
     yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, attachments=(file, image))
     yield AttachmentBlock(key="a", attachment=file)
     yield AttachmentBlock(key="a", attachment=image)
-    yield CodeBlock(key="a", text=text, source=text)
+    yield AnswerBlock(key="a", text=text, code=True, source=text)
     yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, source=text)
     yield UserMessageBlock(key="a", message_id=ID, text=text, created_at=0, command=text, ended=text)
     yield AnswerBlock(key="a", text=text, source=text)
