@@ -13,17 +13,16 @@ from typing import Literal
 
 import session_core as sc
 from frontends.shared.activity_words import WORDS
-from frontends.shared.conversation import blocks, work_lines
-from frontends.shared.conversation.messages import describe_attachment, describe_interruption
+from frontends.shared.conversation import work_lines
+from frontends.shared.conversation.messages import describe_interruption
 from frontends.shared.figures import format_count
-from frontends.shared.sanitise import Sanitiser, one_line, sanitise
+from frontends.shared.sanitise import Sanitiser, sanitise
 from frontends.shared.style import Style
 
 Target = Literal["out", "err"]
 Piece = tuple[Target, str]
 ERASE_LINE = "\r\x1b[K"
 _PLAN_TOOL = "plan"
-_COMMAND_CHARS = 2_000
 
 _SHOWN_AS_STATUS = frozenset({"starting", "waiting_for_model", "running_tools", "compacting", "stopping"})
 """All other activities are visible from what is printed."""
@@ -80,43 +79,6 @@ class View:
         for tool in snapshot.tools:
             if tool.result is None and tool.child_id is None:
                 self.line(work_lines.running_line(self._styles["err"], tool))
-
-    def show_block(self, block: blocks.Block) -> None:
-        """Show a block of a conversation that is over, whoever has typed or already seen it."""
-        style = self._styles["err"]
-        match block:
-            case blocks.UserMessageBlock():
-                self._show_user_message(block)
-            case blocks.AnswerBlock(text=text, code=True):
-                self.line(style.dim(sanitise(text).rstrip()))
-            case blocks.AnswerBlock(text=text) | blocks.SummaryBlock(text=text):
-                self._show_text(text)
-            case blocks.ThinkingBlock(text=text):
-                self._begin("thinking")
-                self._say(text.rstrip())
-            case blocks.ToolBlock(result=sc.ToolResultPart() as result, arguments=arguments):
-                self.line(work_lines.tool_line(style, result, arguments))
-            case blocks.AttachmentBlock(attachment=attachment):
-                self.line(style.dim(describe_attachment(attachment)))
-            case blocks.RemarkBlock(text=text):
-                self.line(work_lines.cut_short_line(style, text))
-            case _:  # a call without a result yet; an entry, which only its extension could show
-                pass
-
-    def _show_user_message(self, block: blocks.UserMessageBlock) -> None:
-        style, text = self._styles["err"], block.text
-        if block.command is not None:
-            text, ended = blocks.split_shell_output(block)
-            dot = f" {style.symbol('·')} "
-            said = style.yellow("".join(f"{dot}{one_line(how)}" for how in ended))
-            self.line(f"! {one_line(block.command, _COMMAND_CHARS)}{said}")
-        self._show_text(text)
-        for attachment in block.attachments:
-            self.line(style.dim(describe_attachment(attachment)))
-
-    def _show_text(self, text: str) -> None:
-        if text.strip():
-            self.passage(text.rstrip(), self._answer)
 
     def event(self, envelope: sc.SessionEvent) -> None:
         """Show one event."""
