@@ -170,7 +170,7 @@ class DocumentWriter(ABC, Generic[P]):
 
     def _result(self, part: sc.ToolResultPart) -> P:
         text, outcome = readable_text(part), outcome_of(part)
-        lines = text.count("\n") + 1 if text else 0
+        lines = len(text.splitlines())
         much = format_count(lines, "line") if lines else "no text"
         ended = "success" if outcome.level == "done" else outcome.words
         images = f", {format_count(len(part.images), 'image')}" if part.images else ""

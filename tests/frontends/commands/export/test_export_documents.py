@@ -305,7 +305,7 @@ def test_keys_of_the_configuration_are_masked() -> None:
 def test_facts_and_folds() -> None:
     """A page tells of usage, cost, helpers, branches and other conversations, and folds calls, results and thoughts."""
     change = sc.JsonObject({"diff": "@@ 1 @@\n+new\n-old\n same", "session_id": "ses_helper"})
-    told, message = story("x", sc.ThinkingPart(text="hm"), result("done", details=change))
+    told, message = story("x", sc.ThinkingPart(text="hm"), result("done\n", details=change))
     markup = "".join(pieces(HtmlDocument(about=told, cleaning=DocumentSanitiser()), message))
 
     for expected in (
