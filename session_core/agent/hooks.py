@@ -20,6 +20,7 @@ from session_core.sep.protocol.names import FAIL_CLOSED as FAIL_CLOSED
 from session_core.sep.protocol.names import HookName as HookName
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
+from session_core.vocabulary.tools import present_name
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +163,9 @@ async def run_request_hook(hooks: Hooks, session_id: SessionId, request: ModelRe
     if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0:
         request = attrs.evolve(request, max_output_tokens=longest)
     if isinstance(tools, tuple):
-        request = attrs.evolve(request, tools=tuple(tool for tool in request.tools if tool.name in tools))
+        offered = {tool.name: tool for tool in request.tools}
+        chosen = {present_name(name, offered) for name in tools if isinstance(name, str)}
+        request = attrs.evolve(request, tools=tuple(tool for name, tool in offered.items() if name in chosen))
     effort = next((effort for effort in get_args(ThinkingEffort) if effort == thinking), request.thinking)
     return attrs.evolve(request, thinking=effort)
 

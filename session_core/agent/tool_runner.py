@@ -47,6 +47,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.added_messages import shorten_result
 from session_core.vocabulary.messages import Message, Refusal, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.sessions import ExtraRight
+from session_core.vocabulary.tools import present_name
 from session_core.wire.codec import encode
 
 log = logging.getLogger(__name__)
@@ -212,6 +213,8 @@ class ToolRunner:
     # --- preparing ----------------------------------------------------------------------------------------------------
 
     async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _PreparedCall | _RejectedCall:
+        # A model repeats the names in its conversation, also those that tools had long ago.
+        call = attrs.evolve(call, name=present_name(call.name, self._tools))
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"

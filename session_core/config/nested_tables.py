@@ -18,7 +18,6 @@ from session_core.config.setting_kinds import (
     NumberKind,
     SettingKind,
     TextKind,
-    ToolNameKind,
 )
 from session_core.config.settings import MODELS, PROVIDERS, RULES
 from session_core.config.toml_key_lines import KeyPath
@@ -39,7 +38,7 @@ _PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PATTERN: Final = TextKind(expected="a pattern", longest=1_000)
 _RULE: Final[Mapping[str, SettingKind]] = {
     "decision": ChoiceKind(get_args(RuleDecision)),
-    "tool": ToolNameKind(expected="a pattern", longest=1_000),
+    "tool": TextKind(expected="a pattern", longest=1_000),
     "path": _PATTERN,
     "command": _PATTERN,
 }

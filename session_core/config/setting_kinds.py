@@ -170,16 +170,6 @@ class TextKind(SettingKind):
 
 
 @attrs.frozen
-class ToolNameKind(TextKind):
-    """The name of a tool, or a pattern. Old names of renamed tools are refused: their rules would have no effect."""
-
-    def read(self, value: object) -> str:
-        if value == "shell":
-            raise InvalidValue("the tool is called bash now, not shell")
-        return TextKind.read(self, value)
-
-
-@attrs.frozen
 class PathKind(SettingKind):
     """A path that does not depend on the current folder: from / or from ~."""
 

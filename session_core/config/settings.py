@@ -15,7 +15,6 @@ from session_core.config.setting_kinds import (
     PathKind,
     SettingKind,
     TextKind,
-    ToolNameKind,
 )
 from session_core.limits import MAX_STEPS_PER_TURN
 from session_core.vocabulary.protocols import STANDARD
@@ -75,7 +74,7 @@ class Setting:
     live: bool = True
 
 
-_TOOL: Final = ToolNameKind(expected="the name of a tool", longest=64)
+_TOOL: Final = TextKind(expected="the name of a tool", longest=64)
 
 SETTINGS: Final = (
     Setting(

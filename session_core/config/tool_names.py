@@ -12,7 +12,7 @@ from session_core.config.problems import ConfigProblem
 from session_core.config.setting_kinds import format_value
 from session_core.config.settings import RULES
 from session_core.config.values import Config, SettingSource
-from session_core.permissions.globs import match_gaps
+from session_core.permissions.rules import matches_tool
 
 _OF_SERVERS: Final = "mcp__"
 _OF_EXTENSIONS: Final = "."
@@ -57,12 +57,12 @@ def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tu
 
 def is_disabled(config: Config, tool: str) -> bool:
     """Return whether a tool is disabled, by its name or by a pattern such as `mcp__github__*`."""
-    return any(match_gaps(pattern, tool) is not None for pattern in config.disabled_tools)
+    return any(matches_tool(pattern, tool) for pattern in config.disabled_tools)
 
 
 def _is_known(name: str, known: tuple[str, ...]) -> bool:
     comes_and_goes = name.startswith(_OF_SERVERS) or _OF_EXTENSIONS in name
-    return comes_and_goes or any(match_gaps(name, each) is not None for each in known)
+    return comes_and_goes or any(matches_tool(name, each) for each in known)
 
 
 def _describe_unknown(name: str, known: tuple[str, ...]) -> str:

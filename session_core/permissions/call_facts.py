@@ -18,6 +18,7 @@ from session_core.tools.base import CallPreview, Tool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
 from session_core.vocabulary.sessions import Settings
+from session_core.vocabulary.tools import all_names_of
 from session_core.wire.codec import encode
 
 
@@ -52,6 +53,10 @@ def judge_call(
         tool=call.name,
         grant=preview.grant or call.name,
         fingerprint=fingerprint_call(call, preview, settings.cwd),
+        earlier_fingerprints=tuple(
+            fingerprint_call(attrs.evolve(call, name=name), preview, settings.cwd)
+            for name in all_names_of(call.name)[1:]
+        ),
         caller=caller,
     )
     verdict = decide(judged, facts, rules, grants, settings.permission_mode)

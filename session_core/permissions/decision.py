@@ -44,12 +44,14 @@ class PermissionCall:
         caller: Who makes it.
         grant: What a grant for the whole session covers.
         fingerprint: Identifies exactly this call.
+        earlier_fingerprints: Those it had when its tool had other names; standing grants may hold them.
     """
 
     tool: str
     grant: str
     fingerprint: str
     caller: CallerKind = "model"
+    earlier_fingerprints: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -139,7 +141,8 @@ def _ask_without_sandbox(case: _Case) -> PermissionVerdict | None:
 
 
 def _allow_standing(case: _Case) -> PermissionVerdict | None:
-    return ALLOWED if case.call.fingerprint in case.grants.standing else None
+    fingerprints = (case.call.fingerprint, *case.call.earlier_fingerprints)
+    return ALLOWED if any(each in case.grants.standing for each in fingerprints) else None
 
 
 def _ask_always(case: _Case) -> PermissionVerdict | None:

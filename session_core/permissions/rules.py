@@ -29,6 +29,7 @@ import attrs
 
 from session_core.permissions.command_lines import CommandLine, parse_command_line
 from session_core.permissions.globs import match_gaps, matches_path
+from session_core.vocabulary.tools import all_names_of
 
 RuleDecision = Literal["allow", "ask", "deny"]
 STRICT_FIRST: Final[tuple[RuleDecision, ...]] = ("deny", "ask", "allow")
@@ -44,7 +45,7 @@ class PermissionRule:
 
     Attributes:
         decision: Let the call run, ask a person, or refuse it.
-        tool: The tool's name.
+        tool: The tool's name, or one that it had before.
         path: The files it touches, relative to the folder of the session, or from / if they lie elsewhere.
         command: The command line, for tools that run one.
     """
@@ -109,8 +110,13 @@ def matches_call(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), 
     return command is not None and _matches_command(rule.command, command, careful=rule.decision != "allow")
 
 
+def matches_tool(pattern: str, tool: str) -> bool:
+    """Return whether a pattern matches a tool, by its present name or by one that it had before."""
+    return any(match_gaps(pattern, name) is not None for name in all_names_of(tool))
+
+
 def _matches_apart_from_command(rule: PermissionRule, tool: str, paths: Sequence[str]) -> bool:
-    if rule.tool is not None and match_gaps(rule.tool, tool) is None:
+    if rule.tool is not None and not matches_tool(rule.tool, tool):
         return False
     return rule.path is None or _matches_paths(rule.path, paths, careful=rule.decision != "allow")
 

@@ -7,10 +7,7 @@ from session_core.ids import MessageId, TurnId, new_id
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import LiveTool, Message, TextPart
-
-SHELL = "bash"
-"""The tool that runs such commands."""
-_SHELL_NAMES: Final = frozenset({SHELL, "shell"})  # its earlier name
+from session_core.vocabulary.tools import SHELL, all_names_of
 
 _COMMAND_HEADER: Final = "I have run this command myself"
 _COMMAND_PATTERN: Final = re.compile(re.escape(_COMMAND_HEADER) + r"(?: \(\w+\))?:\n\n\$ (.*?)\n\n", re.DOTALL)
@@ -45,7 +42,7 @@ def find_open_shell_line(state: SessionState) -> LiveTool | None:
     """Return the person's command that is not yet part of the conversation."""
     head = state.find_message(state.head) if state.head is not None else None
     called = {call.call_id for call in head.tool_calls} if head is not None else set()
-    return next((tool for tool in state.tools if tool.call_id not in called and tool.name in _SHELL_NAMES), None)
+    return next((tool for tool in state.tools if tool.call_id not in called and tool.name in all_names_of(SHELL)), None)
 
 
 def get_typed_line(tool: LiveTool) -> str:

@@ -30,7 +30,7 @@ from session_core.tools.command_confinement import (
 from session_core.tools.sandbox_hints import find_hints
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import ExtraRight
-from session_core.vocabulary.tools import Effect, ToolSpec
+from session_core.vocabulary.tools import SHELL, Effect, ToolSpec
 
 MAX_COMMAND_CHARS: Final = 30_000
 """The kernel accepts arguments up to 128 KiB, and a character may take four bytes."""
@@ -55,7 +55,7 @@ class ShellTool:
     """Run a command line in the session's folder."""
 
     spec = ToolSpec(
-        name="bash",
+        name=SHELL,
         description=(
             "Run a command line with bash and get its output and exit code. It has no terminal and no input. Each call "
             "is a new shell in the working folder: variables and cd do not last. All that it starts is ended with it; "

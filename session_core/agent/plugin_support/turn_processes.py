@@ -29,12 +29,12 @@ from session_core.processes.child import Child
 from session_core.processes.run import OutputTail, run_in_group
 from session_core.protocols.contexts import ProcessInfo
 from session_core.protocols.faults import CallbackContextExpired
-from session_core.session.shell_lines import SHELL
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import ToolFailed, ToolHost
 from session_core.tools.command_confinement import CommandLaunch, Confinement, ShellSetup, confine, prepare_launch
 from session_core.tools.shell import MAX_COMMAND_CHARS, ShellTool
+from session_core.vocabulary.tools import SHELL
 
 log = logging.getLogger(__name__)
 

@@ -29,6 +29,7 @@ from session_core.vocabulary.commands import Command
 from session_core.vocabulary.extensions import ExtensionInfo
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import DialogKind, Thinking
+from session_core.vocabulary.tools import present_name
 
 if TYPE_CHECKING:
     from session_core.service.service import SessionService
@@ -271,7 +272,8 @@ class ServiceDelegate:
         if ALL_TOOLS in wanted:
             core.agent.active.forget(caller.session_id)
             return tuple(allowed)
-        active = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
+        names = dict.fromkeys(present_name(name, allowed) for name in wanted)
+        active = tuple(name for name in names if name in allowed)
         core.agent.active.choose(caller.session_id, active)
         return active
 

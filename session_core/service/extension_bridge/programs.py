@@ -31,7 +31,6 @@ from session_core.service.core import ServiceCore
 from session_core.service.extension_api import extension_client
 from session_core.service.validation import check_encodable, checked_text
 from session_core.session.session import Session, Work
-from session_core.session.shell_lines import SHELL
 from session_core.tools.arguments import check_arguments
 from session_core.tools.background_jobs import NOTING_S
 from session_core.tools.base import NO_HOST, NO_TURN, CallPreview, ToolContext, ToolFailed, ToolHost
@@ -40,6 +39,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
 from session_core.vocabulary.sessions import ExtraRight
+from session_core.vocabulary.tools import SHELL
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from session_core.permissions.line_rights import read_person_line
 from session_core.service.core import ServiceCore
 from session_core.service.handler_api import Caller, Handlers, refuse_if_overtaken
 from session_core.session.session import Work
-from session_core.session.shell_lines import SHELL, build_shell_line_message
+from session_core.session.shell_lines import build_shell_line_message
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.shell import MAX_COMMAND_CHARS, RIGHT_ARGUMENTS
 from session_core.vocabulary import commands as c
@@ -17,6 +17,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
+from session_core.vocabulary.tools import SHELL
 
 
 def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.ShellLineReply:

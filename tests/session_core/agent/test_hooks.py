@@ -164,6 +164,15 @@ async def test_the_request_is_changed() -> None:
     assert (50, "low", ["u"]) == (request.max_output_tokens, request.thinking, [tool.name for tool in request.tools])
 
 
+async def test_tools_are_kept_by_earlier_names() -> None:
+    """A hook that keeps a tool by the name it had before keeps the tool."""
+    hooks = RecordingHooks(before_provider_request=lambda _: {"tools": ["shell"]})
+    provider, config = hooked(hooks, text("done"), tools=(ScriptedTool("bash"), ScriptedTool("u")))
+    async with open_checked_service(config) as service:
+        await say(service, await new_session(service))
+    assert ["bash"] == [tool.name for tool in provider.requests[0].tools]
+
+
 async def test_a_call_is_blocked_or_changed() -> None:
     """A tool call can be forbidden with a reason, and run with other arguments, which are checked like any."""
     tool = ScriptedTool("t", run="found")
