@@ -49,6 +49,8 @@ def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             # The context is the right to act in this session, for as long as this command runs.
             ask("session/send_message", {"context": params["context"], "text": f"Hello, {who}!"})
             return {"content": f"said hello to {who}"}
+        case "command/complete":
+            return {"completions": []}
         case "tool/execute":
             text = params["arguments"].get("text")
             if params["tool"] != "shout" or not isinstance(text, str):

@@ -92,7 +92,7 @@ def report_lines(style: Style, report: sc.extensions.ConformanceReport, *, width
     called = f"{one_line(report.name)} {one_line(report.version)}".strip()
     lines = [style.cyan(called or one_line(report.target, _LONGEST))]
     lines += table(_HEADS, rows, width, paint, style.symbol("…"))
-    for outcome, head in (("failed", "To be changed:"), ("warned", "To be reviewed:")):
+    for outcome, head in (("failed", "To be changed:"), ("warned", "Advice:")):
         found: dict[tuple[str, str], list[str]] = {}
         for step in report.steps:
             if step.outcome == outcome:

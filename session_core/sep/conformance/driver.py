@@ -5,6 +5,7 @@ crashes, or if a new process cannot be greeted, the remaining steps are skipped.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 import attrs
@@ -18,7 +19,7 @@ from session_core.sep.conformance.host_messages import greeting
 from session_core.sep.conformance.peer import Peer, Responsiveness, open_peer
 from session_core.sep.conformance.report import ConformanceStep
 from session_core.sep.conformance.target import ConformanceTarget
-from session_core.sep.conformance.verdicts import StepVerdict, failed, skipped, with_last_words
+from session_core.sep.conformance.verdicts import StepVerdict, failed, skipped, warned, with_last_words
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.process.launch_command import ExtensionLaunch
 from session_core.sep.host.registrations import Registrations
@@ -101,11 +102,19 @@ class ConformanceDriver:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     async def step(
-        self, name: str, expected: str, attempt: Attempt, *, probe: bool = True, fresh: bool = False
+        self,
+        name: str,
+        expected: str,
+        attempt: Attempt,
+        *,
+        probe: bool = True,
+        fresh: bool = False,
+        hardening: bool = False,
     ) -> StepVerdict:
         """Try something with a running process, or with a `fresh` one that was not greeted.
 
-        Unless `probe` is off, the process has to answer a ping afterwards.
+        Unless `probe` is off, the process has to answer a ping afterwards. With `hardening`, it is something that no
+        host does, so whatever comes of it is advice.
         """
         began = trio.current_time()
         peer = await self._running(fresh=fresh)
@@ -114,11 +123,14 @@ class ConformanceDriver:
         elif probe and not self.answers_pings:
             verdict = skipped("it does not answer a ping, so it is unknown whether it survived this")
         else:
-            verdict = await attempt(peer)
-            if probe and verdict.outcome != "failed":
-                verdict = await self._probe(peer, verdict)
-            if verdict.outcome == "failed":
-                verdict = await self._handle_failure(peer, verdict)
+            with self.complaints.as_advice() if hardening else nullcontext():
+                verdict = await attempt(peer)
+                if probe and verdict.outcome != "failed":
+                    verdict = await self._probe(peer, verdict)
+                if verdict.outcome == "failed":
+                    verdict = await self._handle_failure(peer, verdict)
+            if hardening and verdict.outcome == "failed":
+                verdict = warned(f"{verdict.seen}; no host does this, but a mistake elsewhere may")
         self.record(name, expected, verdict, round((trio.current_time() - began) * 1000))
         return verdict
 

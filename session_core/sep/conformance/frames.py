@@ -5,6 +5,8 @@ fault does not hide the next.
 """
 
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final, Literal
 
@@ -58,10 +60,21 @@ class Complaints:
 
     def __init__(self) -> None:
         self._times: Counter[Complaint] = Counter()
+        self._weight: Weight = "failed"
+
+    @contextmanager
+    def as_advice(self) -> Generator[None]:
+        """While something is tried that no host does, only warn about what the extension sends because of it."""
+        self._weight = "warned"
+        try:
+            yield
+        finally:
+            self._weight = "failed"
 
     def add(self, *complaints: Complaint) -> None:
         """Record complaints; of very many different ones, only the first."""
-        for each in complaints:
+        for complaint in complaints:
+            each = complaint if self._weight == "failed" else attrs.evolve(complaint, weight="warned")
             if each in self._times or len(self._times) < _MAX_COMPLAINTS:
                 self._times[each] += 1
 

@@ -110,6 +110,13 @@ def completion_request(provider: ProviderRegistration, request_id: str) -> dict[
 ODD_LINES: Final[Mapping[str, bytes]] = {
     "a blank line": b"",
     "a line of blanks": b" \t ",
+    "an error reply without an id": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}',
+    "a notification that it does not know": b'{"jsonrpc":"2.0","method":"conformance/never_heard_of","params":{}}',
+    "a notification without params": b'{"jsonrpc":"2.0","method":"conformance/never_heard_of"}',
+    "a cancellation of nothing that runs": b'{"jsonrpc":"2.0","method":"$/cancel","params":{"id":987654321}}',
+}
+"""Lines that a host may send and that must not crash any extension, by what they are."""
+MALFORMED_LINES: Final[Mapping[str, bytes]] = {
     "a line that is not JSON": b"this is not JSON",
     "half a message": b'{"jsonrpc":"2.0","id":',
     "a bare null": b"null",
@@ -123,9 +130,5 @@ ODD_LINES: Final[Mapping[str, bytes]] = {
     "an error reply to nothing it asked": (
         b'{"jsonrpc":"2.0","id":"never asked","error":{"code":-32603,"message":"sample"}}'
     ),
-    "an error reply without an id": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}',
-    "a notification that it does not know": b'{"jsonrpc":"2.0","method":"conformance/never_heard_of","params":{}}',
-    "a notification without params": b'{"jsonrpc":"2.0","method":"conformance/never_heard_of"}',
-    "a cancellation of nothing that runs": b'{"jsonrpc":"2.0","method":"$/cancel","params":{"id":987654321}}',
 }
-"""Lines that should not crash any extension, by what they are."""
+"""Lines that no host sends; an extension that survives them as well is robust."""

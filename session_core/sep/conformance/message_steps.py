@@ -13,6 +13,7 @@ from session_core.sep.conformance.driver import ConformanceDriver
 from session_core.sep.conformance.frames import NoAnswer, PeerAnswer
 from session_core.sep.conformance.host_messages import (
     LARGE_CHARS,
+    MALFORMED_LINES,
     ODD_LINES,
     TYPED_ARGUMENTS,
     UNKNOWN_EVENT,
@@ -87,14 +88,15 @@ async def try_events(driver: ConformanceDriver) -> None:
 
 
 async def try_odd_lines(driver: ConformanceDriver) -> None:
-    """Send malformed messages, and messages that it cannot know."""
-    for about, line in ODD_LINES.items():
+    """Send messages that it cannot know, and lines that are no messages and that no host sends."""
+    for about, line in {**ODD_LINES, **MALFORMED_LINES}.items():
 
         async def send(peer: Peer, line: bytes = line) -> StepVerdict:
             await peer.send(line + b"\n")
             return passed("it ignored it")
 
-        await driver.step(f"bad input: {about}", "it is ignored, or answered with an error", send)
+        expected, hardening = "it is ignored, or answered with an error", about in MALFORMED_LINES
+        await driver.step(f"bad input: {about}", expected, send, hardening=hardening)
 
     async def unknown(peer: Peer) -> StepVerdict:
         return judge_unknown_method(await peer.ask(UNKNOWN_METHOD))

@@ -144,8 +144,10 @@ def judge_wrong_arguments(answer: PeerAnswer, what: str) -> StepVerdict:
     if isinstance(answer, FailureReply):
         return passed(f"it answered with the error {format_error_reply(answer)}")
     verdict = judge_answer("tool/execute", answer)
-    if verdict.outcome != "passed" or not isinstance(answer, SuccessReply):
+    if not isinstance(answer, SuccessReply):
         return verdict
+    if verdict.outcome != "passed":
+        return warned(f"{verdict.seen}: check arguments, and answer with is_error: true")
     if answer.result.get("is_error"):
         return passed("it answered with is_error: true")
     return warned(f"it took a call {what} for a good one: check arguments, and answer with is_error: true")
@@ -155,7 +157,7 @@ def judge_unknown_tool(answer: PeerAnswer) -> StepVerdict:
     """Judge a call of a tool that does not exist."""
     verdict = judge_wrong_arguments(answer, "")
     if verdict.outcome == "warned":
-        return failed("it carried out a tool that it never registered: answer with is_error: true")
+        return warned("it carried out a tool that it never registered: answer with is_error: true")
     return verdict
 
 

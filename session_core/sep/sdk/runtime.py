@@ -200,7 +200,7 @@ class Runtime:
     async def _run_command(self, params: Params) -> dict[str, Any]:
         command = self._registry.commands.get(_name(params, "command"))
         if command is None:
-            raise RpcFailed(INVALID_PARAMS, f"unknown command: {params.get('command')}")
+            return {"content": f"unknown command: {params.get('command')}"}  # an error would fail the peers' runner
         context = CommandContext(self._extension, self.link, params)
         said = await _call_in_context(context, command.function, context)
         return {} if said is None else {"content": str(said)}

@@ -10,7 +10,7 @@ import session_core as sc
 from frontends.commands.extensions.check import report_lines
 from frontends.shared.style import Style
 from tests.frontends._kept import session_core
-from tests.session_core.sep.conformance._broken import BROKEN, WHOLE, in_folder
+from tests.session_core.sep.conformance._broken import BROKEN, TRUSTING, WHOLE, in_folder
 
 Said = pytest.CaptureFixture[str]
 PLAIN = [sys.executable, "-I", "-S"]
@@ -46,6 +46,19 @@ def test_a_broken_one(tmp_path: Path, capfd: Said) -> None:
     assert "To be changed:\n✗ hook tool_call: its answer to hook does not fit the protocol: action: " in out
     assert "  expected: an action: continue, block or modify\n" in out
     assert "It does not follow the protocol: " in out
+
+
+def test_advice(tmp_path: Path, capfd: Said) -> None:
+    """What only makes an extension more robust stands below the table as advice, and the exit code is 0."""
+    folder = in_folder(tmp_path / "trusting", TRUSTING.source())
+
+    code = session_core("ext", "check", str(folder))
+    out = capfd.readouterr().out
+
+    assert 0 == code
+    assert "Advice:\n● tool echo without the required argument" in out
+    assert "To be changed:" not in out
+    assert "It follows the protocol: " in out
 
 
 def test_json_of_a_command_line(tmp_path: Path, capfd: Said) -> None:

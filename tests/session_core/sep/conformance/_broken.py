@@ -115,21 +115,12 @@ BROKEN = (
         says='it wrote a line that is not a message to stdout ("deciding")',
     ),
     Broken(
-        name="dies of a bare null",
-        place="    return message if isinstance(message, dict) else {}\n",
-        fault="    return message if isinstance(message, dict) or message is None else {}\n",
-        steps=("bad input: a bare null",),
-        says="it did not survive this: its process ended with exit status 1; it said: AttributeError",
-    ),
-    Broken(
         name="dies of a line that is not JSON",
         place="    except ValueError:\n        return {}\n",
         fault="    except UnicodeError:\n        return {}\n",
         steps=(
             "bad input: a blank line",
             "bad input: a line of blanks",
-            "bad input: a line that is not JSON",
-            "bad input: half a message",
         ),
         says="it said: json.decoder.JSONDecodeError",
     ),
@@ -373,3 +364,53 @@ SLOW_TO_HEAR = Broken(
     says="",
 )
 """Not a fault, but worth a word: it answers what comes while it waits, though only afterwards."""
+
+TRUSTING = Broken(
+    name="trusts its host",
+    place='    if params["tool"] != "echo":\n        return {"content": "there is no such tool", "is_error": True}\n',
+    fault="",
+    more=(
+        (
+            (
+                "    if not isinstance(text, str):\n"
+                '        return {"content": "text must be a text", "is_error": True}\n'
+                '    tell("tool/update"'
+            ),
+            '    tell("tool/update"',
+        ),
+        ('    return {"content": text}\n', '    return {"content": text or ""}\n'),
+        (
+            (
+                "    try:\n        message = json.loads(line)\n    except ValueError:\n        return {}\n"
+                "    return message if isinstance(message, dict) else {}\n"
+            ),
+            (
+                "    message: dict[str, Any] = json.loads(line) if line.strip() else {}\n    message.keys()\n"
+                "    return message\n"
+            ),
+        ),
+        (
+            "            waiting.pop(number).put(message)\n",
+            (
+                "            waiting.pop(number).put(message)\n"
+                '        else:\n            send({"id": number, "error": {"code": -32601, "message": "unknown"}})\n'
+            ),
+        ),
+    ),
+    steps=(
+        'tool echo without the required argument "text"',
+        'tool echo with an argument "text" of the wrong type',
+        "tool that does not exist",
+        "bad input: a line that is not JSON",
+        "bad input: half a message",
+        "bad input: a bare null",
+        "bad input: a bare number",
+        "bad input: a bare string",
+        "bad input: a list",
+        "bad input: a batch",
+        "bad input: bytes that are not UTF-8",
+        "replies",
+    ),
+    says="",
+)
+"""Nothing that a host depends on, but not robust: it checks nothing that no host sends. Its steps are the advice."""

@@ -9,7 +9,7 @@ import trio
 
 from session_core.sep.conformance.report import ConformanceReport
 from session_core.sep.conformance.runner import check_extension
-from tests.session_core.sep.conformance._broken import BROKEN, SLOW_TO_HEAR, Broken, in_folder
+from tests.session_core.sep.conformance._broken import BROKEN, SLOW_TO_HEAR, TRUSTING, Broken, in_folder
 
 AT_ONCE = 6
 SECONDS = 30.0
@@ -51,6 +51,16 @@ async def test_an_extension_that_hears_late_is_warned(tmp_path: Path) -> None:
 
     assert () == report.failures
     assert ["while it waits"] == [step.name for step in report.steps if step.outcome == "warned"]
+
+
+async def test_what_no_host_does_is_advice(tmp_path: Path) -> None:
+    """An extension that fails only at what no host sends follows the protocol, and is told how to be more robust."""
+    report = await check_extension(in_folder(tmp_path / "trusting", TRUSTING.source()))
+
+    advice = {step.name: step.seen for step in report.steps if step.outcome == "warned"}
+    assert (True, (), TRUSTING.steps) == (report.good, report.failures, tuple(advice))
+    assert advice["bad input: a bare null"].startswith("it did not survive this: its process ended")
+    assert "no host does this" in advice["bad input: a bare null"]
 
 
 def test_there_are_enough_of_them() -> None:

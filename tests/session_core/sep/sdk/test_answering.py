@@ -178,7 +178,6 @@ async def test_answers_that_cannot_be_sent(half: str) -> None:
         ("tool/execute", {"tool": 5}),
         ("command/execute", {"command": "c", "arguments": [1]}),
         ("command/execute", {"command": None}),
-        ("command/execute", {"command": "none"}),
         ("command/complete", {"command": "c", "arguments": 5}),
         ("hook", {"hook": "input", "input": [1]}),
         ("hook", {"input": {}}),
@@ -206,6 +205,15 @@ async def test_wrong_params(method: str, params: dict[str, Any]) -> None:
         with pytest.raises(HostError) as failed:
             await host.request(method, params)
     assert (failed.value.code, called) == (-32602, [])
+
+
+async def test_what_does_not_exist() -> None:
+    """A tool or command that does not exist is answered with a result that says so, as other SDKs do it."""
+    async with TestHost(Extension("empty")) as host:
+        assert {"content": "unknown command: say"} == await host.request("command/execute", {"command": "say"})
+        assert {"completions": []} == await host.request("command/complete", {"command": "say", "partial": "a"})
+        tool = await host.request("tool/execute", {"call_id": "c", "tool": "say", "arguments": {}})
+        assert {"content": "unknown tool: say", "is_error": True} == tool
 
 
 async def test_a_handler_that_ends_the_program() -> None:
