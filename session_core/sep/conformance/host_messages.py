@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from session_core._version import __version__
 from session_core.ids import SessionId
+from session_core.sep.host.calls.commands import as_arguments
 from session_core.sep.host.registrations import ProviderRegistration
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, UI_KINDS, EventName, HookName
@@ -18,7 +19,7 @@ UNKNOWN_NAME: Final = "never_heard_of"
 LARGE_CHARS: Final = 1024 * 1024
 """Far more than the default line limit of some readers (64 KiB), and far less than any host's limit."""
 
-TYPED_ARGUMENTS: Final = {"arguments": {"text": "sample", "args": ["sample"]}}
+TYPED_ARGUMENTS: Final = {"arguments": as_arguments("sample")}
 """The params of a command after which something was typed."""
 
 _MESSAGE: Final = "message_check"

@@ -162,9 +162,10 @@ class HostedExtension:
         Raises:
             RpcFailed: The command failed; the code is the extension's own.
         """
-        generation = self.generation
+        generation, command = self.generation, self.registrations.command(name)
+        typed = as_arguments(arguments, "" if command is None else command.description)
         with contexts.dispatch(self.name, generation, session_id) as context:
-            params = {"command": name, "context": context.wire, "arguments": as_arguments(arguments)}
+            params = {"command": name, "context": context.wire, "arguments": typed}
             try:
                 result = await self.request("command/execute", params, timeout=COMMAND_SECONDS)
             except RpcClosed as closed:

@@ -142,8 +142,8 @@ class TestHost(HostLife):
             NotFound: There is no such command.
             HostError: The extension answered with an error.
         """
-        _known("command", command, self.registrations.commands)
-        arguments = as_arguments(typed) if isinstance(typed, str) else dict(typed)
+        found = _known("command", command, self.registrations.commands)
+        arguments = as_arguments(typed, found.description) if isinstance(typed, str) else dict(typed)
         answer = require_object(command, await self._dispatch("command/execute", command=command, arguments=arguments))
         content = answer.get("content")
         if not isinstance(content, str | None):

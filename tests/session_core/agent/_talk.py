@@ -10,7 +10,8 @@ from trio.testing import wait_all_tasks_blocked
 from session_core.ids import SessionId
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import ScriptedProvider, ScriptedTool, ScriptItem, text
+from session_core.testing.scripted import ScriptedProvider, ScriptItem, text
+from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import Approval, Decision
@@ -52,9 +53,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def talk(
-    *answers: tuple[ScriptItem, ...], tools: tuple[ScriptedTool, ...], **settings: Any
-) -> AsyncGenerator[Talk]:
+async def talk(*answers: tuple[ScriptItem, ...], tools: tuple[Tool, ...], **settings: Any) -> AsyncGenerator[Talk]:
     """Start a turn whose model plays these answers."""
     provider = ScriptedProvider(*answers, text("done"))
     async with open_checked_service(scripted(provider, tools=tools, **settings)) as service:

@@ -216,7 +216,8 @@ async def test_tools_and_commands_of_extensions(home: Home) -> None:
 
     assert ('{"a": 1}', JsonObject({"said": ()})) == (result.text, result.details)  # type: ignore[union-attr]
     assert ("echo", {"a": 1}) == (asked["tool"], asked["arguments"])
-    assert 'say: {"text": "Bob \\"and Eve\\"", "args": ["Bob", "and Eve"]}' == said
+    whole = 'Bob "and Eve"'
+    assert {"text": whole, "args": ["Bob", "and Eve"], "phrase": whole, "state": whole} == json.loads(said[5:])
     assert (Completion(value="briefly", description="more of it"),) == completed
     assert (-32000, "not today", {"why": "rain"}) == (caught.value.code, caught.value.message, caught.value.data)
 
