@@ -44,6 +44,8 @@ def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 "extension": {"name": "hello", "version": "0.1.0"},
                 "registrations": REGISTRATIONS,
             }
+        case "command/execute" if params["command"] != "hi":
+            return {"content": f"unknown command: {params['command']}"}
         case "command/execute":
             who = params.get("arguments", {}).get("text") or "world"
             # The context is the right to act in this session, for as long as this command runs.

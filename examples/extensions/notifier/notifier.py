@@ -31,7 +31,7 @@ async def session_ended(ctx: EventContext) -> None:
 
 @ext.on("turn_end")
 async def turn_ended(ctx: EventContext) -> None:
-    status, seconds = ctx.payload.get("status"), ctx.payload.get("duration_ms", 0) / 1000
+    status, seconds = ctx.payload.get("status", "completed"), ctx.payload.get("duration_ms", 0) / 1000
     if status == "completed" and seconds < ctx.flag("notify-after"):
         return
     await tell(ctx, f"The turn ended after {seconds:.0f} s: {status}.", "info" if status == "completed" else "warn")

@@ -10,6 +10,7 @@ from session_core.sep.sdk import (
     Extension,
     HookContext,
     HookReturn,
+    NotSupported,
     NoUi,
     block,
     patch,
@@ -25,8 +26,19 @@ ext = Extension("plan-mode", "0.1.0")
 ext.flag("plan")
 
 
-async def session_of(ctx: Context) -> str:
-    return str((await ctx.state())["session_id"])
+THE_ONLY = "session"
+"""Stands for the session in hosts that do not say which one it is."""
+
+
+async def session_of(ctx: CommandContext) -> str:
+    try:
+        return str((await ctx.state())["session_id"])
+    except NotSupported:
+        return THE_ONLY
+
+
+def session_of_hook(ctx: HookContext) -> str:
+    return str(ctx.input.get("session_id", THE_ONLY))
 
 
 async def kept_for(ctx: Context, session_id: str) -> dict[str, Any]:
@@ -35,15 +47,15 @@ async def kept_for(ctx: Context, session_id: str) -> dict[str, Any]:
     return {"planning": ctx.flag("plan") is True, "tools": [], **kept}
 
 
-async def is_planning(ctx: Context) -> bool:
-    return bool((await kept_for(ctx, await session_of(ctx)))["planning"])
+async def is_planning(ctx: HookContext) -> bool:
+    return bool((await kept_for(ctx, session_of_hook(ctx)))["planning"])
 
 
 @ext.command
 async def plan(ctx: CommandContext) -> str:
     """Plan before anything is changed: /plan begins, /plan go carries the plan out, /plan off just ends it"""
     session_id = await session_of(ctx)
-    match ctx.text.strip():
+    match str(ctx.args.get("state", ctx.text)).strip():
         case "" | "on":
             kept = await kept_for(ctx, session_id)
             await ctx.kv.set(session_id, {**kept, "planning": True})
@@ -69,10 +81,10 @@ async def leave(ctx: CommandContext, session_id: str) -> None:
     kept = await kept_for(ctx, session_id)
     if kept["tools"]:
         await ctx.set_active(kept["tools"])
-    if ctx.flag("plan"):  # with the flag, a session without stored state would be in plan mode
-        await ctx.kv.set(session_id, {"planning": False})
-    else:
-        await ctx.kv.delete(session_id)
+    await ctx.kv.set(session_id, {"planning": False})
+    if not ctx.flag("plan"):  # with the flag, a session without stored state would be in plan mode
+        with suppress(NotSupported):
+            await ctx.kv.delete(session_id)
     await show(ctx, "")
 
 
@@ -91,7 +103,7 @@ async def instruct(ctx: HookContext) -> HookReturn:
 @ext.hook("before_provider_request")
 async def narrow(ctx: HookContext) -> HookReturn:
     """Remove the tools that change anything; their names are stored, because restoring the tools needs them."""
-    session_id = await session_of(ctx)
+    session_id = session_of_hook(ctx)
     kept = await kept_for(ctx, session_id)
     if not kept["planning"]:
         return None

@@ -12,6 +12,7 @@ from session_core.sep.sdk import (
     Context,
     EventContext,
     Extension,
+    NotSupported,
     NoUi,
     ToolCallContext,
     ToolError,
@@ -67,8 +68,10 @@ async def tick_off(ctx: Context, number: int) -> Task:
         tasks = [ticked if task is found else task for task in tasks]
         await save(ctx, tasks)
     if not found.done and all(task.done for task in tasks):
-        session_id = (await ctx.state()).get("session_id")
-        await ctx.bus.publish("notify", {"message": "All tasks are done.", "session_id": session_id})
+        news = {"message": "All tasks are done."}
+        with suppress(NotSupported):  # some hosts do not say which session it is
+            news["session_id"] = (await ctx.state())["session_id"]
+        await ctx.bus.publish("notify", news)
     return ticked
 
 
