@@ -12,6 +12,7 @@ from session_core.processes.child import Launch, open_child
 from session_core.rpc.connection import RpcConnection, open_connection
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
+from session_core.sep.conformance.frames import judge_result
 from session_core.sep.protocol.manifest import read_manifest
 from session_core.sep.scaffold.template import KINDS, scaffold_extension
 from tests.examples._extensions import FOLDER, NAMES
@@ -100,6 +101,25 @@ async def test_each_works(tmp_path: Path) -> None:
                 await host.tell(event, agent_id="a", iterations=1, tool="bash", is_error=False)
             assert {} == await host.ask("ping")
     assert 5 == tried
+
+
+async def test_each_passes_the_checks_of_others(tmp_path: Path) -> None:
+    """Each answers calls of what it never registered with results that fit the protocol, and holds no key more."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("ping", {}),
+        ("tool/execute", {"call_id": "c", "tool": "never", "arguments": {"phrase": "hi"}, "context": COMMAND}),
+        ("command/execute", {"command": "never", "arguments": {"phrase": "hi"}, "context": COMMAND}),
+        ("command/complete", {"command": "never", "partial": "h", "context": COMMAND}),
+    ]
+    for folder in places(tmp_path):
+        async with running(folder) as (host, _):
+            answers = {method: await host.ask(method, **params) for method, params in calls}
+            assert dict.fromkeys(answers, (None, ())) == {each: judge_result(each, answers[each]) for each in answers}
+            assert (True, "unknown command: never", []) == (
+                answers["tool/execute"]["is_error"],
+                answers["command/execute"]["content"],
+                answers["command/complete"]["completions"],
+            )
 
 
 async def test_plan_mode() -> None:
