@@ -73,6 +73,12 @@ class FilesChanged(Conflict):
         self.files = files
 
 
+class ChainTooLong(Conflict):
+    """Extensions have sent as many messages as may follow from one act of a person; the next one waits for a person."""
+
+    code = "chain_too_long"
+
+
 class Unavailable(SessionCoreError):
     """The service was set up without the part that the command needs."""
 

@@ -165,10 +165,15 @@ MAX_WIDGET_BYTES: Final = 64 * 1024
 """One widget as JSON: more than a screen of text."""
 MAX_COMMANDS_AT_ONCE: Final = 16
 """Commands of extensions that run at once in one session."""
+MAX_TURNS_OF_ONE_MESSAGE: Final = 8
+"""Turns that come of one message of a person: its own, and one for each message that extensions send because of it or
+of each other. More would be extensions driving each other, and each turn may cost money."""
 MAX_PROGRAMS_AT_ONCE: Final = 8
 """Programs of extensions that run, or wait for a person's approval, at once in one session."""
 MAX_OPEN_REQUESTS: Final = 64
 """Approvals and dialogs waiting in one session."""
+MAX_DIALOGS_OF_EXTENSION: Final = 16
+"""Dialogs of one extension among them: as many as its commands that may run, and room for others to ask."""
 MAX_APPROVAL_BYTES: Final = 8 * 1024 * 1024
 """All approvals waiting in one session as JSON: enough for one call with the longest arguments that a model writes."""
 MAX_DIALOG_BYTES: Final = 4 * 1024 * 1024

@@ -19,6 +19,7 @@
 - `protocols`: which protocol a session uses, and its options
 - `extension_api`: `Extensions`, what handlers need from extensions, and the clients that extensions act as
 - `extension_bridge`: the service as extensions see it
+- `speaker_chain`: keeps extensions from driving each other without end
 - `file_finder`: finds files of a session's folder by a few letters of their paths
 - `retention`: automatic archiving and deletion, if configured
 

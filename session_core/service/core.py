@@ -37,7 +37,7 @@ from session_core.service.turn_host import TurnHost, checkpoint_turn_id
 from session_core.service.validation import has_queue_room, queue_item, text_parts, user_message, wants_turn
 from session_core.session.recorder import EventRecorder
 from session_core.session.restore import close_after_crash, needs_memory
-from session_core.session.session import Session, Work
+from session_core.session.session import Session, SpeakerChain, Work
 from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle, message_from_queue
 from session_core.storage.base import OpenedStore
@@ -444,6 +444,7 @@ class ServiceCore:
         if not self.protocols.can_start_turn(session):
             return  # the next run of the service may have what it needs
         session.record(ev.WakeupFired(wakeup_id=wakeup.wakeup_id))
+        session.chain = SpeakerChain()  # no extension can schedule one, so a person has
         if session.work is None:
             self.start_turn(session, None, parts)
         else:

@@ -39,6 +39,7 @@ from session_core.service.preparation import (
     hold_session,
     wants_hooks,
 )
+from session_core.service.speaker_chain import ACTS_OF_PEOPLE, begin_anew
 from session_core.service.validation import checked_client_id, checked_name, checked_ui
 from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import StreamStatistics
@@ -121,6 +122,9 @@ class SessionService(SessionMethods):
             checked_client_id(client_id)
         self._refuse_if_closed()
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
+        if type(command) in ACTS_OF_PEOPLE:
+            self._refuse_observer(request)
+            begin_anew(self._core, command.session_id, client_id)  # before hooks are asked: what they send follows
         try:
             if command.lane == "beside":
                 async with hold_session(self._core, command):

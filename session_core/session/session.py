@@ -123,6 +123,19 @@ class Work:
         self.budget_changed = trio.Event()
 
 
+@attrs.define(eq=False)
+class SpeakerChain:
+    """The extensions whose messages have followed from what a person did last, in order.
+
+    It is held by the session, not by each message: so it spans hooks, commands, the queue and all turns that follow. It
+    need not outlive the process, because nothing of an extension that could continue it does.
+    """
+
+    speakers: list[str] = attrs.field(factory=list)
+    cut: bool = False
+    """Whether a message was refused, and people were told."""
+
+
 @attrs.frozen(kw_only=True)
 class ResolvedRequest:
     """How an approval or dialog ended, and who answered."""
@@ -145,6 +158,7 @@ class Session:
         self.damage: StoreDamaged | None = None
         """Why it cannot be read; if set, the session is empty and can only be deleted."""
         self.conversation_cache = ConversationCache()
+        self.chain = SpeakerChain()
         self.outcomes: OrderedDict[TurnId, TurnOutcome] = OrderedDict()
         if state.last_outcome is not None:
             self.outcomes[state.last_outcome.turn_id] = state.last_outcome

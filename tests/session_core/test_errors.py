@@ -19,6 +19,7 @@ def test_codes_are_stable_and_unique() -> None:
     """The codes are part of the wire: they do not change, and no two errors share one."""
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SessionCoreError)]
     assert {
+        "ChainTooLong": "chain_too_long",
         "CursorRefused": "cursor_refused",
         "Conflict": "conflict",
         "ExtensionFailed": "extension_failed",

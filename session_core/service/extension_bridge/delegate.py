@@ -6,7 +6,7 @@ idempotent on a retry, and is refused where a person's command would be.
 
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
@@ -22,6 +22,7 @@ from session_core.sep.protocol.names import ALL_TOOLS, HookName, UiKind
 from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, ProgramResult, Role
 from session_core.service.extension_api import extension_client
 from session_core.service.extension_bridge.programs import ProgramGate, ProgramQuestion
+from session_core.service.speaker_chain import join_chain
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
@@ -48,7 +49,7 @@ async def run_hook(
 ) -> JsonObject | Blocked:
     """Ask the extensions of a host in order, once every one of them has started: none is skipped."""
     await host.settled.wait()
-    # An extension that answers its own message with another one would never end.
+    # An extension is not asked about its own message; how long several may answer each other, `speaker_chain` says.
     but = _sending_extension.get() if hook == "input" else None
     asked = [each for each in host.participants(session_id) if each.name != but]
     result = await hooks.run_hook(asked, hook, session_id, value, contexts=host.contexts)
@@ -59,7 +60,7 @@ async def run_hook(
 
 async def run_host(host: ExtensionHost, service: "SessionService") -> None:
     """Run the extensions of a service while it is open, and tell them what happens in its sessions."""
-    delegate = ServiceDelegate(service, host.takes_part)
+    delegate = ServiceDelegate(service, host.takes_part, lambda name, text: host.log(name, "warn", text, None))
     async with trio.open_nursery() as nursery:
         await nursery.start(host.run, delegate, _ExtensionAnnouncer(service, host))
         while True:
@@ -141,9 +142,15 @@ class ServiceDelegate:
     """Serves the requests of extensions, in the sessions that they take part in.
 
     A session may have moved to another folder since an extension was asked about it.
+
+    Args:
+        remark: Writes a sentence to the log of an extension.
     """
 
-    def __init__(self, service: "SessionService", takes_part: ParticipationRule) -> None:
+    def __init__(
+        self, service: "SessionService", takes_part: ParticipationRule, remark: Callable[[str, str], None]
+    ) -> None:
+        self._remark = remark
         self._takes_part = takes_part
         self._service = service
         self._core = service.core
@@ -159,7 +166,15 @@ class ServiceDelegate:
         await self._do(caller, c.PostMessage(session_id=caller.session_id, text=text, role=role))
 
     async def send_user_message(self, caller: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
-        """Send a message as if the user had typed it."""
+        """Send a message as if the user had typed it.
+
+        Raises:
+            ChainTooLong: Too many messages of extensions follow from what a person did last.
+        """
+        self._refuse_elsewhere(caller)
+        await self._core.loaded_sessions.load_session(caller.session_id)
+        self._core.refuse_if_unsaved()
+        join_chain(self._core, caller.session_id, caller.extension, self._remark)
         speaks = _sending_extension.set(caller.extension)
         try:
             await self._do(caller, c.SendUserMessage(session_id=caller.session_id, text=text, deliver_as=deliver_as))

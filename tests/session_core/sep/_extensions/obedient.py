@@ -1,8 +1,10 @@
 """An extension that does what a test says. Its arguments: what it registers and answers, and a folder for notes.
 
 The plan is a JSON object: `registrations`, `hooks` (what to answer to each), `identity`, and `wait_for`: the names of
-extensions that must have got as far as this one before it answers `initialize` or `shutdown`. The command `do` makes
-requests to the host, one after the other, and tells what came of them; `heard` tells all that was received.
+extensions that must have got as far as this one before it answers `initialize` or `shutdown`; `asks` are requests that
+it makes because of a `HOOK` or a `HOOK TEXT`, before it answers, or of an `event NAME`, and what came of them is heard
+as `asked`. The command `do` makes requests to the host, one after the other, and tells what came of them; `heard` tells
+all that was received.
 """
 
 import itertools
@@ -91,6 +93,11 @@ def command(name: str, arguments: dict[str, Any], context: Any) -> Any:
             return {"content": f"{name}: {json.dumps(arguments)}"}
 
 
+def ask_because_of(what: str, context: Any) -> None:
+    if what in plan.get("asks", {}):
+        heard.append(["asked", {"results": do(plan["asks"][what], context)}])
+
+
 def answer(method: str, params: dict[str, Any]) -> Any:
     match method:
         case "initialize":
@@ -100,6 +107,8 @@ def answer(method: str, params: dict[str, Any]) -> Any:
             identity = {"name": plan.get("identity", "me"), "version": "1"}
             return {"protocol_version": 1, "extension": identity, "registrations": registrations}
         case "hook":
+            ask_because_of(params["hook"], params["context"])
+            ask_because_of(f"{params['hook']} {params['input'].get('text')}", params["context"])
             return plan.get("hooks", {}).get(params["hook"], {"action": "continue"})
         case "tool/execute":
             said = do(params["arguments"].get("calls", []), params["context"])
@@ -133,5 +142,8 @@ for line in sys.stdin:
         continue
     if received["method"] not in {"$/cancel", "ping", "command/execute"}:
         heard.append([received["method"], received.get("params", {})])
+    if received["method"] == "event":
+        said = received["params"]
+        threading.Thread(target=ask_because_of, args=("event " + said["event"], said["context"]), daemon=True).start()
     if "id" in received:
         threading.Thread(target=handle, args=(received,), daemon=True).start()

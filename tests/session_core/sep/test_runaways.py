@@ -1,0 +1,126 @@
+"""Extensions that drive each other, storm or hoard: each is bounded, and people and authors are told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from session_core import limits
+from session_core.testing.scripted import text
+from session_core.vocabulary import events as ev
+from tests.session_core.sep._service import Home, World, open_world
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+# --- chains of speakers -----------------------------------------------------------------------------------------------
+
+
+def says(text: str, **more: Any) -> list[Any]:
+    """A request to send a message as the user."""
+    return ["session/send_user_message", {"text": text, "context": "$context", **more}]
+
+
+def install_speaker(home: Home, name: str, hook: str = "input", **more: Any) -> None:
+    """Put an extension there that sends a message whenever it is asked about a hook."""
+    home.install(
+        name,
+        registrations={"hooks": [hook]},
+        asks={hook: [says(f"{name} says", **more)]},
+    )
+
+
+async def run_to_rest(world: World, said: str) -> list[ev.Event]:
+    """Say something, and return all that happened until nothing runs any more."""
+    happened: list[ev.Event] = []
+    async with world.service.subscribe(world.session_id) as events:
+        await world.service.send_user_message(world.session_id, said)
+        while world.service.core.session(world.session_id).work is not None:
+            happened += [each.event for each in await events.receive_batch()]
+    return happened
+
+
+def said_by_people(world: World) -> list[str]:
+    state = world.service.core.session(world.session_id).state
+    return [each.text for each in state.messages if each.role == "user" and each.source is None]
+
+
+def said_by_extensions(world: World) -> list[str | None]:
+    state = world.service.core.session(world.session_id).state
+    return [each.source for each in state.messages if each.role == "user" and each.source is not None]
+
+
+@pytest.mark.parametrize(
+    ("hook", "deliver_as"),
+    [
+        *(("input", "follow_up"), ("input", "steer"), ("input", "next_turn")),
+        *(("message_end", "follow_up"), ("message_end", "steer")),
+    ],
+)
+@pytest.mark.parametrize("names", [("ping", "pong"), ("one", "two", "three")])
+async def test_extensions_that_drive_each_other_are_cut(
+    home: Home, names: tuple[str, ...], hook: str, deliver_as: str
+) -> None:
+    """However several extensions drive each other, at most eight turns come of one message, and everybody is told."""
+    for name in names:
+        install_speaker(home, name, hook, deliver_as=deliver_as)
+    async with open_world(home, *[text("ok")] * 40) as world:
+        happened = await run_to_rest(world, "hello")
+        notices = [each for each in happened if isinstance(each, ev.NoticeShown)]
+        asked = [params for name in names for method, params in await world.heard(name) if method == "asked"]
+        logs = {name: "\n".join(each.text for each in world.extension(name).log.lines()) for name in names}
+        steps = len(world.provider.requests)
+
+    refused = [result["error"] for each in asked for result in each["results"] if "error" in result]
+    assert ["hello"] == said_by_people(world)
+    assert limits.MAX_TURNS_OF_ONE_MESSAGE - 1 == len(said_by_extensions(world))
+    assert steps <= limits.MAX_TURNS_OF_ONE_MESSAGE
+    assert {"chain_too_long"} == {each["data"]["code"] for each in refused}
+    assert [("warn", True)] == [(each.level, "was refused" in each.message) for each in notices]
+    assert {name for name, log in logs.items() if "was refused" in log} == set(said_by_extensions(world))
+
+
+async def test_a_ring_of_three_is_cut(home: Home) -> None:
+    """Three extensions that each answer only the one before them are cut too, and have each said their share."""
+    for name, hears in (("one", ("hello", "three says")), ("two", ("one says",)), ("three", ("two says",))):
+        asks = {f"input {said}": [says(f"{name} says")] for said in hears}
+        home.install(name, registrations={"hooks": ["input"]}, asks=asks)
+    async with open_world(home, *[text("ok")] * 40) as world:
+        happened = await run_to_rest(world, "hello")
+        steps = len(world.provider.requests)
+
+    assert ["hello"] == said_by_people(world)
+    assert ["one", "three", "two", "one", "three", "two", "one"] == said_by_extensions(world)
+    assert steps <= limits.MAX_TURNS_OF_ONE_MESSAGE
+    assert ["two"] == [each.extension for each in happened if isinstance(each, ev.NoticeShown)]
+
+
+async def test_an_innocent_chain_goes_through(home: Home) -> None:
+    """A message that one extension sends in a command, and another because of that, reach the model untold."""
+    home.install("first")
+    install_speaker(home, "second")
+    async with open_world(home, *[text("ok")] * 3) as world:
+        async with world.service.subscribe(world.session_id) as events:
+            results = await world.do("first", says("first says"))
+            happened: list[ev.Event] = []
+            while world.service.core.session(world.session_id).work is not None:
+                happened += [each.event for each in await events.receive_batch()]
+
+    assert [{"result": {}}] == results
+    assert ["second", "first"] == said_by_extensions(world)
+    assert [] == [each for each in happened if isinstance(each, ev.NoticeShown)]
+
+
+async def test_a_person_always_has_a_turn_and_lets_extensions_go_on(home: Home) -> None:
+    """After a chain was cut, the next message of a person has its turn, and as many messages may follow from it."""
+    for name in ("ping", "pong"):
+        install_speaker(home, name)
+    async with open_world(home, *[text("ok")] * 40) as world:
+        happened = [each for said in ("hello", "again") for each in await run_to_rest(world, said)]
+
+    assert ["hello", "again"] == said_by_people(world)
+    assert 2 * (limits.MAX_TURNS_OF_ONE_MESSAGE - 1) == len(said_by_extensions(world))
+    assert 2 == len([each for each in happened if isinstance(each, ev.NoticeShown)])
