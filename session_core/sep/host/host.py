@@ -26,6 +26,7 @@ from session_core.sep.host.calls.events import (
     widget_key,
 )
 from session_core.sep.host.calls.notifications import LogLevel
+from session_core.sep.host.calls.rate_limit import PublishingLimits
 from session_core.sep.host.calls.requests import InboundRequests
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery
 from session_core.sep.host.config import HostConfig as HostConfig
@@ -88,6 +89,11 @@ class ExtensionHost:
         self._closing = trio.Event()
         self._changing = trio.Lock()
         self._translator = Translator()
+        self._bus = PublishingLimits(
+            lambda name, text: self.log(name, "warn", text, None),
+            refused="messages to the bus that were dropped",
+            on_flood=self._tell_of_flood,
+        )
         self._handled: frozenset[HookName] = frozenset()
         self.subscribed_events: frozenset[str] = frozenset()
         """The events that any extension has subscribed to."""
@@ -327,6 +333,16 @@ class ExtensionHost:
         changed.set()
 
     # --- notifications of extensions (`HostView`) ---------------------------------------------------------------------
+
+    def admits_to_bus(self, extension: str) -> bool:
+        """Count a message to the bus; return False if it must be dropped."""
+        return self._bus.admit(extension)
+
+    def _tell_of_flood(self, extension: str, limit: str) -> None:
+        if self._delegate is not None:
+            self._delegate.tell_people(
+                extension, f"the extension {extension} floods the others with messages, and some are dropped: {limit}"
+            )
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
         """Send a message to all other extensions that listen to the bus."""

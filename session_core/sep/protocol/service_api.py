@@ -41,6 +41,10 @@ class Delegate(Protocol):
         """Return the kinds of dialogs and displays that some attached client can handle now."""
         ...
 
+    def tell_people(self, extension: str, message: str) -> None:
+        """Show people a notice about an extension, where they were last at work with it."""
+        ...
+
     async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         """Add a message to the conversation."""
         ...

@@ -84,6 +84,7 @@ class HostLink:
 
     def __init__(self, connection: RpcConnection) -> None:
         self._connection = connection
+        self._asking = trio.Semaphore(limits.MAX_RPC_REQUESTS)  # one more would be refused
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -93,7 +94,7 @@ class HostLink:
         self.cleanups: list[Callable[[], Any]] = []
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Send a request to the host and return its result.
+        """Send a request to the host and return its result; waits while as many as a host takes have no answer yet.
 
         Raises:
             HostError: The host refused; the subclass says why.
@@ -101,11 +102,17 @@ class HostLink:
         Cancellation: the host is told that the request was cancelled.
         """
         try:
+            self._asking.acquire_nowait()
+        except trio.WouldBlock:
+            await self._asking.acquire()
+        try:
             return await self._connection.request(method, params)
         except RpcFailed as failed:
             raise _with_advice(host_error(failed), params.get("context")) from failed
         except InvalidInput as error:
             raise InvalidRequest(-32602, f"{method}: {error.message}") from error
+        finally:
+            self._asking.release()
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification that must arrive; waits while the host is not reading.

@@ -132,6 +132,9 @@ class RecordingBackend:
         """Return the kinds that can be handled."""
         return frozenset(self.ui)
 
+    def tell_people(self, extension: str, message: str) -> None:
+        """Do nothing: a test host has no people."""
+
     async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         """Record the call."""
         self.session_calls.append(SessionCall("send_message", {"text": text, "role": role}))
@@ -211,6 +214,10 @@ class RecordingBackend:
             raise RpcFailed(INTERNAL_ERROR, f"the test's own answer to {what} failed: {error}") from error
 
     # --- the host -----------------------------------------------------------------------------------------------------
+
+    def admits_to_bus(self, extension: str) -> bool:
+        """Return True: a test host drops nothing."""
+        return True
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
         """Record the message."""

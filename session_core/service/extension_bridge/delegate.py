@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import trio
 
+from session_core import limits
 from session_core.agent.hooks import Blocked
 from session_core.errors import Forbidden, InvalidInput, Lagged
 from session_core.ids import SessionId, TurnId
@@ -160,6 +161,20 @@ class ServiceDelegate:
         """Return the kinds that some attached client which may act can handle."""
         clients = self._core.recorder.session_list.clients.values()
         return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
+
+    def tell_people(self, extension: str, message: str) -> None:
+        """Show people a notice about an extension, in the session where something happened last."""
+        if self._core.ending or self._core.stream.closed:
+            return
+        sessions = [
+            session
+            for session_id, session in self._core.sessions.items()
+            if not session.closing and self._takes_part(extension, session_id)
+        ]
+        if sessions:
+            latest = max(sessions, key=lambda session: session.state.updated_at)
+            notice = ev.NoticeShown(extension=extension, message=message[: limits.MAX_ERROR_CHARS], level="warn")
+            latest.record(notice, extension_client(extension))
 
     async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         """Put a message into the conversation."""

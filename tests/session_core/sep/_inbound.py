@@ -68,6 +68,9 @@ class Service:
     def ui_kinds(self) -> frozenset[UiKind]:
         return self.kinds
 
+    def tell_people(self, extension: str, message: str) -> None:
+        self._called("tell_people", None, extension, message)
+
     async def send_message(self, caller: ExtensionCaller, text: str, role: Role) -> None:
         self._called("send_message", caller, text, role)
 
@@ -121,6 +124,9 @@ class Host:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.logged: list[tuple[str, str, str, Any]] = []
+
+    def admits_to_bus(self, extension: str) -> bool:
+        return True
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
         self.told.append(("publish", extension, topic, payload))

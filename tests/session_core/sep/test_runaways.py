@@ -1,5 +1,6 @@
 """Extensions that drive each other, storm or hoard: each is bounded, and people and authors are told."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from session_core import limits
 from session_core.testing.scripted import text
 from session_core.vocabulary import events as ev
+from tests.session_core.sep._children import SCRIPTS
 from tests.session_core.sep._service import Home, World, open_world
 
 
@@ -124,3 +126,44 @@ async def test_a_person_always_has_a_turn_and_lets_extensions_go_on(home: Home) 
     assert ["hello", "again"] == said_by_people(world)
     assert 2 * (limits.MAX_TURNS_OF_ONE_MESSAGE - 1) == len(said_by_extensions(world))
     assert 2 == len([each for each in happened if isinstance(each, ev.NoticeShown)])
+
+
+# --- storms on the bus ------------------------------------------------------------------------------------------------
+
+
+async def test_a_storm_on_the_bus_is_shed_counted_and_told_once(home: Home) -> None:
+    """Two extensions that answer each message with another are soon stopped, while a neighbour is still heard."""
+    back = ["bus/publish", {"topic": "ball"}, "tell"]
+    for name in ("ping", "pong"):
+        home.install(name, registrations={"subscriptions": ["bus/event"]}, asks={"event bus/event": [back, back]})
+    home.install("neighbour")
+    home.install("ear", registrations={"subscriptions": ["bus/event"]})
+    async with open_world(home) as world, world.service.subscribe(world.session_id) as events:
+        await world.asks("ping", "bus/publish", topic="ball")
+        notices: list[ev.NoticeShown] = []
+        while not notices:
+            notices = [each.event for each in await events.receive_batch() if isinstance(each.event, ev.NoticeShown)]
+        await world.asks("neighbour", "bus/publish", topic="hello")
+        while not any(each["from"] == "neighbour" for name, each in await world.events("ear") if name == "bus/event"):
+            pass
+        log = [each.text for each in world.extension(notices[0].extension).log.lines()]
+
+    told = [each.extension for each in notices]
+    assert set(told) <= {"ping", "pong"}
+    assert len(set(told)) == len(told)
+    assert "messages to the bus that were dropped: 1; an extension may publish 100 times a second" in log[0]
+
+
+# --- bursts -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_extension_of_our_sdk_keeps_to_what_a_host_takes_at_once(home: Home) -> None:
+    """A thousand values that are stored at once are all stored, because the SDK sends as many as the host takes."""
+    home.put("bursting", sys.executable, [str(SCRIPTS / "bursting.py")])
+    async with open_world(home) as world:
+        reply = await world.service.run_command(world.session_id, "burst")
+
+    assert "{'stored': 1000}" == reply.content
+
+
+# --- dialogs ----------------------------------------------------------------------------------------------------------

@@ -56,6 +56,10 @@ class HostView(Protocol):
     Every call names the extension, so none can speak for another one's calls.
     """
 
+    def admits_to_bus(self, extension: str) -> bool:
+        """Count a message to the bus; return False if it must be dropped, because the extension sends too many."""
+        ...
+
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
         """Send a message to all other extensions that listen to the bus."""
         ...
@@ -115,12 +119,14 @@ def log_remark(host: HostView, extension: ExtensionSender, text: str) -> None:
 
 
 def publish(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
-    """Publish a message of an extension to the others.
+    """Publish a message of an extension to the others, or drop it unread if it sends too many.
 
     Raises:
         InvalidDocumentField: It is not a valid bus message, or this extension may not use the bus.
     """
     _require_capability(extension, generation, "bus")
+    if not host.admits_to_bus(extension.name):
+        return
     topic = params.text("topic")
     payload = params.plain.get("payload")
     if payload is None:
