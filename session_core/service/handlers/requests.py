@@ -31,6 +31,10 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
     if len(session.state.dialogs) >= limits.MAX_OPEN_REQUESTS:
         msg = f"{limits.MAX_OPEN_REQUESTS} dialogs are open in this session already"
         raise Conflict(msg, field="session_id")
+    asking = _asking_extension(command, caller)
+    if asking is not None and _count_dialogs(session, asking) >= limits.MAX_DIALOGS_OF_EXTENSION:
+        msg = f"{limits.MAX_DIALOGS_OF_EXTENSION} dialogs of extension {asking!r} are open in this session already"
+        raise Conflict(msg, field="session_id")
     now = session.now()
     dialog = Dialog(
         request_id=RequestId(new_id("req")),
@@ -41,7 +45,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Pen
         opened_at=now,
         expires_at=now + timeout_ms,
         default=checked_text(command.default, "default") if command.default else "",
-        extension=_asking_extension(command, caller),
+        extension=asking,
         to=_addressee(core, command.to),
         turn_id=command.turn_id if session.work is not None and session.work.turn_id == command.turn_id else None,
         rights=command.rights,
@@ -77,6 +81,10 @@ def _asking_extension(command: c.OpenDialog, caller: Caller) -> str | None:
     if acting is not None or command.extension is None:
         return acting
     return checked_name(command.extension, "extension")
+
+
+def _count_dialogs(session: Session, extension: str) -> int:
+    return sum(1 for dialog in session.state.dialogs if dialog.extension == extension)
 
 
 def _addressee(core: ServiceCore, client_id: ClientId | None) -> ClientId | None:

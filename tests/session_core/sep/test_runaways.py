@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from session_core import limits
 from session_core.testing.scripted import text
@@ -167,3 +168,48 @@ async def test_an_extension_of_our_sdk_keeps_to_what_a_host_takes_at_once(home: 
 
 
 # --- dialogs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("context", [{"context": "$context"}, {}])
+async def test_dialogs_end_with_the_command_that_opened_them(home: Home, context: dict[str, Any]) -> None:
+    """A question is closed when the command that asked it has ended, whether its request named the command or not."""
+    home.install("asker")
+    ask = ["ui/request", {"kind": "confirm", "prompt": "Sure?", **context}, "forget"]
+    async with open_world(home) as world, world.service.subscribe(world.session_id) as events:
+        with world.service.attach("person", ui=frozenset({"confirm"})):
+            happened: list[ev.Event] = []
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(world.do, "asker", ask, ["wait", {"note": "go on"}])
+                while not happened:
+                    happened = [e.event for e in await events.receive_batch() if isinstance(e.event, ev.DialogOpened)]
+                world.home.notes.joinpath("go on").touch()
+            while not isinstance(happened[-1], ev.DialogClosed):
+                happened += [e.event for e in await events.receive_batch() if isinstance(e.event, ev.DialogClosed)]
+        state = world.service.core.session(world.session_id).state
+
+    assert () == state.dialogs
+
+
+async def test_one_extension_cannot_take_the_places_of_all_dialogs(home: Home) -> None:
+    """An extension has a part of the places for dialogs: one more is refused, and another extension can still ask."""
+    home.install("hoarder")
+    home.install("other")
+    most = limits.MAX_DIALOGS_OF_EXTENSION
+    ask = ["ui/request", {"kind": "confirm", "prompt": "Sure?", "context": "$context"}]
+    async with open_world(home) as world, world.service.subscribe(world.session_id) as events:
+        with world.service.attach("person", ui=frozenset({"confirm"})) as person:
+            async with trio.open_nursery() as nursery:
+                hoarding = [[*ask, "forget"]] * most
+                nursery.start_soon(world.do, "hoarder", *hoarding, ["wait", {"note": "go on"}])
+                opened: list[ev.DialogOpened] = []
+                while len(opened) < most:
+                    opened += [e.event for e in await events.receive_batch() if isinstance(e.event, ev.DialogOpened)]
+                (refused,) = await world.do("hoarder", ask)
+                nursery.start_soon(world.do, "other", ask)
+                while len(opened) == most:
+                    opened += [e.event for e in await events.receive_batch() if isinstance(e.event, ev.DialogOpened)]
+                await person.answer_dialog(world.session_id, opened[-1].dialog.request_id, value=True)
+                world.home.notes.joinpath("go on").touch()
+
+    assert ["hoarder"] * most + ["other"] == [each.dialog.extension for each in opened]
+    assert "16 dialogs of extension 'hoarder' are open in this session already" == refused["error"]["message"]

@@ -6,7 +6,11 @@ dispatch is over or the process has been replaced.
 
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import ClassVar, Self
+
+import trio
 
 from session_core.ids import SessionId, TurnId
 from session_core.rpc.failures import RpcFailed
@@ -33,6 +37,10 @@ class HostContext:
         self.generation = generation
         self.session_id = session_id
         self.turn_id: TurnId | None = None
+
+    def is_of(self, extension: str, generation: int, session_id: SessionId) -> bool:
+        """Return whether it was given to this process, for this session."""
+        return (self.extension, self.generation, self.session_id) == (extension, generation, session_id)
 
     @property
     def wire(self) -> dict[str, str]:
@@ -68,6 +76,8 @@ class Dispatch(HostContext):
         among.open_dispatches.pop(self.token, None)
         if among.done_actions:
             among.done_actions.pop(self.token, None)
+        if among.questions:
+            among.end_questions(self.token)
 
 
 class Contexts:
@@ -76,11 +86,13 @@ class Contexts:
     Attributes:
         open_dispatches: The tokens of open dispatches.
         done_actions: The actions carried out within those.
+        questions: What people are being asked, with the tokens of the open dispatches that may wait for the answer.
     """
 
     def __init__(self) -> None:
         self.open_dispatches: dict[str, Dispatch] = {}
         self.done_actions: dict[str, set[bytes]] = {}
+        self.questions: dict[trio.CancelScope, set[str]] = {}
         self._events: dict[tuple[str, int], dict[str, HostContext]] = {}
         self._tokens: list[str] = []  # not given to anyone yet
 
@@ -137,6 +149,38 @@ class Contexts:
             if len(done) < _KEPT_ACTIONS:
                 done.add(action)
 
+    @contextmanager
+    def asking(
+        self, extension: str, generation: int, session_id: SessionId, claimed: object
+    ) -> Generator[trio.CancelScope]:
+        """Cancel the block when the dispatch that asks a question is over, or if it is over already.
+
+        Without a context, that is when all dispatches are over in which it may have been asked; if there is none, it
+        was asked because of an event, and nothing cancels the block.
+        """
+        context = self.find(extension, generation, claimed)
+        tokens = {
+            token
+            for token, each in self.open_dispatches.items()
+            if (each is context if claimed is not None else each.is_of(extension, generation, session_id))
+        }
+        with trio.CancelScope() as scope:
+            if tokens:
+                self.questions[scope] = tokens
+            elif claimed is not None and context is None:
+                scope.cancel(reason="the dispatch that asks is over")
+            try:
+                yield scope
+            finally:
+                self.questions.pop(scope, None)
+
+    def end_questions(self, token: str) -> None:
+        """Cancel what people are asked for nobody but a dispatch that is over."""
+        for scope, tokens in self.questions.items():
+            tokens.discard(token)
+            if not tokens:
+                scope.cancel(reason="the dispatch that asks is over")
+
     def sessions_of(self, extension: str, generation: int) -> tuple[SessionId, ...]:
         """Return the sessions that a process may mean when it does not name one, the likeliest first.
 
@@ -160,11 +204,7 @@ class Contexts:
         context = self.find(extension, generation, claimed)
         if context is not None:
             return context.turn_id
-        busy = {
-            each.turn_id
-            for each in self.open_dispatches.values()
-            if (each.extension, each.generation, each.session_id) == (extension, generation, session_id)
-        }
+        busy = {each.turn_id for each in self.open_dispatches.values() if each.is_of(extension, generation, session_id)}
         return busy.pop() if len(busy) == 1 else None
 
     def forget_before(self, extension: str, generation: int) -> None:
@@ -173,6 +213,7 @@ class Contexts:
             t for t, c in self.open_dispatches.items() if c.extension == extension and c.generation < generation
         ]:
             del self.open_dispatches[token]
+            self.end_questions(token)
         for name, older in [key for key in self._events if key[0] == extension and key[1] < generation]:
             del self._events[name, older]
 

@@ -129,6 +129,7 @@ class _InboundCall:
     """A request that may be carried out; without a caller it belongs to no session."""
 
     extension: ExtensionSender
+    generation: int
     params: DocumentFields
     caller: ExtensionCaller | None
 
@@ -188,7 +189,10 @@ class InboundRequests:
             return {}
         try:
             result = await method.carry_out(
-                self, _InboundCall(extension=extension, params=DocumentFields(request.params), caller=caller)
+                self,
+                _InboundCall(
+                    extension=extension, generation=generation, params=DocumentFields(request.params), caller=caller
+                ),
             )
             if retried is not None:
                 self._contexts.note_done(token, retried)
@@ -284,9 +288,18 @@ class InboundRequests:
         if kind not in self._delegate.ui_kinds():
             raise RpcFailed(NO_UI, f"nobody who is watching can deal with {quote_text(kind)}")
         params = read_ui_request(kind, call.params)
-        if kind not in QUESTIONS:  # nothing else slows the others down
-            self._publishing.spend(call.name, f"ui/request {kind}")
+        if kind in QUESTIONS:
+            return await self._ask_people(call, kind, params)
+        self._publishing.spend(call.name, f"ui/request {kind}")  # nothing else slows the others down
         return dict(await self._delegate.ask(call.session_caller, kind, params))
+
+    async def _ask_people(self, call: _InboundCall, kind: UiKind, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask a question, until the dispatch that asks it is over: then nobody waits for an answer."""
+        claimed, session_id = call.params.plain.get("context"), call.session_caller.session_id
+        answer: Mapping[str, Any] | None = None
+        with self._contexts.asking(call.name, call.generation, session_id, claimed):
+            answer = await self._delegate.ask(call.session_caller, kind, params)
+        return {"cancelled": True} if answer is None else dict(answer)
 
     async def run_program(self, call: _InboundCall) -> dict[str, Any]:
         command = call.params.text("command", most=limits.MAX_TOOL_OUTPUT_CHARS)

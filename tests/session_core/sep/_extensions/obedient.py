@@ -66,6 +66,9 @@ def do(calls: list[list[Any]], context: Any) -> list[Any]:
             note(params["note"])
         elif kind == ["tell"]:
             send(method=method, params=filled)
+        elif kind == ["forget"]:
+            waiting[number := next(ids)] = queue.SimpleQueue()
+            send(id=number, method=method, params=filled)
         else:
             found.append(ask(method, filled))
     return found
