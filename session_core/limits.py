@@ -29,6 +29,8 @@ MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 """One JSON document; larger ones are refused before they are parsed."""
 MAX_JSON_DEPTH: Final = 64
 """Deep enough for tool arguments, shallow enough that no parser or reader recurses into trouble."""
+MAX_OPEN_JSON_VALUES: Final = 10_000
+"""Values of an object of any shape from outside: one of that size is checked and frozen in about 15 milliseconds."""
 MAX_OPEN_JSON_DEPTH: Final = MAX_JSON_DEPTH - 16
 """Depth of JSON of unknown shape inside a value; the rest is room for the values and envelopes around it, so every
 client can read in an event what another client could send in a command."""
@@ -52,6 +54,11 @@ RPC_HEAD_BYTES: Final = 4_096
 """What is kept of a line that is too long: its id and kind are in the first bytes in every implementation."""
 MAX_RPC_SKIPPED: Final = 16 * MAX_RPC_LINE
 """Bytes of oversized lines between two messages; more is no accident, and the connection is closed."""
+RPC_LONG_LINE: Final = 64 * 1024
+"""A longer line is parsed in a thread: it may take milliseconds for each ten of these."""
+MAX_EXTENSION_VALUES: Final = 200_000
+"""Values in one message of an extension. The longest texts have few of them, and each costs hundreds of bytes of memory
+and a fraction of a microsecond wherever it is touched; a conversation of ten thousand messages has forty thousand."""
 MAX_RPC_NOISE: Final = 16 * 1024 * 1024
 """Bytes of all other useless lines between two messages: more is a loop that prints, not a greeting."""
 RPC_NOISE_LINE: Final = 64
@@ -107,6 +114,8 @@ EXTENSION_NOISE_LINES: Final = 200
 """Lines per second on its stdout that are not messages and go to its log; further ones are only counted."""
 EXTENSION_HOOK_MS: Final = 5_000
 """How long an extension may take to answer a hook, unless its manifest says otherwise; the turn goes on without it."""
+MAX_ADDED_MESSAGES: Final = 1_000
+"""Messages that extensions may add to a conversation before a model reads it."""
 EXTENSION_GUARD_MS: Final = 60_000
 """The same for hooks where silence means no: the extension may have to ask a person."""
 EXTENSION_TOOL_MS: Final = 120_000

@@ -10,9 +10,10 @@ as if it had not been asked.
 
 import logging
 from collections.abc import Callable
-from typing import Protocol, get_args
+from typing import Final, Protocol, get_args
 
 import attrs
+import trio
 
 from session_core.ids import MessageId, SessionId
 from session_core.providers.base import ModelRequest, ThinkingEffort
@@ -23,6 +24,8 @@ from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, To
 from session_core.vocabulary.tools import present_name
 
 log = logging.getLogger(__name__)
+_ENTRIES_AT_ONCE: Final = 1_000
+"""Entries of a conversation that are read at once; more are read in a thread, because each takes some microseconds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +102,10 @@ async def run_context_hook(hooks: Hooks, session_id: SessionId, messages: tuple[
     entries = None if isinstance(answer, Blocked) else answer.get("messages")
     if not isinstance(entries, tuple):
         return messages
-    rebuilt = _rebuild_messages(messages, entries)
+    if len(entries) > _ENTRIES_AT_ONCE:
+        rebuilt = await trio.to_thread.run_sync(_rebuild_messages, messages, entries, abandon_on_cancel=True)
+    else:
+        rebuilt = _rebuild_messages(messages, entries)
     if rebuilt and _is_every_call_answered(rebuilt):
         return rebuilt
     log.warning("an extension returned a conversation that no model accepts; the original is sent")

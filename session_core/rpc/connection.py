@@ -1,8 +1,9 @@
 """A connection on trio: one task reads, one writes, and each request of the other side has its own task.
 
 Rules:
-1. The reader waits only for bytes. Notifications are handled in order, before the replies behind them. However much
-   comes in at once, other tasks run after each small portion of it.
+1. The reader waits only for bytes, or for a long line to be parsed in a thread, where `max_values` asks for that.
+   Notifications are handled in order, before the replies behind them. However much comes in at once, other tasks run
+   after each small portion of it.
 2. A reply wakes its caller directly: one `reschedule`, no other objects.
 3. While several requests are pending, or their callers have just been woken together, everything they queue within a
    scheduler tick goes out in one write. A lone frame is written at once, without the writer task.
@@ -15,6 +16,7 @@ Rules:
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
 
 import trio
@@ -24,7 +26,7 @@ from session_core.error_capture import ErrorCapture
 from session_core.rpc.byte_streams import STREAM_ERRORS, Sink, Source, make_sink, make_source, nonblocking_descriptors
 from session_core.rpc.deadlines import Deadlines, ExtendableTimeout, Waiter
 from session_core.rpc.failures import ClosedKind, CloseReason, RpcClosed, RpcFailed, RpcTimedOut
-from session_core.rpc.messages import Notification, Request, SuccessReply, encode_notification
+from session_core.rpc.messages import Notification, Request, SuccessReply, encode_notification, parse
 from session_core.rpc.outbox import Outbox, OutboxOverflow, OutboxStatistics
 from session_core.rpc.peer import (
     CANCEL,
@@ -55,9 +57,13 @@ class ReadLoop(Generic[W]):
         source: Where the bytes come from.
         peer: Parses them.
         take: Receives the parsed messages; never waits.
+        max_values: The most values in one message; None for any number.
     """
 
-    def __init__(self, source: Source, peer: RpcPeer[W], take: Callable[[list[Incoming[W]]], None]) -> None:
+    def __init__(
+        self, source: Source, peer: RpcPeer[W], take: Callable[[list[Incoming[W]]], None], max_values: int | None
+    ) -> None:
+        self._max_values = max_values
         self._source = source
         self._peer = peer
         self._take = take
@@ -104,6 +110,11 @@ class ReadLoop(Generic[W]):
 
     async def _take_all(self) -> None:
         while True:
+            if (line := self._peer.long_line) is not None:
+                understand = partial(parse, line, most_values=self._max_values)
+                message = await trio.to_thread.run_sync(understand, abandon_on_cancel=True)
+                self._take(self._peer.take_long_line(message))
+                continue
             began = trio.current_time()
             self._take(self._peer.take_portion())
             if (took := trio.current_time() - began) > _FREE_SECONDS:
@@ -138,14 +149,19 @@ class RpcConnection:
         handle_unusable: UnusableHandler,
         name: str,
         max_line: int,
+        max_values: int | None,
         max_reply: int | None,
     ) -> None:
         self.name = name
         self._sink = sink
         self._handle_notification = handle_notification
         self._handle_unusable = handle_unusable
-        self._peer: RpcPeer[Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._handle_unusable_line)
-        self._read_loop = ReadLoop(source, self._peer, self._handle_incoming)
+        self._peer: RpcPeer[Waiter] = RpcPeer(
+            max_line=max_line,
+            long_line=limits.RPC_LONG_LINE if max_values is not None else None,
+            handle_unusable=self._handle_unusable_line,
+        )
+        self._read_loop = ReadLoop(source, self._peer, self._handle_incoming, max_values)
         self._outbox = Outbox()
         self._deadlines = Deadlines()
         self._request_tasks = RequestTasks(handle_request, self._send, name, max_reply)
@@ -402,6 +418,7 @@ async def open_connection(
     handle_unusable: UnusableHandler = ignore_unusable,
     name: str = "peer",
     max_line: int = limits.MAX_RPC_LINE,
+    max_values: int | None = None,
     max_reply: int | None = None,
 ) -> AsyncGenerator[RpcConnection]:
     """Connect to another program for the duration of the block.
@@ -414,6 +431,7 @@ async def open_connection(
         handle_unusable: Gets each line that is not a message, or its beginning, and the reason; must not wait.
         name: Its name in the log.
         max_line: The longest message to read, in bytes.
+        max_values: The most values in a message to read; with a limit, long messages are parsed in a thread.
         max_reply: The longest reply to one of its requests, in bytes; by default `limits.MAX_RPC_LINE`.
 
     Cancellation: ends the connection at once. Leaving the block without an error waits at most `limits.RPC_FLUSH_MS`
@@ -427,6 +445,7 @@ async def open_connection(
         handle_unusable=handle_unusable,
         name=name,
         max_line=max_line,
+        max_values=max_values,
         max_reply=max_reply,
     )
     own = ErrorCapture()

@@ -11,6 +11,7 @@ When writing, msgspec turns NaN into null, and bytes and numeric keys into text;
 """
 
 import math
+import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from session_core.wire import strict_json
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.as_dict)  # no other type unknown to it gets this far
 _LARGEST = limits.MAX_INTEGER
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # one without an end reaches to the end of the line
 _BLANKS_BEFORE = (b" :", b"\t:", b"\r:", b"\n:")
 
 
@@ -45,6 +47,23 @@ def read_json(line: bytes) -> Any:
         return read_quickly(line, limits.MAX_JSON_DEPTH)
     except UNDECIDED_ERRORS:
         return strict_json.parse(line, max_bytes=len(line))
+
+
+def has_more_values(line: bytes, most: int) -> bool:
+    """Return whether a document has more than so many values, without parsing it: each follows a comma or a bracket."""
+    if _count_separators(line, 0, len(line)) <= most:
+        return False
+    count = end = 0
+    for text in _TEXT.finditer(line):  # what stands in texts does not count
+        count += _count_separators(line, end, text.start())
+        end = text.end()
+        if count > most:
+            return True
+    return count + _count_separators(line, end, len(line)) > most
+
+
+def _count_separators(line: bytes, start: int, end: int) -> int:
+    return line.count(b",", start, end) + line.count(b"[", start, end) + line.count(b"{", start, end)
 
 
 def read_quickly(text: bytes, levels: int) -> Any:

@@ -15,7 +15,14 @@ import attrs
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
 from session_core.rpc.broken_lines import LineKind, peek_message
-from session_core.rpc.fast_json import UNDECIDED_ERRORS, read_json, read_quickly, write_json, write_quickly
+from session_core.rpc.fast_json import (
+    UNDECIDED_ERRORS,
+    has_more_values,
+    read_json,
+    read_quickly,
+    write_json,
+    write_quickly,
+)
 from session_core.vocabulary.frozen import JsonObject
 
 RpcId = int | str
@@ -62,12 +69,14 @@ class UnusableLine:
     Attributes:
         reason: What is wrong with it.
         blank: The line is blank, which is not a fault.
+        oversized: It was not parsed, because there is too much in it.
         id: The id of the intended message, if one can be seen.
         kind: The kind of the intended message.
     """
 
     reason: str
     blank: bool = False
+    oversized: bool = False
     id: RpcId | None = None
     kind: LineKind = "unknown"
 
@@ -81,8 +90,11 @@ _USUAL_REPLY = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?([1-9]\d{0,14}), ?"re
 """A successful reply as nearly all peers write it; if the captured result is JSON, so is the whole line."""
 
 
-def parse(line: bytes) -> RpcMessage:
-    """Read one line; never raises."""
+def parse(line: bytes, *, most_values: int | None = None) -> RpcMessage:
+    """Read one line; never raises. One with more values than that is not parsed."""
+    if most_values is not None and has_more_values(line, most_values):
+        reason = f"the message has more than {most_values:,} values"
+        return attrs.evolve(describe_broken_line(line, reason), oversized=True)
     if usual := _USUAL_REPLY.fullmatch(line):
         try:
             return SuccessReply(int(usual[1]), read_quickly(usual[2], limits.MAX_JSON_DEPTH - 1))

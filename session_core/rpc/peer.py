@@ -21,7 +21,15 @@ from session_core import limits
 from session_core.rpc import messages
 from session_core.rpc.failures import INTERNAL_ERROR, INVALID_REQUEST
 from session_core.rpc.line_frames import LineSplitter, OversizedLine
-from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply, UnusableLine
+from session_core.rpc.messages import (
+    FailureReply,
+    Notification,
+    Request,
+    RpcId,
+    RpcMessage,
+    SuccessReply,
+    UnusableLine,
+)
 
 CANCEL = "$/cancel"
 
@@ -79,12 +87,18 @@ def ignore_unusable(_line: bytes, _reason: str) -> None:
 class RpcPeer(Generic[W]):
     """Our pending requests and their waiters; lines in, messages out.
 
-    Pass bytes to `receive`, then call `take_portion` while `has_unread` is true.
+    Pass bytes to `receive`, then call `take_portion` while `has_unread` is true. With `long_line`, that stops before a
+    line longer than this: `long_line` returns it to be parsed elsewhere, and `take_long_line` takes what it was.
     """
 
     def __init__(
-        self, *, max_line: int = limits.MAX_RPC_LINE, handle_unusable: UnusableHandler = ignore_unusable
+        self,
+        *,
+        max_line: int = limits.MAX_RPC_LINE,
+        long_line: int | None = None,
+        handle_unusable: UnusableHandler = ignore_unusable,
     ) -> None:
+        self._aside = max_line if long_line is None else long_line
         self._lines = LineSplitter(max_line)
         self._handle_unusable = handle_unusable
         self._unread: deque[bytes | OversizedLine] = deque()
@@ -149,6 +163,8 @@ class RpcPeer(Generic[W]):
         item: Incoming[W] | None
         unread, room = self._unread, limits.RPC_PORTION_BYTES
         for _ in range(min(len(unread), limits.RPC_PORTION_LINES)):
+            if self.long_line is not None:
+                break
             line = unread.popleft()
             if type(line) is bytes:
                 room -= len(line)
@@ -163,6 +179,19 @@ class RpcPeer(Generic[W]):
                 break
         return found
 
+    @property
+    def long_line(self) -> bytes | None:
+        """The next line, if it takes long to parse."""
+        line = self._unread[0] if self._unread else None
+        return line if type(line) is bytes and len(line) > self._aside else None
+
+    def take_long_line(self, message: RpcMessage) -> list[Incoming[W]]:
+        """Take the long line, which was parsed elsewhere."""
+        line = self._unread.popleft()
+        assert type(line) is bytes
+        item = self._settle(line, message)
+        return [item] if item is not None else []
+
     def statistics(self) -> RpcStatistics:
         """Return the current counts."""
         return RpcStatistics(
@@ -175,7 +204,9 @@ class RpcPeer(Generic[W]):
         )
 
     def _understand(self, line: bytes) -> Incoming[W] | None:
-        message = messages.parse(line)
+        return self._settle(line, messages.parse(line))
+
+    def _settle(self, line: bytes, message: RpcMessage) -> Incoming[W] | None:
         if isinstance(message, _REPLIES):
             if message.id in self._pending:
                 self._reset_noise()
@@ -206,6 +237,10 @@ class RpcPeer(Generic[W]):
         return self._settle_unusable(line.head, messages.describe_broken_line(line.head, reason))
 
     def _handle_unusable_line(self, line: bytes, found: UnusableLine) -> SettledRequest[W] | RefusedRequest | None:
+        if found.oversized:
+            self._oversized += 1
+            self._skipped += len(line)
+            return self._settle_unusable(line[: limits.RPC_HEAD_BYTES], found)
         self._garbage += 1
         self._noise += len(line) + limits.RPC_NOISE_LINE
         return self._settle_unusable(line[: limits.RPC_HEAD_BYTES], found)

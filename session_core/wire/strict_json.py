@@ -10,7 +10,7 @@ time, with a `_Flaw` in place of each bad value, and searched.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from session_core import limits
@@ -21,6 +21,7 @@ from session_core.wire.error_text import ROOT, child_path, mismatch, quote_text
 _MOST_DIGITS = len(str(limits.MAX_INTEGER)) + 1  # one for the sign
 
 TOO_DEEP = "the JSON is nested too deeply"
+_CONTAINERS = (dict, JsonObject, list, tuple)
 NO_NUMBER = "NaN and infinite numbers are not JSON"
 TOO_LARGE = f"whole numbers must lie within ±{limits.MAX_INTEGER}"
 HALF_CHARACTER = "the text contains an unpaired surrogate"
@@ -74,6 +75,36 @@ def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> JsonFault 
             return _fault_in_list(plain, levels - 1)
         case _:
             return JsonFault("", mismatch("JSON", plain))
+
+
+def find_excess(plain: object, *, chars: int, values: int = limits.MAX_OPEN_JSON_VALUES) -> str | None:
+    """Return how a document is larger than allowed, or None; looks no further than that, so it is always quick.
+
+    Values without text count as some characters too, or they would be free.
+    """
+    size, count, open_containers = 0, 1, [plain] if isinstance(plain, _CONTAINERS) else []
+    if not open_containers:
+        size = len(plain) if isinstance(plain, str) else 8
+    while open_containers:
+        container = open_containers.pop()
+        count += len(container)
+        if count > values:
+            return f"has more than {values:,} values"
+        members: Iterable[object] = container
+        size += 2 + len(container)
+        if isinstance(container, Mapping):
+            size += sum(map(len, container)) + 3 * len(container)
+            members = container.values()
+        for each in members:
+            if isinstance(each, str):
+                size += len(each) + 2
+            elif isinstance(each, _CONTAINERS):
+                open_containers.append(each)
+            else:
+                size += 8
+        if size > chars:
+            return f"is larger than {chars:,} characters"
+    return f"is larger than {chars:,} characters" if size > chars else None
 
 
 def is_encodable(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from session_core.limits import MAX_INTEGER, MAX_NAME_CHARS, MAX_OPEN_JSON_DEPTH
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.error_text import child_path, describe_json, mismatch, quote_text
-from session_core.wire.strict_json import find_fault, is_encodable
+from session_core.wire.strict_json import find_excess, find_fault, is_encodable
 
 
 class InvalidDocumentField(Exception):
@@ -116,17 +116,17 @@ class DocumentFields:
 
 
 def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
-    """Freeze a JSON object of any shape after checking its depth, its numbers and its size.
+    """Freeze a JSON object of any shape after checking its size, its depth and its numbers.
 
     Raises:
         InvalidDocumentField: It is not an object, not strict JSON, or too large.
     """
     if not isinstance(plain, dict):
         raise InvalidDocumentField(path, mismatch("an object", plain))
+    if excess := find_excess(plain, chars=most):  # first, because the rest takes as long as the object is large
+        raise InvalidDocumentField(path, excess)
     if fault := find_fault(plain, MAX_OPEN_JSON_DEPTH):
         raise InvalidDocumentField(f"{path}{fault.path}", fault.reason)
-    if size_of(plain) > most:
-        raise InvalidDocumentField(path, f"is larger than {most:,} characters")
     return JsonObject(plain)
 
 

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from session_core import limits
-from session_core.testing.scripted import text
+from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.messages import ToolResultPart
 from tests.session_core.sep._children import SCRIPTS
 from tests.session_core.sep._service import Home, World, open_world
 
@@ -213,3 +214,91 @@ async def test_one_extension_cannot_take_the_places_of_all_dialogs(home: Home) -
 
     assert ["hoarder"] * most + ["other"] == [each.dialog.extension for each in opened]
     assert "16 dialogs of extension 'hoarder' are open in this session already" == refused["error"]["message"]
+
+
+# --- oversized results ------------------------------------------------------------------------------------------------
+
+
+async def until_it_has_answered(world: World, name: str) -> str:
+    """The log of an extension after a turn in which it was asked."""
+    await world.turn()
+    return "\n".join(each.text for each in world.extension(name).log.lines())
+
+
+OVERSIZED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("context", "messages", {"repeat": [{"role": "user", "content": "x"}, 60_000]}, "has 60,000 messages, and at most"),
+    ("context", "messages", {"repeat": [{"role": "user", "content": "x"}, 200_000]}, "has more than 200,000 values"),
+    (
+        "context",
+        "messages",
+        {"repeat": [{"role": "user", "content": {"repeat": ["x", 50_000]}}, 100]},
+        "larger than 4,000,000",
+    ),
+    ("before_agent_start", "system_prompt", {"repeat": ["x", 12_000_000]}, "larger than 1,000,000 characters"),
+    ("tool_result", "details", {"repeat": [{}, 40_000]}, "more than 10,000 values"),
+    ("input", "text", {"repeat": ["x", 1_100_000]}, "larger than 1,000,000 characters"),
+]
+
+
+@pytest.mark.parametrize(("hook", "key", "patch", "why"), OVERSIZED)
+async def test_an_oversized_patch_changes_nothing(
+    home: Home, hook: str, key: str, patch: dict[str, Any], why: str
+) -> None:
+    """A patch above its bound is not used, the turn goes on without it, and the log of the extension says why."""
+    home.install("hoarder", registrations={"hooks": [hook]}, hooks={hook: {"action": "modify", "patch": {key: patch}}})
+    tool = ScriptedTool("look")
+    async with open_world(home, tool_call("look"), text("done"), tools=(tool,)) as world:
+        log = await until_it_has_answered(world, "hoarder")
+        requests = world.provider.requests
+        state = world.service.core.session(world.session_id).state
+
+    assert why in log
+    assert [["user"], ["user", "assistant", "tool"]] == [[each.role for each in one.messages] for one in requests]
+    assert ["hi"] == [each.text for each in state.messages if each.role == "user"]
+    assert all(len(request.system) < 100_000 for request in requests)
+
+
+async def test_a_usable_large_patch_is_used(home: Home) -> None:
+    """A conversation as long as its bound allows reaches the model as the extension left it."""
+    messages = {"repeat": [{"role": "user", "content": "x"}, 1_000]}
+    home.install(
+        "adder",
+        registrations={"hooks": ["context"]},
+        hooks={"context": {"action": "modify", "patch": {"messages": messages}}},
+    )
+    async with open_world(home, text("done")) as world:
+        await world.turn()
+        (request,) = world.provider.requests
+
+    assert ["x"] * 1_000 == [each.text for each in request.messages]
+
+
+@pytest.mark.parametrize(("objects", "lost"), [(40_000, "more than 10,000 values"), (400_000, "")])
+async def test_oversized_details_of_a_tool(home: Home, objects: int, lost: str) -> None:
+    """Details above their bound are lost, and the log says so; an answer above all bounds is a failure of the tool."""
+    tools = [{"name": "hoard", "description": "", "parameters": {"type": "object"}}]
+    home.install(
+        "hoarder",
+        registrations={"tools": tools},
+        tools={"hoard": {"content": "hoarded", "details": {"all": {"repeat": [{}, objects]}}}},
+    )
+    async with open_world(home, tool_call("hoarder.hoard"), text("done"), permission_mode="full") as world:
+        log = await until_it_has_answered(world, "hoarder")
+        state = world.service.core.session(world.session_id).state
+        (result,) = [p for each in state.messages for p in each.parts if isinstance(p, ToolResultPart)]
+
+    assert lost in log
+    assert result.details is None
+    assert ("hoarded" if lost else "the message has more than 200,000 values") in result.text
+
+
+async def test_an_oversized_entry_is_refused(home: Home) -> None:
+    """An entry with very many values is refused by its size, and nothing is stored."""
+    home.install("hoarder")
+    async with open_world(home) as world:
+        entry = {"all": {"repeat": [{}, 40_000]}}
+        refused = await world.asks("hoarder", "session/append_entry", entry=entry, context="$context")
+        state = world.service.core.session(world.session_id).state
+
+    assert "entry: has more than 10,000 values" == refused["error"]["message"]
+    assert () == state.entries

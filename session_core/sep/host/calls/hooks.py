@@ -5,17 +5,19 @@
    asked.
 2. A patch is laid over the value key by key: omitted keys stay. Keys that identify the subject of the value stay too.
 3. Only the extension that owns a tool can change the arguments of its calls.
-4. A timeout, an error and an unreadable answer are failures. Where a hook protects something (`FAIL_CLOSED`), a failure
-   is a veto; elsewhere it is ignored.
-5. An extension that is not running is skipped, unless its silence may hide a veto: see
+4. A patch has a bound, which is looked at first; a large one is read in a thread.
+5. A timeout, an error, a patch above its bound and an unreadable answer are failures. Where a hook protects something
+   (`FAIL_CLOSED`), a failure is a veto; elsewhere it is ignored.
+6. An extension that is not running is skipped, unless its silence may hide a veto: see
    `HostedExtension.can_veto_when_dead`. One that never declared its hooks, and answers that it knows no hooks at all,
    does not count as failed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
+import trio
 
 from session_core import limits
 from session_core.errors import InvalidInput
@@ -24,12 +26,18 @@ from session_core.rpc.failures import METHOD_NOT_FOUND, RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.extension import HostedExtension
 from session_core.sep.protocol.names import FAIL_CLOSED, HookName
-from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.frozen import JsonObject, freeze_json
 from session_core.wire.error_text import describe_json, quote_text
-from session_core.wire.strict_json import find_fault, is_encodable
+from session_core.wire.strict_json import find_excess, find_fault, is_encodable
 
 _IDENTITY_KEYS: Final = frozenset({"session_id", "tool", "call_id", "message_id"})
 """Keys that identify the subject of a value."""
+_MOST_CHARS: Final[Mapping[HookName, int]] = {
+    "context": limits.CONVERSATION_CHARS,
+    "tool_call": limits.MAX_STEP_ARGUMENTS_BYTES,
+}
+"""The size of a patch, where it may be more than the longest text."""
+_VALUES_AT_ONCE: Final = 1_000
 _FIXED: Final[Mapping[HookName, frozenset[str]]] = {"tool_result": _IDENTITY_KEYS | {"arguments"}}
 
 
@@ -72,6 +80,27 @@ class HookBlocked:
 
 
 # --- pure -------------------------------------------------------------------------------------------------------------
+
+
+def find_excess_in_patch(hook: HookName, value: Mapping[str, Any], patch: Mapping[str, Any]) -> str | None:
+    """Return how a patch of this value is larger than allowed, or None."""
+    values = limits.MAX_OPEN_JSON_VALUES
+    if hook == "tool_call":  # a model may have written arguments of any shape
+        values = limits.MAX_EXTENSION_VALUES
+    elif hook == "context":
+        before, after = (len(each) for each in map(_listed_messages, (value, patch)))
+        if after > before + limits.MAX_ADDED_MESSAGES:
+            return f"it has {after:,} messages, and at most {limits.MAX_ADDED_MESSAGES:,} may be added to {before:,}"
+        values = limits.MAX_EXTENSION_VALUES
+    elif hook == "tool_result" and (excess := find_excess(patch.get("details"), chars=limits.MAX_SHOWN_CHARS)):
+        return f"its details: it {excess}"
+    excess = find_excess(patch, chars=_MOST_CHARS.get(hook, limits.MAX_TEXT_CHARS), values=values)
+    return None if excess is None else f"it {excess}"
+
+
+def _listed_messages(value: Mapping[str, Any]) -> Sequence[object]:
+    messages = value.get("messages")
+    return messages if isinstance(messages, list | tuple) else ()
 
 
 def read_outcome(answer: object) -> HookOutcome:
@@ -218,7 +247,31 @@ async def _ask(
             return FailureOutcome(why=f"did not answer: {to_single_line(error.message)}")
         except InvalidInput as error:
             return FailureOutcome(why=f"could not be asked: {error.message}")
-    return read_outcome(answer)
+    return await _read_answer(hook, value, answer)
+
+
+async def _read_answer(hook: HookName, value: Mapping[str, Any], answer: object) -> HookOutcome:
+    patch = answer.get("patch") if isinstance(answer, dict) else None
+    if not isinstance(patch, dict):
+        return read_outcome(answer)
+    if find_excess(patch, chars=limits.MAX_TEXT_CHARS, values=_VALUES_AT_ONCE):
+        return await trio.to_thread.run_sync(_read_large, hook, value, answer, patch, abandon_on_cancel=True)
+    excess = find_excess_in_patch(hook, value, patch)
+    return read_outcome(answer) if excess is None else _refuse_patch(excess)
+
+
+def _read_large(hook: HookName, value: Mapping[str, Any], answer: object, patch: Mapping[str, Any]) -> HookOutcome:
+    """Read an answer with a large patch; what can be used of it is frozen."""
+    if excess := find_excess_in_patch(hook, value, patch):
+        return _refuse_patch(excess)
+    outcome = read_outcome(answer)
+    if not isinstance(outcome, ModifyOutcome):
+        return outcome
+    return ModifyOutcome(patch={key: freeze_json(each) for key, each in outcome.patch.items()})
+
+
+def _refuse_patch(excess: str) -> FailureOutcome:
+    return FailureOutcome(why=f"sent a patch that is too large: {excess}")
 
 
 def to_single_line(text: str) -> str:

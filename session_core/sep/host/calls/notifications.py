@@ -7,8 +7,6 @@ looks.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, Protocol, cast, get_args
 
-import msgspec
-
 from session_core import limits
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.registrations import Registrations
@@ -16,9 +14,9 @@ from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentFiel
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import Capability
 from session_core.wire.error_text import quote_text
+from session_core.wire.strict_json import find_excess
 
 LogLevel = Literal["trace", "debug", "info", "warn", "error"]
-_BYTES_PER_CHARACTER: Final = 8  # some take six when escaped
 _LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 
 
@@ -89,13 +87,11 @@ def has_capability(extension: ExtensionSender, generation: int, capability: Capa
 
 
 def check_open_json(plain: object, path: str, *, most: int) -> None:
-    """Check a JSON object of any shape; one that is far too large is not searched, because that would take long.
+    """Check a JSON object of any shape.
 
     Raises:
         InvalidDocumentField: It is not an object, nested too deeply, or larger than so many characters.
     """
-    if isinstance(plain, dict) and len(msgspec.json.encode(plain)) > _BYTES_PER_CHARACTER * most:
-        raise InvalidDocumentField(path, f"is larger than {most:,} characters")
     frozen_object(plain, path, most=most)
 
 
@@ -164,7 +160,7 @@ def _log(host: HostView, extension: ExtensionSender, _: int, params: DocumentFie
         extension.name,
         cast(LogLevel, level) if level in _LEVELS else "info",
         message[: limits.EXTENSION_LOG_CHARS],
-        fields if isinstance(fields, dict) else None,
+        fields if isinstance(fields, dict) and not find_excess(fields, chars=limits.EXTENSION_LOG_CHARS) else None,
     )
 
 

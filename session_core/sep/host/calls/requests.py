@@ -296,10 +296,10 @@ class InboundRequests:
     async def _ask_people(self, call: _InboundCall, kind: UiKind, params: Mapping[str, Any]) -> dict[str, Any]:
         """Ask a question, until the dispatch that asks it is over: then nobody waits for an answer."""
         claimed, session_id = call.params.plain.get("context"), call.session_caller.session_id
-        answer: Mapping[str, Any] | None = None
+        answer: Mapping[str, Any] = {"cancelled": True}
         with self._contexts.asking(call.name, call.generation, session_id, claimed):
             answer = await self._delegate.ask(call.session_caller, kind, params)
-        return {"cancelled": True} if answer is None else dict(answer)
+        return dict(answer)
 
     async def run_program(self, call: _InboundCall) -> dict[str, Any]:
         command = call.params.text("command", most=limits.MAX_TOOL_OUTPUT_CHARS)

@@ -134,6 +134,7 @@ async def open_extension_process(
                 handle_notification=handle_notification,
                 handle_unusable=noise.add_line,
                 name=name,
+                max_values=limits.MAX_EXTENSION_VALUES,
             ) as connection:
                 process = ExtensionProcess(child, connection)
                 nursery.start_soon(process.watch)

@@ -1,10 +1,10 @@
 """An extension that does what a test says. Its arguments: what it registers and answers, and a folder for notes.
 
-The plan is a JSON object: `registrations`, `hooks` (what to answer to each), `identity`, and `wait_for`: the names of
-extensions that must have got as far as this one before it answers `initialize` or `shutdown`; `asks` are requests that
-it makes because of a `HOOK` or a `HOOK TEXT`, before it answers, or of an `event NAME`, and what came of them is heard
-as `asked`. The command `do` makes requests to the host, one after the other, and tells what came of them; `heard` tells
-all that was received.
+The plan is a JSON object: `registrations`, `hooks` and `tools` (what to answer to each), `identity`, and `wait_for`:
+the names of extensions that must have got as far as this one before it answers `initialize` or `shutdown`; `asks` are
+requests that it makes because of a `HOOK` or a `HOOK TEXT`, before it answers, or of an `event NAME`, and what came of
+them is heard as `asked`. The command `do` makes requests to the host, one after the other, and tells what came of them;
+`heard` tells all that was received.
 """
 
 import itertools
@@ -28,7 +28,16 @@ class Refused(Exception):
     """The answer is an error."""
 
 
+def spell_out(plain: Any) -> Any:
+    """Return what is sent for `{"repeat": [SOMETHING, TIMES]}`: a text or a list of that length."""
+    if isinstance(plain, dict) and plain.keys() == {"repeat"}:
+        part, times = spell_out(plain["repeat"][0]), plain["repeat"][1]
+        return part * times if isinstance(part, str) else [part] * times
+    return {key: spell_out(each) for key, each in plain.items()} if isinstance(plain, dict) else plain
+
+
 def send(**message: Any) -> None:
+    message = spell_out(message)
     with writing:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
@@ -114,6 +123,8 @@ def answer(method: str, params: dict[str, Any]) -> Any:
             ask_because_of(f"{params['hook']} {params['input'].get('text')}", params["context"])
             return plan.get("hooks", {}).get(params["hook"], {"action": "continue"})
         case "tool/execute":
+            if params["tool"] in plan.get("tools", {}):
+                return plan["tools"][params["tool"]]
             said = do(params["arguments"].get("calls", []), params["context"])
             return {"content": json.dumps(params["arguments"]), "details": {"said": said}}
         case "command/execute":
