@@ -17,6 +17,7 @@
 - `rpc`: requests to another program, compared with a naive connection
 - `extensions`: requests to an extension, compared with the peer's host (`peer_host`), and the cost of unused ones;
   `extension_ways` has the hosts that are compared, `peers` the other programs
+- `extension_holds`: how long an extension that misbehaves holds the loop; `peers/zoo.py` is that extension
 - `server_load`, `server_trouble`: many clients of the server, idle, streaming and stalled; `server_process`,
   `server_bare` and `peers` are measured, `server_driver` and `server_clients` drive them
 - `terminal_start`, `terminal_streaming`, `terminal_long`: the terminal: its first picture, while sessions stream, and

@@ -12,6 +12,7 @@ from bench.command_start import measure_command_start
 from bench.commands import measure_command
 from bench.dispatch import measure_dispatch
 from bench.executor_state import measure_executor_state
+from bench.extension_holds import measure_extension_holds
 from bench.extensions import measure_extension_alone, measure_extensions, measure_unasked
 from bench.extras import measure_extras
 from bench.first_token import measure_first_token
@@ -58,6 +59,7 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "extensions": measure_extensions,
     "extension_alone": measure_extension_alone,
     "unasked": measure_unasked,
+    "extension_holds": measure_extension_holds,
     "spawn": measure_spawn,
     "command_start": measure_command_start,
     "idle_clients": measure_idle_clients,

@@ -29,8 +29,9 @@ MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 """One JSON document; larger ones are refused before they are parsed."""
 MAX_JSON_DEPTH: Final = 64
 """Deep enough for tool arguments, shallow enough that no parser or reader recurses into trouble."""
-MAX_OPEN_JSON_VALUES: Final = 10_000
-"""Values of an object of any shape from outside: one of that size is checked and frozen in about 15 milliseconds."""
+MAX_OPEN_JSON_VALUES: Final = 5_000
+"""Values of an object of any shape from an extension: one of that size is checked and frozen in about ten milliseconds,
+and written again for each that gets it."""
 MAX_OPEN_JSON_DEPTH: Final = MAX_JSON_DEPTH - 16
 """Depth of JSON of unknown shape inside a value; the rest is room for the values and envelopes around it, so every
 client can read in an event what another client could send in a command."""
@@ -122,6 +123,8 @@ EXTENSION_TOOL_MS: Final = 120_000
 """How long an extension's tool may be silent; each progress report restarts this timeout."""
 EXTENSION_TOOL_TOTAL_MS: Final = 3_600_000
 """How long one call of it may take in total."""
+MAX_PROGRESS_VALUES: Final = 1_000
+"""Values in the details of a progress report, which may come many times a second."""
 EXTENSION_PROGRESS_EVERY_MS: Final = 50
 """How often the progress of one call is shown; reports in between are merged."""
 EXTENSION_ANSWER_MS: Final = 300_000
@@ -265,6 +268,8 @@ MAX_KV_KEY_CHARS: Final = 512
 """A key under which an extension stores a value: a path or an address, not a document."""
 MAX_KV_VALUE_BYTES: Final = 256 * 1024
 """One such value as JSON; larger data belongs in a file."""
+MAX_KV_VALUES: Final = 20_000
+"""Values within one that an extension stores: each number, text, list and object is checked."""
 MAX_KV_KEYS: Final = 1_024
 """How many keys one extension may have: the list of them fits into any reply."""
 MAX_KV_BYTES: Final = 16 * 1024 * 1024

@@ -19,12 +19,12 @@ from session_core.ids import MessageId, SessionId
 from session_core.providers.base import ModelRequest, ThinkingEffort
 from session_core.sep.protocol.names import FAIL_CLOSED as FAIL_CLOSED
 from session_core.sep.protocol.names import HookName as HookName
-from session_core.vocabulary.frozen import JsonObject, JsonValue
+from session_core.vocabulary.frozen import JsonObject, JsonValue, evolve_value
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
 from session_core.vocabulary.tools import present_name
 
 log = logging.getLogger(__name__)
-_ENTRIES_AT_ONCE: Final = 1_000
+_ENTRIES_AT_ONCE: Final = 200
 """Entries of a conversation that are read at once; more are read in a thread, because each takes some microseconds."""
 
 
@@ -142,7 +142,7 @@ def _is_every_call_answered(messages: tuple[Message, ...]) -> bool:
 
 def _build_added_message(messages: tuple[Message, ...], text: str) -> Message:
     parts = (TextPart(text=text),) if text else ()
-    return attrs.evolve(messages[-1], role="user", parts=parts, usage=None, model=None)
+    return evolve_value(messages[-1], role="user", parts=parts, usage=None, model=None)
 
 
 def _replace_text(message: Message, text: str) -> Message:

@@ -6,7 +6,7 @@ Unknown keys are ignored, as the protocol requires; a null value counts as missi
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from session_core.limits import MAX_INTEGER, MAX_NAME_CHARS, MAX_OPEN_JSON_DEPTH
+from session_core.limits import MAX_INTEGER, MAX_NAME_CHARS, MAX_OPEN_JSON_DEPTH, MAX_OPEN_JSON_VALUES
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.error_text import child_path, describe_json, mismatch, quote_text
 from session_core.wire.strict_json import find_excess, find_fault, is_encodable
@@ -116,18 +116,25 @@ class DocumentFields:
 
 
 def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
-    """Freeze a JSON object of any shape after checking its size, its depth and its numbers.
+    """Freeze a JSON object of any shape after checking it as `check_object` does."""
+    check_object(plain, path, most=most)
+    return JsonObject(plain)  # type: ignore[arg-type]  # checked
+
+
+def check_object(plain: object, path: str, *, most: int, values: int = MAX_OPEN_JSON_VALUES) -> None:
+    """Check a JSON object of any shape: its size, its depth and its numbers.
 
     Raises:
         InvalidDocumentField: It is not an object, not strict JSON, or too large.
     """
     if not isinstance(plain, dict):
         raise InvalidDocumentField(path, mismatch("an object", plain))
-    if excess := find_excess(plain, chars=most):  # first, because the rest takes as long as the object is large
+    if excess := find_excess(
+        plain, chars=most, values=values
+    ):  # first, because the rest takes as long as the object is large
         raise InvalidDocumentField(path, excess)
     if fault := find_fault(plain, MAX_OPEN_JSON_DEPTH):
         raise InvalidDocumentField(f"{path}{fault.path}", fault.reason)
-    return JsonObject(plain)
 
 
 def check_text(value: object, path: str, *, most: int, empty: bool = False) -> str:

@@ -235,7 +235,7 @@ OVERSIZED: list[tuple[str, str, dict[str, Any], str]] = [
         "larger than 4,000,000",
     ),
     ("before_agent_start", "system_prompt", {"repeat": ["x", 12_000_000]}, "larger than 1,000,000 characters"),
-    ("tool_result", "details", {"repeat": [{}, 40_000]}, "more than 10,000 values"),
+    ("tool_result", "details", {"repeat": [{}, 40_000]}, "more than 5,000 values"),
     ("input", "text", {"repeat": ["x", 1_100_000]}, "larger than 1,000,000 characters"),
 ]
 
@@ -273,7 +273,7 @@ async def test_a_usable_large_patch_is_used(home: Home) -> None:
     assert ["x"] * 1_000 == [each.text for each in request.messages]
 
 
-@pytest.mark.parametrize(("objects", "lost"), [(40_000, "more than 10,000 values"), (400_000, "")])
+@pytest.mark.parametrize(("objects", "lost"), [(40_000, "more than 5,000 values"), (400_000, "")])
 async def test_oversized_details_of_a_tool(home: Home, objects: int, lost: str) -> None:
     """Details above their bound are lost, and the log says so; an answer above all bounds is a failure of the tool."""
     tools = [{"name": "hoard", "description": "", "parameters": {"type": "object"}}]
@@ -300,5 +300,19 @@ async def test_an_oversized_entry_is_refused(home: Home) -> None:
         refused = await world.asks("hoarder", "session/append_entry", entry=entry, context="$context")
         state = world.service.core.session(world.session_id).state
 
-    assert "entry: has more than 10,000 values" == refused["error"]["message"]
+    assert "entry: has more than 5,000 values" == refused["error"]["message"]
     assert () == state.entries
+
+
+async def test_an_oversized_value_and_progress_are_refused(home: Home) -> None:
+    """A value to store and a progress report with very many values are refused, with what is wrong with them."""
+    home.install("hoarder")
+    async with open_world(home) as world:
+        value = {"repeat": [{}, 20_000]}
+        stored = await world.asks("hoarder", "kv/set", key="k", value=value)
+        kept = await world.asks("hoarder", "kv/get", key="k")
+        told = await world.asks("hoarder", "tool/update", call_id="x", details={"repeat": [{}, 1_000]})
+
+    assert "value: has more than 20,000 values" == stored["error"]["message"]
+    assert {"result": {"value": None}} == kept
+    assert "has more than 1,000 values" == told["error"]["message"]

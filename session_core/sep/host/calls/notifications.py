@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, cast, get_args
 from session_core import limits
 from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.registrations import Registrations
-from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, frozen_object
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, check_object
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import Capability
 from session_core.wire.error_text import quote_text
@@ -86,15 +86,6 @@ def has_capability(extension: ExtensionSender, generation: int, capability: Capa
     return capability in extension.manifest_of(generation).capabilities.enabled
 
 
-def check_open_json(plain: object, path: str, *, most: int) -> None:
-    """Check a JSON object of any shape.
-
-    Raises:
-        InvalidDocumentField: It is not an object, nested too deeply, or larger than so many characters.
-    """
-    frozen_object(plain, path, most=most)
-
-
 def dispatch_notification(
     host: HostView, extension: ExtensionSender, generation: int, method: str, params: Mapping[str, Any]
 ) -> None:
@@ -127,14 +118,14 @@ def publish(host: HostView, extension: ExtensionSender, generation: int, params:
     payload = params.plain.get("payload")
     if payload is None:
         payload = {}
-    check_open_json(payload, "payload", most=limits.MAX_TEXT_CHARS)
+    check_object(payload, "payload", most=limits.MAX_TEXT_CHARS)
     host.publish(extension.name, topic, payload)
 
 
 def _tool_update(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
     _require_capability(extension, generation, "tools")
     details = params.plain.get("details")
-    check_open_json({"details": details}, "", most=limits.MAX_SHOWN_CHARS)
+    check_object({"details": details}, "", most=limits.MAX_SHOWN_CHARS, values=limits.MAX_PROGRESS_VALUES)
     host.tool_update(
         extension.name,
         params.text("call_id"),

@@ -30,14 +30,14 @@ from session_core.limits import MAX_OPEN_REQUESTS, MAX_SHOWN_CHARS
 from session_core.rpc.failures import RpcFailed, method_not_found
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.calls.notifications import NOTES, check_open_json, dispatch_notification, has_capability
+from session_core.sep.host.calls.notifications import NOTES, dispatch_notification, has_capability
 from session_core.sep.host.calls.notifications import ExtensionSender as ExtensionSender
 from session_core.sep.host.calls.notifications import HostView as HostView
 from session_core.sep.host.calls.notifications import LogLevel as LogLevel
 from session_core.sep.host.calls.rate_limit import PublishingLimits
 from session_core.sep.host.registrations import RegistrationsInvalid
 from session_core.sep.host.registry_updates import REGISTER, RegistryUpdater
-from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, check_object
 from session_core.sep.protocol.names import (
     BLOCKED,
     CAPABILITY_DISABLED,
@@ -53,6 +53,7 @@ from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.sep.protocol.service_api import Delegate, DeliverAs, ExtensionCaller, Role
 from session_core.vocabulary.extensions import NoticeLevel
 from session_core.wire.error_text import quote_text
+from session_core.wire.strict_json import find_excess
 
 # --- reading a `ui/request`: the fields of each kind of dialog or display ---------------------------------------------
 MAX_PROMPT_CHARS: Final = 16_000
@@ -87,7 +88,7 @@ def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
             return {"status": params.text("status", most=MAX_LINE_CHARS, empty=True)}
         case "set_widget":
             widget = params.require("widget")
-            check_open_json(widget, "widget", most=MAX_SHOWN_CHARS)
+            check_object(widget, "widget", most=MAX_SHOWN_CHARS)
             read_render_block(widget, "widget")
             return {"widget": widget}
         case "set_title":
@@ -261,7 +262,7 @@ class InboundRequests:
 
     async def append_entry(self, call: _InboundCall) -> dict[str, Any]:
         entry = call.params.require("entry")
-        check_open_json(entry, "entry", most=limits.MAX_SHOWN_CHARS)
+        check_object(entry, "entry", most=limits.MAX_SHOWN_CHARS)
         self._publishing.spend(call.name, "session/append_entry")
         await self._delegate.append_entry(call.session_caller, entry)
         return {}
@@ -318,7 +319,10 @@ class InboundRequests:
         key = _key_of(call)
         if "value" not in call.params.plain:
             raise InvalidDocumentField("value", "is missing")
-        await self._delegate.kv_set(call.extension.found.owner, key, call.params.plain["value"])
+        value = call.params.plain["value"]
+        if excess := find_excess(value, chars=limits.MAX_RPC_LINE, values=limits.MAX_KV_VALUES):
+            raise InvalidDocumentField("value", excess)
+        await self._delegate.kv_set(call.extension.found.owner, key, value)
         return {}
 
     async def kv_delete(self, call: _InboundCall) -> dict[str, Any]:

@@ -6,9 +6,11 @@ them: a hundred rarely used tools then cost as much as one.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import attrs
+import trio
 
 from session_core import limits
 from session_core.errors import InvalidInput
@@ -25,9 +27,11 @@ from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 from session_core.wire.error_text import describe_json
-from session_core.wire.strict_json import is_encodable
+from session_core.wire.strict_json import find_excess, is_encodable
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read", "write", "execute", "network"})
+_VALUES_AT_ONCE: Final = 1_000
+"""Values in the details of a result that are read at once, in about two milliseconds."""
 _MOST_SESSIONS: Final = 4_096
 """Sessions whose found tools are remembered; the longest unchanged are dropped first, and can search again."""
 
@@ -74,7 +78,7 @@ class ExtensionTool:
                 raise ToolFailed(f"{self.spec.name} was given up: {call.why_given_up}") from error
             except (RpcFailed, InvalidInput) as error:
                 raise self._failure(error) from error
-        return self._output(answer)
+        return await self._output(answer)
 
     def _failure(self, error: RpcFailed | InvalidInput) -> ToolFailed:
         name = self.spec.name
@@ -82,14 +86,14 @@ class ExtensionTool:
             return ToolFailed(f"{name} could not be called: {error.message}")
         return ToolFailed(to_single_line(error.message) or f"{name} failed and did not say why")
 
-    def _output(self, answer: Any) -> ToolOutput:
+    async def _output(self, answer: Any) -> ToolOutput:
         name = self.spec.name
         if not isinstance(answer, dict):
             raise ToolFailed(f"{name} answered with {describe_json(answer)} where an object is needed")
         content, failed = answer.get("content"), answer.get("is_error")
         details = answer.get("details")
         if details is not None:
-            details = self._details(details)
+            details = await self._details(details)
         if not isinstance(content, str) or not is_encodable(content):
             got = "an unpaired surrogate" if isinstance(content, str) else describe_json(content)
             raise ToolFailed(f"{name} answered with {got} as its content, which must be text", details=details)
@@ -99,12 +103,18 @@ class ExtensionTool:
             raise ToolFailed(content or f"{name} failed and did not say why", details=details)
         return ToolOutput(text=content, details=details)
 
-    def _details(self, details: Any) -> JsonObject | None:
-        """Return the details of a result as an object; any other value is wrapped in one."""
+    async def _details(self, details: Any) -> JsonObject | None:
+        """Return the details of a result as an object; any other value is wrapped in one. Large ones are read aside."""
+        freeze = partial(
+            frozen_object,
+            details if isinstance(details, dict) else {"value": details},
+            "details",
+            most=limits.MAX_SHOWN_CHARS,
+        )
         try:
-            return frozen_object(
-                details if isinstance(details, dict) else {"value": details}, "details", most=limits.MAX_SHOWN_CHARS
-            )
+            if find_excess(details, chars=limits.MAX_SHOWN_CHARS, values=_VALUES_AT_ONCE):
+                return await trio.to_thread.run_sync(freeze, abandon_on_cancel=True)
+            return freeze()
         except InvalidDocumentField as wrong:
             self.extension.log.note("host", f"the details of a result of {self.registration.name} are lost: {wrong}")
             return None
