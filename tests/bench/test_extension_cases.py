@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from bench import __main__ as program
-from bench import extension_ways, extensions, peer_host, spawn, store_material
+from bench import extension_holds, extension_ways, extensions, peer_host, spawn, store_material
 from bench.measure import NotMeasured, Result, needing
 from session_core.sep.host.extension import HostedExtension
 from tests._needs import needs_node
@@ -120,3 +120,10 @@ async def test_starts_are_measured(scratch: Path) -> None:
     assert {"sdk", "trio", "python", "node"} == best.keys()
     assert all(0 < seconds < math.inf for seconds in best.values())
     assert best["python"] < best["sdk"], "loading libraries takes time"
+
+
+@pytest.mark.slow
+async def test_a_hold_of_the_loop_is_measured() -> None:
+    """The case, in small, runs a turn in which an extension misbehaves, and measures some CPU of the loop."""
+    assert 0 < await extension_holds._hold_of("bus") < 60
+    assert "extension_holds" in program.CASES
