@@ -163,10 +163,11 @@ class RpcPeer(Generic[W]):
         item: Incoming[W] | None
         unread, room = self._unread, limits.RPC_PORTION_BYTES
         for _ in range(min(len(unread), limits.RPC_PORTION_LINES)):
-            if self.long_line is not None:
-                break
             line = unread.popleft()
             if type(line) is bytes:
+                if len(line) > self._aside:
+                    unread.appendleft(line)
+                    break
                 room -= len(line)
                 item = self._understand(line)
             else:

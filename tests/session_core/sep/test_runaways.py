@@ -1,6 +1,7 @@
 """Extensions that drive each other, storm or hoard: each is bounded, and people and authors are told."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,7 @@ async def test_one_extension_cannot_take_the_places_of_all_dialogs(home: Home) -
         with world.service.attach("person", ui=frozenset({"confirm"})) as person:
             async with trio.open_nursery() as nursery:
                 hoarding = [[*ask, "forget"]] * most
-                nursery.start_soon(world.do, "hoarder", *hoarding, ["wait", {"note": "go on"}])
+                nursery.start_soon(partial(world.do, "hoarder", *hoarding, ["wait", {"note": "go on"}]))
                 opened: list[ev.DialogOpened] = []
                 while len(opened) < most:
                     opened += [e.event for e in await events.receive_batch() if isinstance(e.event, ev.DialogOpened)]
