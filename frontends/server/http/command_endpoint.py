@@ -22,6 +22,7 @@ STATUS: Final = {
     "not_found": 404,
     "unavailable": 404,
     "conflict": 409,
+    "chain_too_long": 409,
     "files_changed": 409,
     "lagged": 410,
     "cursor_refused": 410,
