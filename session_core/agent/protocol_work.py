@@ -338,5 +338,13 @@ def _render_result(result: CellResult, lost: str) -> str:
 
 def current_frame(state: SessionState) -> Frame:
     """Return the frame that a session is in."""
-    found = next((each for each in state.frames if each.frame_id == state.frame_id), None)
-    return first_frame(state.session_id, state.created_at) if found is None else found
+    first = first_frame(state.session_id, state.created_at)
+    wanted = state.frame_id or first.frame_id
+    return next((each for each in state.frames if each.frame_id == wanted), first)
+
+
+def current_options(state: SessionState) -> JsonObject:
+    """Return the options of a session's protocol as they hold in its current frame."""
+    if not state.frames or not (own := current_frame(state).options):
+        return state.protocol.options
+    return JsonObject({**state.protocol.options, **own})

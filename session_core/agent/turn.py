@@ -34,7 +34,7 @@ from session_core.agent.model_call import (
     clean_error,
     withdraw_partial,
 )
-from session_core.agent.protocol_work import ProtocolWork
+from session_core.agent.protocol_work import ProtocolWork, current_options
 from session_core.agent.streamed_answer import replace_surrogates
 from session_core.agent.tool_runner import ToolConfig, ToolRunner
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
@@ -51,14 +51,17 @@ from session_core.protocols.driver import (
     DriverView,
     ExecuteCode,
     Finish,
+    ImmediateAction,
     LeadingAction,
     Remember,
     RunTools,
+    SetOptions,
     SwitchFrame,
     Tell,
 )
-from session_core.protocols.faults import InputRejected, ProtocolFault
+from session_core.protocols.faults import InputRejected, OptionsInvalid, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.options import OptionScope
 from session_core.protocols.structured import fit_output
 from session_core.session.prompts import newest_prompt
 from session_core.session.state import SessionState
@@ -280,12 +283,14 @@ class _Turn:
     def _ask_driver(self, callback: DriverCallback, *given: object, **named: object) -> CheckedActions:
         if named.get("more"):
             self._view = attrs.evolve(self._view, prompt=newest_prompt(self._handle.state))
+        if (options := current_options(self._handle.state)) is not self._view.options:
+            self._view = attrs.evolve(self._view, options=options)
         return self._protocol.decide(callback, self._view, *given, **named)
 
     def _build_fault(self, reason: str) -> ProtocolFault:
         return ProtocolFault(self._protocol.record.name, "driver", reason)
 
-    async def _perform(self, first: tuple[Tell | Remember, ...], last: LeadingAction) -> CheckedActions | None:
+    async def _perform(self, first: tuple[ImmediateAction, ...], last: LeadingAction) -> CheckedActions | None:
         """Perform actions; returns the driver's next actions, or None at the end of the turn."""
         tells = any(isinstance(action, Tell) for action in first)
         gives_up = isinstance(last, Finish) and last.status != "completed"
@@ -295,10 +300,13 @@ class _Turn:
             withdraw_partial(self._handle, "the turn does not continue with it")
         self._checkpoints = self._checkpoints + 1 if isinstance(last, Checkpoint) else 0
         for action in first:
-            if isinstance(action, Remember):
-                self._view = attrs.evolve(self._view, memory=action.memory)
-            else:
-                self._add_message("user", action.text, source=self._protocol.record.name)
+            match action:
+                case Remember(memory=memory):
+                    self._view = attrs.evolve(self._view, memory=memory)
+                case SetOptions(options=options, scope=scope):
+                    self._set_options(options, scope)
+                case Tell(text=text):
+                    self._add_message("user", text, source=self._protocol.record.name)
         match last:
             case AskModel():
                 return await self._ask(last)
@@ -330,6 +338,12 @@ class _Turn:
             source=source,
         )
         handle.record(ev.MessageAdded(message=message))
+
+    def _set_options(self, options: Mapping[str, JsonValue], scope: OptionScope) -> None:
+        try:
+            self._protocol.own.change(options, scope)
+        except OptionsInvalid as refused:
+            raise self._build_fault(refused.message) from refused
 
     def _has_unanswered_calls(self) -> bool:
         """Return whether the conversation ends with tool calls that have no results."""

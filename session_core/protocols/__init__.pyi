@@ -77,6 +77,9 @@ from session_core.protocols.driver import (
     RunTools as RunTools,
 )
 from session_core.protocols.driver import (
+    SetOptions as SetOptions,
+)
+from session_core.protocols.driver import (
     SwitchFrame as SwitchFrame,
 )
 from session_core.protocols.driver import (

@@ -6,7 +6,7 @@ ends with the callback; every later use raises `CallbackContextExpired`, from an
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ from session_core.ids import MessageId, SessionId, TurnId
 from session_core.protocols.execution import Execution
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import is_label
+from session_core.protocols.options import OptionScope
 from session_core.providers.base import ModelRequest, ThinkingEffort
 from session_core.vocabulary.argument_checks import build_check
 from session_core.vocabulary.frozen import JsonObject
@@ -78,20 +79,74 @@ def lease_execution(execution: Execution, lease: Lease) -> Execution:
 
 @attrs.frozen(kw_only=True)
 class BuildContext:
-    """The read-only data that a factory builds from."""
+    """The read-only data that a factory builds from.
+
+    Attributes:
+        options: The options that hold in all frames.
+        is_root: Whether the session works for no other one; so does a fork.
+    """
 
     session_id: SessionId
     options: JsonObject
     is_root: bool
 
 
+class OwnOptions(Protocol):
+    """The options of a session's protocol, where they are recorded."""
+
+    @property
+    def current(self) -> JsonObject:
+        """The options as they hold in the current frame."""
+        ...
+
+    def change(self, changes: Mapping[str, Any], scope: OptionScope) -> None:
+        """Record changes of options that the protocol sets itself; raises `OptionsInvalid`."""
+        ...
+
+    async def wait_until_durable(self) -> None:
+        """Wait until the changes would survive a crash."""
+        ...
+
+
 @attrs.frozen(kw_only=True)
-class SessionContext:
-    """A session, as a callback outside of a model call sees it."""
+class _ContextWithOptions:
+    """What all contexts of callbacks offer.
+
+    Attributes:
+        is_root: Whether the session works for no other one; so does a fork.
+    """
 
     session_id: SessionId
     frame: Frame
+    is_root: bool
     _lease: Lease = attrs.field(alias="lease")
+    _own: OwnOptions = attrs.field(alias="own")
+
+    @property
+    def options(self) -> JsonObject:
+        """The options of the protocol as they hold in the current frame; read them with `read_options`."""
+        self._lease.check()
+        return self._own.current
+
+    async def set_options(self, changes: Mapping[str, Any], *, scope: OptionScope = "all_frames") -> None:
+        """Set options of the kind `own`, and wait until that is durable.
+
+        For all frames of the session, where they also replace what single frames had, or for the current one.
+
+        Raises:
+            CallbackContextExpired: The callback has ended.
+            OptionsInvalid: They have the wrong shape, or others decide them.
+
+        Cancellation: they are set, and may not be durable yet.
+        """
+        self._lease.check()
+        self._own.change(changes, scope)
+        await self._lease.run_work(self._own.wait_until_durable)
+
+
+@attrs.frozen(kw_only=True)
+class SessionContext(_ContextWithOptions):
+    """A session, as a callback outside of a model call sees it."""
 
     def check(self) -> None:
         """Raise `CallbackContextExpired` once the callback is over."""
@@ -172,7 +227,7 @@ class Processes(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class BeforeCallContext:
+class BeforeCallContext(_ContextWithOptions):
     """A turn, right before a model call.
 
     Attributes:
@@ -181,16 +236,13 @@ class BeforeCallContext:
         context_tokens: How full the model's context was at its last answer.
     """
 
-    session_id: SessionId
     turn_id: TurnId
-    frame: Frame
     step: int
     usage: Usage
     context_tokens: int
     cwd: str
     sandbox: SandboxPolicy
     tools: tuple[ToolSpec, ...]
-    _lease: Lease = attrs.field(alias="lease")
     _complete: Complete = attrs.field(alias="complete")
     _processes: Processes = attrs.field(alias="processes")
 

@@ -11,8 +11,9 @@ Rules:
 4. The interpreter handles limits, stops, retries and storage: a driver cannot bypass them.
 """
 
+from collections.abc import Mapping
 from inspect import iscoroutine
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
@@ -20,6 +21,7 @@ from session_core import limits
 from session_core.ids import CallId
 from session_core.protocols.execution import CellResult
 from session_core.protocols.frames import INITIAL, is_label
+from session_core.protocols.options import OptionScope
 from session_core.providers.base import ModelFailed, StopReason
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
 from session_core.vocabulary.messages import Message
@@ -29,6 +31,7 @@ from session_core.wire.strict_json import find_fault
 DriverCallback = Literal["on_start", "on_answer", "on_failure", "on_results", "on_checkpoint", "on_code"]
 CheckpointKind = Literal["after_work", "before_completion"]
 """Between two steps, steering messages are read; before the end of the turn, follow-ups too."""
+NOTHING_SET: Final = JsonObject()
 FinishStatus = Literal["completed", "failed", "limit_reached"]
 
 
@@ -50,6 +53,7 @@ class DriverView:
         cell: The result of the newest cell of code in this turn.
         frame: The key of the frame that the turn is in.
         prompt: The newest message of people that the turn answers; it may have arrived during the turn.
+        options: The options of the protocol as they hold in the current frame; read them with `read_options`.
     """
 
     step: int = 0
@@ -62,6 +66,7 @@ class DriverView:
     cell: CellResult | None = None
     frame: str = INITIAL
     prompt: Message | None = None
+    options: JsonObject = NOTHING_SET
 
 
 # --- what a driver can ask for ----------------------------------------------------------------------------------------
@@ -132,10 +137,22 @@ class Remember:
     memory: JsonValue
 
 
+@attrs.frozen(kw_only=True)
+class SetOptions:
+    """Set options of the kind `own` durably: for all frames of the session, or for the current one.
+
+    In all frames they also replace what single frames had. Later views have them in `options`.
+    """
+
+    options: Mapping[str, JsonValue]
+    scope: OptionScope = "all_frames"
+
+
 LeadingAction = AskModel | RunTools | ExecuteCode | SwitchFrame | Checkpoint | Finish
-Action = LeadingAction | Tell | Remember
+ImmediateAction = Tell | Remember | SetOptions
+Action = LeadingAction | ImmediateAction
 Actions = tuple[Action, ...]
-CheckedActions = tuple[tuple[Tell | Remember, ...], LeadingAction]
+CheckedActions = tuple[tuple[ImmediateAction, ...], LeadingAction]
 """Actions that obey rule 2: the immediate ones, and the leading one."""
 
 
@@ -185,11 +202,13 @@ def check_actions(actions: object) -> CheckedActions:
         raise DriverFault(f"the driver returned {len(actions)} actions; the limit is {limits.MAX_DRIVER_ACTIONS}")
     *first, last = actions
     for action in first:
-        if not isinstance(action, Tell | Remember):
+        if not isinstance(action, ImmediateAction):
             raise DriverFault(
-                "the driver asked for two things at once: before the last action there can be Tell and Remember, not "
-                f"{_describe_type(action)}"
+                "the driver asked for two things at once: before the last action there can be Tell, Remember and "
+                f"SetOptions, not {_describe_type(action)}"
             )
+        if isinstance(action, SetOptions) and action.scope not in get_args(OptionScope):
+            raise DriverFault(f"the driver named an unknown scope of options: {action.scope!r}")
         if isinstance(action, Tell) and not _is_text(action.text):
             raise DriverFault("the driver returned a Tell without text")
         fault = find_fault(action.memory, limits.MAX_OPEN_JSON_DEPTH) if isinstance(action, Remember) else None

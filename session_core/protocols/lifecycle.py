@@ -13,11 +13,12 @@ Rules:
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import attrs
 import trio
 
 from session_core import limits
@@ -29,6 +30,7 @@ from session_core.protocols.contexts import (
     BeforeCallContext,
     BuildContext,
     Lease,
+    OwnOptions,
     SessionContext,
     is_before_call,
     lease_execution,
@@ -36,8 +38,15 @@ from session_core.protocols.contexts import (
 )
 from session_core.protocols.driver import CheckedActions, DriverCallback, DriverFault, DriverView, check_actions
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
-from session_core.protocols.faults import Callback, InputRejected, ProtocolFault, StateNotKeepable, StateRejected
-from session_core.protocols.options import Materialization
+from session_core.protocols.faults import (
+    Callback,
+    InputRejected,
+    OptionsInvalid,
+    ProtocolFault,
+    StateNotKeepable,
+    StateRejected,
+)
+from session_core.protocols.options import Materialization, OptionScope
 from session_core.protocols.prose import ProseProjector, ProseStream, Span
 from session_core.protocols.result_checks import (
     find_bundle_problem,
@@ -121,6 +130,19 @@ class _NotAsync(Exception):
     """A callback returned nothing awaitable."""
 
 
+@attrs.frozen
+class _BuiltOptions:
+    """The options of a session that is not created yet: nothing can be set."""
+
+    current: JsonObject
+
+    def change(self, changes: Mapping[str, Any], scope: OptionScope) -> None:
+        raise OptionsInvalid("the options of a session can be set once it exists", field="options")
+
+    async def wait_until_durable(self) -> None:
+        pass
+
+
 class SessionProtocol:
     """One protocol in use by one session.
 
@@ -142,6 +164,9 @@ class SessionProtocol:
         """Whether the executor has the state of this session and frame; if not, it is restored before its next use."""
         self.executor_base: ExecutorState | None = None
         """The state that it was last restored from or saved as; later work comes on top."""
+        self.options_class = factory.options
+        self.is_root = opening.is_root
+        self.own: OwnOptions = _BuiltOptions(record.options)
         self.bundle = self._build(factory, opening)
 
     def _build(self, factory: ProtocolFactory, opening: Materialization) -> ProtocolBundle:
@@ -419,7 +444,7 @@ class SessionProtocol:
     # --- calling ------------------------------------------------------------------------------------------------------
 
     def _context(self, frame: Frame, lease: Lease) -> SessionContext:
-        return SessionContext(session_id=self.session_id, frame=frame, lease=lease)
+        return SessionContext(session_id=self.session_id, frame=frame, is_root=self.is_root, lease=lease, own=self.own)
 
     async def _call(
         self,

@@ -1,8 +1,10 @@
 """Options of protocols: how they are stated, resolved once, and recorded with the opening itself.
 
-A protocol describes its options by an attrs class whose fields are made by `option`. Each is one of two kinds. A
+A protocol describes its options by an attrs class whose fields are made by `option`. Each is one of three kinds. A
 *pinned* one is decided when a session is created, recorded, and never changes: stating another value later is a
-conflict that shows both values. A *host* one is supplied again at each opening, and otherwise keeps its last value.
+conflict that shows both values. A *host* one is supplied again at each opening, and otherwise keeps its last value. An
+*own* one is as fixed as a pinned one for everybody but the protocol, which sets it while the session lives: for all
+frames, or for the current one (`check_own_options`).
 
 `resolve_options` is pure and total: the result depends only on the recorded options, the stated ones, and how the
 session is created. It runs before anything of a plugin is built.
@@ -21,11 +23,14 @@ from session_core.protocols.faults import OptionConflict, OptionsInvalid
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json
 from session_core.wire.catalogue import wire_tag
 from session_core.wire.codec import encode, from_json, to_json
+from session_core.wire.strict_json import find_fault
 
 T = TypeVar("T")
 
 Opening = Literal["create", "resume", "child", "fork"]
-OptionKind = Literal["pinned", "host"]
+OptionKind = Literal["pinned", "host", "own"]
+OptionScope = Literal["all_frames", "frame"]
+"""Where an option that a protocol sets holds: everywhere in the session, or only in the current frame."""
 
 _METADATA: Final = "session_core.option"
 _NOT_GIVEN: Final = object()
@@ -66,7 +71,7 @@ def option(*, default: Any, child_default: Any = _NOT_GIVEN, kind: OptionKind = 
     Args:
         default: The value when it is not stated; in child sessions that inherit nothing, `child_default`.
         child_default: The default in child sessions; if left out, the same as `default`.
-        kind: Whether it is fixed when a session is created, or supplied at each opening.
+        kind: Whether it is fixed when a session is created, supplied at each opening, or set by the protocol.
         inherit: Whether child sessions inherit it from their parent; forks inherit everything.
     """
     child = default if child_default is _NOT_GIVEN else child_default
@@ -123,18 +128,19 @@ def resolve_options(
 
     Raises:
         OptionsInvalid: The stated or recorded options have the wrong shape.
-        OptionConflict: A pinned option is stated with another value than the recorded one.
+        OptionConflict: An option that is fixed is stated with another value than the session has, or its origin.
     """
     read_options(plugin, cls, stated or JsonObject())  # check the whole shape before using any of it
     known, inherited = recorded or JsonObject(), opening.parent or JsonObject()
+    fixed = inherited if opening.opening == "fork" else known
     resolved: dict[str, JsonValue] = {}
     for field in attrs.fields(cls):  # type: ignore[arg-type]
         described: OptionField = field.metadata[_METADATA]
         name = field.name
         if stated is not None and name in stated:
             asked = _normalize_value(plugin, cls, name, stated[name])
-            if described.kind == "pinned" and name in known and known[name] != asked:
-                raise OptionConflict(plugin, name, recorded=known[name], requested=asked)
+            if described.kind != "host" and name in fixed and fixed[name] != asked:
+                raise OptionConflict(plugin, name, recorded=fixed[name], requested=asked)
             resolved[name] = asked
         elif name in known:
             resolved[name] = known[name]
@@ -156,15 +162,50 @@ def resolve_options(
 def select_host_options(
     cls: type[Any], stated: JsonObject | None, decided: Callable[[str, OptionField], bool] = lambda _name, _field: True
 ) -> JsonObject | None:
-    """Return the service's options for all sessions, without the pinned ones that are `decided` already.
+    """Return the service's options for all sessions, without the fixed ones that are `decided` already.
 
-    When a session is loaded again, all pinned ones are.
+    When a session is loaded again, all but host options are.
     """
     if stated is None:
         return None
     fields = {field.name: field.metadata[_METADATA] for field in attrs.fields(cls)}
-    own = {name for name, field in fields.items() if field.kind == "pinned" and decided(name, field)}
+    own = {name for name, field in fields.items() if field.kind != "host" and decided(name, field)}
     return JsonObject({name: value for name, value in stated.items() if name not in own})
+
+
+def refuse_other_options(plugin: str, cls: type[Any], stated: JsonObject, current: JsonObject) -> None:
+    """Compare options that are stated for an existing session with those it has.
+
+    Raises:
+        OptionsInvalid: They have the wrong shape.
+        OptionConflict: One differs.
+    """
+    read_options(plugin, cls, stated)
+    for name, value in stated.items():
+        asked = _normalize_value(plugin, cls, name, value)
+        if name in current and current[name] != asked:
+            raise OptionConflict(plugin, name, recorded=current[name], requested=asked)
+
+
+def check_own_options(plugin: str, cls: type[Any], current: JsonObject, changes: object) -> JsonObject:
+    """Return the changes that a protocol makes to its options, in their recorded form.
+
+    Raises:
+        OptionsInvalid: They have the wrong shape, or are not all of the kind that a protocol sets.
+    """
+    fault = find_fault(changes, limits.MAX_OPEN_JSON_DEPTH)
+    if fault is not None or not isinstance(changes, Mapping):
+        why = "they are not an object" if fault is None else f"they are not JSON: {fault.reason}"
+        raise OptionsInvalid(f"invalid options of the protocol {plugin}: {why}", field=f"options.{plugin}")
+    wanted = JsonObject({**current, **{name: freeze_json(value) for name, value in changes.items()}})
+    read_options(plugin, cls, wanted)
+    kinds = {field.name: field.metadata[_METADATA].kind for field in attrs.fields(cls)}
+    if (other := next((name for name in changes if kinds[name] != "own"), None)) is not None:
+        raise OptionsInvalid(
+            f"the protocol {plugin} cannot set its option {other!r}, which is {kinds[other]}; it sets only own ones",
+            field=f"options.{plugin}.{other}",
+        )
+    return JsonObject({name: _normalize_value(plugin, cls, name, wanted[name]) for name in changes})
 
 
 def is_options_class(cls: object) -> bool:

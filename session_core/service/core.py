@@ -236,7 +236,7 @@ class ServiceCore:
         session = Session(SessionState(session_id=protocol.session_id), self.recorder)
         self.loaded_sessions.add(session)
         session.record(attrs.evolve(created, protocol=protocol.record), by)
-        self.protocols.adopt(protocol)
+        self.protocols.adopt(session, protocol)
         return session
 
     def remove_session(self, session: Session, by: ClientId | None) -> None:

@@ -9,22 +9,35 @@ Rules:
 """
 
 import logging
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import attrs
 import trio
 
-from session_core.errors import InvalidInput, SessionCoreError
+from session_core import limits
+from session_core.agent.protocol_work import current_frame, current_options
+from session_core.errors import InvalidInput, NotFound, SessionCoreError
 from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId, new_session_id
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.faults import DuplicatePlugin, OptionsInvalid, ProtocolFault, ProtocolTooNew, UnknownPlugin
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.protocols.options import Materialization, PluginOptions, resolve_options, select_host_options
+from session_core.protocols.options import (
+    Materialization,
+    OptionScope,
+    PluginOptions,
+    check_own_options,
+    refuse_other_options,
+    resolve_options,
+    select_host_options,
+)
 from session_core.protocols.registry import ProtocolRegistry
 from session_core.session.session import Session
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.protocols import ProtocolRecord
+from session_core.vocabulary.protocols import Frame, ProtocolRecord
+from session_core.wire.codec import encode
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +48,56 @@ class ProtocolUnusable(SessionCoreError):
     """A session's protocol cannot be used here; the message says why."""
 
     code = "protocol_unusable"
+
+
+@attrs.frozen
+class _RecordedOptions:
+    """The options of a session's protocol, as the protocol reads and sets them."""
+
+    _session: Session
+    _options_class: type
+
+    @property
+    def current(self) -> JsonObject:
+        return current_options(self._session.state)
+
+    def change(self, changes: Mapping[str, Any], scope: OptionScope) -> None:
+        state = self._session.state
+        if self._session.closing:
+            raise NotFound(f"the session {state.session_id!r} is being deleted", field="session_id")
+        record, here = state.protocol, current_frame(state)
+        new = check_own_options(record.name, self._options_class, self.current, changes)
+        frames: tuple[Frame, ...]
+        if scope == "frame":
+            frames = (attrs.evolve(here, options=JsonObject({**here.options, **new})),)
+        else:
+            record = attrs.evolve(record, options=JsonObject({**record.options, **new}))
+            overriding = [frame for frame in state.frames if not new.keys().isdisjoint(frame.options)]
+            frames = tuple(_without_options(frame, new) for frame in overriding)
+        known = {frame.frame_id: frame.options for frame in (here, *state.frames)}
+        if record == state.protocol and all(known[frame.frame_id] == frame.options for frame in frames):
+            return
+        later = known | {frame.frame_id: frame.options for frame in frames}
+        if max(len(encode(record.options)), len(encode(list(later.values())))) > limits.MAX_PROTOCOL_OPTIONS_BYTES:
+            raise OptionsInvalid(
+                f"the options of the protocol {record.name} may have {limits.MAX_PROTOCOL_OPTIONS_BYTES:,} bytes, and "
+                "those of single frames as many together",
+                field=f"options.{record.name}",
+            )
+        self._session.record(ev.ProtocolConfigured(protocol=record, frames=frames))
+
+    async def wait_until_durable(self) -> None:
+        await self._session.wait_until_durable()
+
+
+def _without_options(frame: Frame, names: Collection[str]) -> Frame:
+    kept = {name: value for name, value in frame.options.items() if name not in names}
+    return attrs.evolve(frame, options=JsonObject(kept))
+
+
+def get_current_record(session: Session) -> ProtocolRecord:
+    """Return the protocol of a session with the options that hold in its current frame."""
+    return attrs.evolve(session.state.protocol, options=current_options(session.state))
 
 
 class SessionProtocols:
@@ -95,11 +158,26 @@ class SessionProtocols:
     def decide_for_child(self, parent: Session) -> SessionProtocol:
         """Decide the protocol of a child session: the same as its parent's."""
         opening = Materialization(opening="child", session_id=new_session_id(), parent_id=parent.state.session_id)
-        return self.decide(opening, name=None, stated=PluginOptions(), like=parent.state.protocol)
+        return self.decide(opening, name=None, stated=PluginOptions(), like=get_current_record(parent))
 
-    def adopt(self, protocol: SessionProtocol) -> None:
-        """Assign a protocol to the session that was created with it."""
+    def adopt(self, session: Session, protocol: SessionProtocol) -> None:
+        """Assign a protocol to the session that was created with it, or is loaded again."""
+        protocol.own = _RecordedOptions(session, protocol.options_class)
         self._live[protocol.session_id] = protocol
+
+    def refuse_other_options(self, session: Session, stated: PluginOptions) -> None:
+        """Compare the options that are stated for an existing session with those it has.
+
+        Raises:
+            UnknownPlugin: The protocol does not exist here, or options name one that does not.
+            OptionsInvalid, OptionConflict: The options are wrong, or one differs.
+        """
+        name = session.state.protocol.name
+        self._refuse_unknown(stated, name)
+        if (options := stated.plugins.get(name)) is not None:
+            factory = self._factory(name)
+            current = self._upgrade_record(factory, get_current_record(session)).options
+            refuse_other_options(name, factory.options, options, current)
 
     def get_protocol(self, session: Session) -> SessionProtocol:
         """Return the protocol of a session in memory; after a reload it is built on first use.
@@ -110,7 +188,8 @@ class SessionProtocols:
         session_id = session.state.session_id
         live = self._live.get(session_id)
         if live is None:
-            live = self._live[session_id] = self._rebuild_protocol(session)
+            live = self._rebuild_protocol(session)
+            self.adopt(session, live)
         return live
 
     def can_start_turn(self, session: Session) -> bool:
@@ -151,8 +230,10 @@ class SessionProtocols:
         try:
             factory = self._factory(record.name)
             known = self._upgrade_record(factory, record)
-            stated = select_host_options(factory.options, self._supplied.plugins.get(record.name))
+            supplied = self._supplied.plugins.get(record.name)
+            stated = select_host_options(factory.options, supplied)
             options = resolve_options(record.name, factory.options, known.options, stated, opening)
+            frames = self._upgrade_frames(factory, session)
         except UnknownPlugin as error:
             raise ProtocolUnusable(
                 f"this session cannot continue here: {error.message}; install the package that provides it, or pass it "
@@ -163,8 +244,15 @@ class SessionProtocols:
             raise ProtocolUnusable(f"this session cannot continue here: {error.message}", field="session_id") from error
         now = attrs.evolve(known, options=options)
         live = self._build_protocol(factory, now, opening)
+        for name, value in (supplied or {}).items():
+            if options[name] != value:  # others may state it for new sessions; this one has decided
+                log.warning(
+                    "session %s: the option %r of the protocol %s stays %r; what the service supplies, %r, is for new "
+                    "sessions",
+                    *(state.session_id, name, record.name, options[name], value),
+                )
         if now != record:
-            session.record(ev.ProtocolConfigured(protocol=now))
+            session.record(ev.ProtocolConfigured(protocol=now, frames=frames))
         return live
 
     def _factory(self, name: str) -> ProtocolFactory:
@@ -197,6 +285,21 @@ class SessionProtocols:
                 f"options of the protocol {record.name}: after the upgrade they are not an object", field="protocol"
             )
         return attrs.evolve(record, version=factory.version, options=options)
+
+    def _upgrade_frames(self, factory: ProtocolFactory, session: Session) -> tuple[Frame, ...]:
+        """Return the frames with options of their own, in the current form, if theirs is an older one."""
+        record = session.state.protocol
+        if record.version == factory.version:
+            return ()
+        shared = self._upgrade_record(factory, record).options
+        upgraded: list[Frame] = []
+        for frame in session.state.frames:
+            if frame.options:
+                whole = attrs.evolve(record, options=JsonObject({**record.options, **frame.options}))
+                options = self._upgrade_record(factory, whole).options.items()
+                own = {name: value for name, value in options if shared.get(name) != value}
+                upgraded.append(attrs.evolve(frame, options=JsonObject(own)))
+        return tuple(upgraded)
 
     @staticmethod
     def _build_protocol(factory: ProtocolFactory, record: ProtocolRecord, opening: Materialization) -> SessionProtocol:

@@ -49,9 +49,11 @@ def _add_messages(
 
 # Events of protocols.
 def apply_protocol_configured(state: "SessionState", event: ev.ProtocolConfigured, _: SessionEvent) -> None:
-    """Store the options; the protocol itself never changes."""
+    """Store the options, also those of single frames; the protocol itself never changes."""
     if event.protocol.name == state.protocol.name:
         state.protocol = event.protocol
+        for frame in event.frames:
+            state.frames = _update_frame(state.frames, frame)[-limits.MAX_FRAMES :]
 
 
 def apply_frame_opened(state: "SessionState", event: ev.FrameOpened, envelope: SessionEvent) -> None:

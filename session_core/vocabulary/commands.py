@@ -90,10 +90,14 @@ class LoadService(Command[ServiceSnapshot]):
 
 @checked_value
 class LoadSession(Command[SessionSnapshot]):
-    """Take a snapshot of one session; other readers are not affected."""
+    """Take a snapshot of one session; other readers are not affected.
+
+    `options` states options of its protocol, as in `CreateSession`; if the session has others, the command is refused.
+    """
 
     reads_only: ClassVar[bool] = True
     session_id: SessionId
+    options: JsonObject | None = None
 
 
 @checked_value
@@ -180,7 +184,7 @@ class DeleteSession(Command[replies.Acknowledged]):
 class ForkSession(Command[replies.CreateSessionReply]):
     """Create a session that continues from a message of this one (by default its head).
 
-    It has the same protocol and the same options, except for those given in `options`.
+    It has the same protocol and the same options; `options` can only change those of the kind host.
     """
 
     session_id: SessionId

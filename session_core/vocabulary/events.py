@@ -531,9 +531,13 @@ class ToolProgressed:
 # --- protocols: options, frames, and what executors save --------------------------------------------------------------
 @attrs.frozen(kw_only=True)
 class ProtocolConfigured:
-    """The protocol of a session continues with other options: given again at opening, or migrated to a newer form."""
+    """The protocol of a session continues with other options: given again at opening, migrated, or set by itself.
+
+    `frames` are the frames whose own options have changed with them.
+    """
 
     protocol: ProtocolRecord
+    frames: tuple[Frame, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

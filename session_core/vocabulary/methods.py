@@ -91,9 +91,9 @@ class SessionMethods(ABC):
         """Take a snapshot of all sessions and their activity."""
         return await self.execute(c.LoadService())
 
-    async def load_session(self, session_id: SessionId) -> SessionSnapshot:
-        """Take a snapshot of one session."""
-        return await self.execute(c.LoadSession(session_id=session_id))
+    async def load_session(self, session_id: SessionId, *, options: JsonObject | None = None) -> SessionSnapshot:
+        """Take a snapshot of one session; with `options`, only if its protocol has them."""
+        return await self.execute(c.LoadSession(session_id=session_id, options=options))
 
     async def load_messages(
         self, session_id: SessionId, *, before: int | None = None, limit: int = 100

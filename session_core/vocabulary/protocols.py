@@ -46,6 +46,7 @@ class Frame:
         reason: Why it was opened, such as `initial` or `continue_as`.
         first_message_id: The message it begins with; None for the first frame of a session.
         last_message_id: Where it was left, while another frame is open.
+        options: The options that the protocol has set for this frame alone.
     """
 
     frame_id: str
@@ -54,6 +55,7 @@ class Frame:
     opened_at: int
     first_message_id: MessageId | None = None
     last_message_id: MessageId | None = None
+    options: JsonObject = _NO_OPTIONS
 
 
 @attrs.frozen(kw_only=True)

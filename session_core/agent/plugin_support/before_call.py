@@ -60,6 +60,7 @@ class BeforeCallHook:
                 session_id=state.session_id,
                 turn_id=turn.turn_id,
                 frame=current_frame(state),
+                is_root=self.protocol.is_root,
                 step=turn.steps,
                 usage=turn.usage,
                 context_tokens=state.context_tokens,
@@ -67,6 +68,7 @@ class BeforeCallHook:
                 sandbox=state.settings.sandbox,
                 tools=request.tools,
                 lease=lease,
+                own=self.protocol.own,
                 complete=self.direct.complete,
                 processes=self.processes,
             )

@@ -14,6 +14,7 @@ from session_core.service.core import ServiceCore
 from session_core.service.extension_api import explain_missing_model
 from session_core.service.handler_api import Caller, Handlers, PendingReply
 from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
+from session_core.service.protocols import get_current_record
 from session_core.service.validation import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.session.executor_points import find_executor_state
 from session_core.session.session import Session
@@ -96,7 +97,7 @@ def _create_now(core: ServiceCore, command: c.CreateSession, caller: Caller) -> 
         session_id=new_session_id(),
         parent_id=command.parent_id,
     )
-    like = parent.state.protocol if parent is not None else None
+    like = get_current_record(parent) if parent is not None else None
     stated = parse_plugin_options(command.options)
     protocol = core.protocols.decide(opening, name=command.protocol, stated=stated, like=like)
     created = ev.SessionCreated(name=name, settings=settings, parent_id=command.parent_id)
@@ -155,7 +156,9 @@ def _matching(core: ServiceCore, command: c.ListSessions) -> Iterator[SessionSum
 
 
 def load(core: ServiceCore, command: c.LoadSession, _: Caller) -> SessionSnapshot:
-    return core.session(command.session_id).snapshot()
+    session = core.session(command.session_id)
+    core.protocols.refuse_other_options(session, parse_plugin_options(command.options))
+    return session.snapshot()
 
 
 def load_service(core: ServiceCore, _command: c.LoadService, _: Caller) -> ServiceSnapshot:
@@ -237,7 +240,7 @@ def _create_fork(
     )
     opening = Materialization(opening="fork", session_id=new_session_id())
     protocol = core.protocols.decide(
-        opening, name=None, stated=parse_plugin_options(command.options), like=origin.state.protocol
+        opening, name=None, stated=parse_plugin_options(command.options), like=get_current_record(origin)
     )
     created = ev.SessionCreated(
         name=name,

@@ -66,7 +66,7 @@ FIELDS: Final[Mapping[str, FieldOrigin]] = {
     "displays": "dropped",  # they say that an extension of this home is at work
     "entries": "file",  # shown to people; no extension can read them back
     "protocol": "home",  # its name comes from the file, because the conversation has its form; its options do not
-    "frames": "file",
+    "frames": "file",  # but not the options of one
     "frame_id": "file",
     "executor": "file",  # data; a process without a sandbox reads nothing of it that could run
     "executor_points": "file",
@@ -235,8 +235,9 @@ def _list_settling_events(state: SessionState, session_list: SessionListState, o
     if state.tools:
         raise CannotSettle("it has tool calls that no message asked for")
     yield from _change_settings(state.settings, settings, granted=granted)
-    if state.protocol.options:
-        yield ev.ProtocolConfigured(protocol=attrs.evolve(state.protocol, options=JsonObject()))
+    frames = tuple(attrs.evolve(frame, options=JsonObject()) for frame in state.frames if frame.options)
+    if state.protocol.options or frames:
+        yield ev.ProtocolConfigured(protocol=attrs.evolve(state.protocol, options=JsonObject()), frames=frames)
     if session_list.sessions[state.session_id].activity != state.activity:
         yield ev.ActivityChanged(activity=state.activity)
 
@@ -300,7 +301,7 @@ def _describe_sandbox(policy: SandboxPolicy) -> str:
 
 
 def _list_dropped(created: ev.SessionCreated, before: SessionSnapshot) -> Iterator[str]:
-    if before.protocol.options:
+    if before.protocol.options or any(frame.options for frame in before.frames):
         yield f"options of the protocol {before.protocol.name}: those of this home hold"
     if created.parent_id is not None:
         yield f"its place below the session {created.parent_id}"

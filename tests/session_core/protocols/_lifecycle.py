@@ -7,7 +7,6 @@ import trio
 
 from session_core import limits
 from session_core.ids import MessageId, SessionId, TurnId
-from session_core.protocols.contexts import SessionContext
 from session_core.protocols.driver import DriverView
 from session_core.protocols.execution import Cell, Execution
 from session_core.protocols.frames import first_frame
@@ -73,7 +72,7 @@ async def call(protocol: SessionProtocol, callback: str) -> object:
         "apply_extension": lambda: protocol.apply_extension(FRAME, EXTENSION),
         "check_turn_extension": lambda: protocol.check_turn_extension(FRAME, EXTENSION),
         "before_model_call": lambda: protocol.before_model_call(
-            lambda lease: SessionContext(session_id=ME, frame=FRAME, lease=lease),  # type: ignore[arg-type,return-value]
+            lambda lease: protocol._context(FRAME, lease),  # type: ignore[arg-type,return-value]
             REQUEST,
         ),
         "driver": lambda: in_a_task(lambda: protocol.decide("on_code", DriverView())),  # the usual one has none

@@ -1,6 +1,6 @@
 """Contexts of plugins: of use as long as their callback runs, and no longer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -25,7 +25,9 @@ from session_core.protocols.contexts import (
 )
 from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import first_frame
+from session_core.protocols.options import OptionScope
 from session_core.providers.base import ModelRequest
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Usage
 from session_core.vocabulary.sessions import SandboxPolicy
 
@@ -58,6 +60,21 @@ class Programs:
         return ENDED
 
 
+class Options:
+    """Options that can be set without any effect."""
+
+    current = JsonObject({"a": 1})
+
+    def change(self, changes: Mapping[str, Any], scope: OptionScope) -> None:
+        pass
+
+    async def wait_until_durable(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+OPTIONS = Options()
+
+
 def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:
     """Make a context."""
 
@@ -69,6 +86,8 @@ def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:
         session_id=SessionId("s"),
         turn_id=TurnId("t"),
         frame=first_frame(SessionId("s"), 0),
+        is_root=True,
+        own=OPTIONS,
         step=0,
         usage=Usage(),
         context_tokens=0,
@@ -89,13 +108,14 @@ async def everything(context: BeforeCallContext, processes: Processes) -> list[o
         lambda: processes.start(["true"], cwd="/x", env={"A": "b"}),
         lambda: processes.wait("p"),
         lambda: processes.cancel("p"),
+        lambda: context.set_options({"a": 2}),
     )
     for use in uses:
         try:
             found.append(await use())
         except CallbackContextExpired as late:
             found.append(late)
-    for now in (processes.list, lambda: processes.signal("p", 15), lambda: context.processes):
+    for now in (processes.list, lambda: processes.signal("p", 15), lambda: context.processes, lambda: context.options):
         try:
             found.append(now())
         except CallbackContextExpired as late:
@@ -110,9 +130,10 @@ async def test_a_context_ends_with_its_callback() -> None:
         context = context_of(lease, programs)
         kept = context.processes
         within = await everything(context, kept)
-    assert within[:6] == [ANSWER, "['true'] /x {'A': 'b'}", ENDED, ENDED, (ENDED,), None]
+    assert within[:7] == [ANSWER, "['true'] /x {'A': 'b'}", ENDED, ENDED, None, (ENDED,), None]
+    assert within[8] == OPTIONS.current
     assert programs.signals == [("p", 15)]
-    assert [type(each) for each in await everything(context, kept)] == [CallbackContextExpired] * 7
+    assert [type(each) for each in await everything(context, kept)] == [CallbackContextExpired] * 9
     assert programs.signals == [("p", 15)]
 
 

@@ -134,11 +134,11 @@ async def test_options_of_children_and_forks() -> None:
         child = await new_session(service, parent_id=parent)
         other = await new_session(service, parent_id=parent, protocol="standard")
         fork = (await service.fork_session(parent)).session_id
-        changed = (await service.fork_session(parent, options=stated(shape="flat"))).session_id
+        changed = (await service.fork_session(parent, options=stated(budget=7))).session_id
         assert await recorded_of(service, child) == record(dialect="child", shape="round", budget=5)
         assert await recorded_of(service, other) == ProtocolRecord(name="standard")
         assert await recorded_of(service, fork) == record(dialect="mine", shape="round", budget=5)
-        assert await recorded_of(service, changed) == record(dialect="mine", shape="flat", budget=5)
+        assert await recorded_of(service, changed) == record(dialect="mine", shape="round", budget=7)
         with pytest.raises(InvalidInput):
             await service.fork_session(parent, options=JsonObject({"standard": {}}))
 

@@ -163,6 +163,14 @@ def worst_dialog(size: int) -> Dialog:
     )
 
 
+FRAME = Frame(
+    frame_id=ID,
+    key=NAME,
+    reason=NAME,
+    opened_at=MOST,
+    first_message_id=MessageId(ID),
+    last_message_id=MessageId(ID),
+)
 PATHS = (WORST * (limits.MAX_SANDBOX_CHARS // 128),) * 64
 WORST_FIELDS: dict[str, Callable[[], Any]] = {
     "session_id": lambda: ID,
@@ -243,17 +251,8 @@ WORST_FIELDS: dict[str, Callable[[], Any]] = {
     ),
     "protocol": lambda: ProtocolRecord(name=NAME, version=MOST, options=json_of(limits.MAX_PROTOCOL_OPTIONS_BYTES)),
     "frames": lambda: (
-        (
-            Frame(
-                frame_id=ID,
-                key=NAME,
-                reason=NAME,
-                opened_at=MOST,
-                first_message_id=MessageId(ID),
-                last_message_id=MessageId(ID),
-            ),
-        )
-        * limits.MAX_FRAMES
+        attrs.evolve(FRAME, options=json_of(limits.MAX_PROTOCOL_OPTIONS_BYTES)),
+        *(FRAME,) * (limits.MAX_FRAMES - 1),
     ),
     "frame_id": lambda: ID,
     "executor": worst_executor,
