@@ -312,6 +312,8 @@ MAX_ENDED_TURN_PROCESSES = 64
 """Ended programs whose output can still be read in the same turn; the oldest are forgotten."""
 MAX_DRIVER_ACTIONS = 32
 """Actions in one reply of a driver; each message among them is read by the model, and kept."""
+MAX_DRIVER_MEMORY_BYTES = 64 * 1024
+"""What a driver remembers about a turn; it is part of every snapshot."""
 MAX_DIRECT_COMPLETIONS = 200
 """Model calls that a protocol makes outside the conversation in one turn, as many as the turn itself may make."""
 MAX_DIRECT_CHARS = 8_000_000

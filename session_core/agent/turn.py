@@ -68,7 +68,7 @@ from session_core.session.state import SessionState
 from session_core.session.turn_handle import TurnHandle
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.frozen import JsonValue, freeze_json
 from session_core.vocabulary.messages import Message, Role, TextPart
 from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
 from session_core.vocabulary.tools import ToolSpec
@@ -234,7 +234,9 @@ class _Turn:
         turn = handle.state.turn
         schema = turn.output_schema if turn is not None else None
         prompt = newest_prompt(handle.state)
-        self._view = DriverView(output_schema=schema, frame=self._work.frame.key, prompt=prompt)
+        self._view = DriverView(
+            output_schema=schema, frame=self._work.frame.key, prompt=prompt, memory=handle.state.driver_memory
+        )
         self._ask_before_call: AskBeforeCall | None = None
         self._prompt: str | None = None
         self._additions = ""
@@ -260,6 +262,7 @@ class _Turn:
             while decided is not None:
                 decided = await self._perform(*decided)
         except (ProtocolFault, InputRejected) as fault:
+            self._remember(None)  # it may be what led to the fault
             await self._work.save_unfinished()
             self._handle.finish_unless_more("failed", error=clean_error(str(fault)))
         except FolderUnusable as problem:
@@ -302,7 +305,7 @@ class _Turn:
         for action in first:
             match action:
                 case Remember(memory=memory):
-                    self._view = attrs.evolve(self._view, memory=memory)
+                    self._remember(memory)
                 case SetOptions(options=options, scope=scope):
                     self._set_options(options, scope)
                 case Tell(text=text):
@@ -338,6 +341,12 @@ class _Turn:
             source=source,
         )
         handle.record(ev.MessageAdded(message=message))
+
+    def _remember(self, memory: JsonValue) -> None:
+        memory = freeze_json(memory)
+        if memory != self._handle.state.driver_memory:
+            self._handle.record(ev.DriverRemembered(memory=memory))
+        self._view = attrs.evolve(self._view, memory=memory)
 
     def _set_options(self, options: Mapping[str, JsonValue], scope: OptionScope) -> None:
         try:

@@ -49,7 +49,7 @@ class DriverView:
         unreadable: Tool calls in it whose arguments were not a JSON object.
         results: The newest message of tool results.
         output_schema: The shape that the turn's answer must have, if any.
-        memory: What the driver has asked to remember.
+        memory: What the driver has asked to remember, in this turn or in the one that it resumes.
         cell: The result of the newest cell of code in this turn.
         frame: The key of the frame that the turn is in.
         prompt: The newest message of people that the turn answers; it may have arrived during the turn.
@@ -132,7 +132,10 @@ class Tell:
 
 @attrs.frozen(kw_only=True)
 class Remember:
-    """Keep some JSON for later views of this turn, in any frame; replaces what was kept before."""
+    """Keep some JSON for later views of this turn, in any frame; replaces what was kept before.
+
+    It is kept durably: a turn that ended early finds it again when it is resumed.
+    """
 
     memory: JsonValue
 
@@ -215,6 +218,9 @@ def check_actions(actions: object) -> CheckedActions:
         if fault is not None:
             where = f"memory{fault.path}"
             raise DriverFault(f"the driver returned a Remember that is not JSON: {where}: {fault.reason}")
+        if isinstance(action, Remember) and (size := len(encode(action.memory))) > limits.MAX_DRIVER_MEMORY_BYTES:
+            most = f"{limits.MAX_DRIVER_MEMORY_BYTES:,}"
+            raise DriverFault(f"the driver returned a Remember of {size:,} bytes, and {most} are allowed")
     if isinstance(last, Checkpoint) and last.kind not in get_args(CheckpointKind):
         raise DriverFault(f"the driver named an unknown kind of checkpoint: {last.kind!r}")
     if isinstance(last, Finish):

@@ -77,7 +77,7 @@ def _check_structured(view: DriverView, schema: JsonObject) -> Actions:
 def _repair(view: DriverView, fault: str) -> Actions:
     repairs = view.memory if isinstance(view.memory, int) else 0
     if repairs >= MOST_REPAIRS:
-        return (finish_wrong_shape(fault),)
+        return (Remember(memory=None), finish_wrong_shape(fault))  # a turn that resumes it may try again
     message = f"Your answer must be JSON of the given shape and nothing else. {fault} Give the whole answer again."
     return (Remember(memory=repairs + 1), Tell(text=message), AskModel())
 

@@ -306,8 +306,9 @@ class ServiceCore:
         branch: bool = False,
         output_schema: JsonObject | None = None,
         extension: JsonObject | None = None,
+        resumes: bool = False,
     ) -> tuple[TurnId, MessageId | None]:
-        """Start a turn in a session at rest.
+        """Start a turn in a session at rest; it may resume the last one.
 
         Queued messages are delivered first, in their order, then the new one. With `branch` the new message becomes
         a child of `after` (None is the root) instead, and queued messages follow it.
@@ -316,7 +317,9 @@ class ServiceCore:
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
         if session.state.archived:
             session.record(ev.SessionRestored(), by)  # nothing runs out of sight
-        started = ev.TurnStarted(turn_id=work.turn_id, output_schema=output_schema, extension=extension)
+        started = ev.TurnStarted(
+            turn_id=work.turn_id, output_schema=output_schema, extension=extension, resumes=resumes
+        )
         session.record(started, by)
         if not branch:
             self._deliver_queue(session, work.turn_id)

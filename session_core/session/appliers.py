@@ -51,9 +51,16 @@ def _add_messages(
 def apply_protocol_configured(state: "SessionState", event: ev.ProtocolConfigured, _: SessionEvent) -> None:
     """Store the options, also those of single frames; the protocol itself never changes."""
     if event.protocol.name == state.protocol.name:
+        if event.protocol.version != state.protocol.version:
+            state.driver_memory = None  # another version may not understand it
         state.protocol = event.protocol
         for frame in event.frames:
             state.frames = _update_frame(state.frames, frame)[-limits.MAX_FRAMES :]
+
+
+def apply_driver_remembered(state: "SessionState", event: ev.DriverRemembered, _: SessionEvent) -> None:
+    """Keep what the driver wants to find again, also when its turn is resumed."""
+    state.driver_memory = event.memory
 
 
 def apply_frame_opened(state: "SessionState", event: ev.FrameOpened, envelope: SessionEvent) -> None:
@@ -110,6 +117,7 @@ def _update_frame(frames: tuple[Frame, ...], left_frame: Frame) -> tuple[Frame, 
 
 PROTOCOL_APPLIERS: dict[type, Callable[..., Any]] = {
     ev.ProtocolConfigured: apply_protocol_configured,
+    ev.DriverRemembered: apply_driver_remembered,
     ev.FrameOpened: apply_frame_opened,
     ev.FrameEntered: apply_frame_entered,
     ev.ExecutorStateSaved: lambda state, event, _: apply_executor_state_saved(state, event),
@@ -266,6 +274,7 @@ def _apply_messages_imported(state: "SessionState", event: ev.MessagesImported, 
     _add_messages(state, envelope)
     state.head = event.head
     state.context_tokens = 0  # not known before the next answer
+    state.driver_memory = None
     follow_head(state, before)
 
 
@@ -273,6 +282,7 @@ def _apply_messages_imported(state: "SessionState", event: ev.MessagesImported, 
 def _apply_branch_switched(state: "SessionState", event: ev.BranchSwitched, _: SessionEvent) -> None:
     before, state.head = state.head, event.head
     state.context_tokens = 0
+    state.driver_memory = None  # it belongs to the turn at the previous head
     follow_head(state, before)
 
 
@@ -280,6 +290,7 @@ def _apply_branch_switched(state: "SessionState", event: ev.BranchSwitched, _: S
 def _apply_context_cleared(state: "SessionState", _event: ev.ContextCleared, _: SessionEvent) -> None:
     before, state.head = state.head, None
     state.context_tokens = 0
+    state.driver_memory = None
     follow_head(state, before)
 
 
@@ -419,12 +430,16 @@ def _apply_turn_started(state: "SessionState", event: ev.TurnStarted, envelope: 
         output_schema=event.output_schema,
         extension=event.extension,
     )
+    if not event.resumes:
+        state.driver_memory = None
 
 
 @_register_applier(ev.TurnEnded)
 def _apply_turn_ended(state: "SessionState", event: ev.TurnEnded, _: SessionEvent) -> None:
     state.turn = state.stop = None
     state.last_outcome = event.outcome
+    if event.outcome.status == "completed":
+        state.driver_memory = None
 
 
 @_register_applier(ev.StopRequested)

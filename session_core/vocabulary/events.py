@@ -256,12 +256,14 @@ class ToolResultsCommitted:
 class TurnStarted:
     """A turn started; with `output_schema` its answer must be JSON of that shape.
 
-    `extension` is the data for the protocol that came with the message.
+    `extension` is the data for the protocol that came with the message. One that `resumes` the last turn begins with
+    what the protocol's driver had remembered there.
     """
 
     turn_id: TurnId
     output_schema: JsonObject | None = None
     extension: JsonObject | None = None
+    resumes: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -541,6 +543,13 @@ class ProtocolConfigured:
 
 
 @attrs.frozen(kw_only=True)
+class DriverRemembered:
+    """The driver of a turn asked to remember this; None is nothing."""
+
+    memory: JsonValue = None
+
+
+@attrs.frozen(kw_only=True)
 class FrameOpened:
     """The model starts a new conversation with this message; earlier messages stay in the tree.
 
@@ -650,6 +659,7 @@ Event = (
     | NoticeShown
     | ToolProgressed
     | ProtocolConfigured
+    | DriverRemembered
     | FrameOpened
     | FrameEntered
     | ExecutorStateSaved

@@ -6,7 +6,7 @@ import attrs
 
 from session_core.ids import MessageId, SessionId
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
-from session_core.vocabulary.frozen import Vector
+from session_core.vocabulary.frozen import JsonValue, Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
 from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.sessions import (
@@ -69,6 +69,7 @@ class SessionFields:
     executor: ExecutorState | None = None
     executor_points: tuple[ExecutorPoint, ...] = ()
     executor_lost: bool = False
+    driver_memory: JsonValue = None
 
     @property
     def transcript(self) -> tuple[Message, ...]:
@@ -82,7 +83,7 @@ class SessionFields:
 ADDED_LATER: Final = frozenset(
     {
         *("earlier", "usage_by", "context_tokens", "plan", "displays", "entries", "protocol", "frames", "frame_id"),
-        *("executor", "executor_points", "executor_lost"),
+        *("executor", "executor_points", "executor_lost", "driver_memory"),
     }
 )
 """Fields that the first snapshots did not have, and that a reader may therefore not find."""

@@ -20,7 +20,8 @@ class SessionSnapshot(SessionFields):
     each; `entries` are the newest ones they store with the session. `frames` are those that the protocol has opened,
     and `frame_id` is the open one; None is the frame that every session begins with. `executor` is the state that code
     has left behind, `executor_points` its state at earlier points, as far as retained; `executor_lost` means that code
-    has run here whose results are not retained.
+    has run here whose results are not retained. `driver_memory` is what the protocol's driver remembers about the turn
+    that runs, or that may be resumed.
     """
 
     cursor: Cursor

@@ -135,7 +135,8 @@ class CellDriver:
         stalled = _recall(view)[0] + 1
         if stalled >= self._no_progress:
             error = f"no progress: {stalled} steps in a row without a cell that ran well. The last problem: "
-            return (Finish(status="failed", error=error + (why or " ".join(tells))),)
+            given_up = Finish(status="failed", error=error + (why or " ".join(tells)))
+            return (Remember(memory=None), given_up)  # a turn that resumes it may try again
         messages = (Tell(text=text) for text in tells)
         return (_remember(stalled), *messages, Checkpoint(kind="after_work"))
 

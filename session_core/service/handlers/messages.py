@@ -116,7 +116,7 @@ def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.Sta
             field="session_id",
         )
     refuse_if_overtaken(session, caller)
-    turn_id, _ = core.start_turn(session, caller.client_id)
+    turn_id, _ = core.start_turn(session, caller.client_id, resumes=True)
     return r.StartTurnReply(started=True, turn_id=turn_id, cursor=session.cursor)
 
 

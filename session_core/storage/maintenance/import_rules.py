@@ -71,6 +71,7 @@ FIELDS: Final[Mapping[str, FieldOrigin]] = {
     "executor": "file",  # data; a process without a sandbox reads nothing of it that could run
     "executor_points": "file",
     "executor_lost": "file",
+    "driver_memory": "dropped",  # the protocol of this home would act on it
 }
 """Where each part of an imported session's state comes from."""
 
@@ -136,6 +137,7 @@ EVENTS: Final[Mapping[type[ev.Event], EventUse]] = {
     ev.NoticeShown: "taken",
     ev.ToolProgressed: "refused",
     ev.ProtocolConfigured: "taken",  # its options are reset at the end
+    ev.DriverRemembered: "taken",
     ev.FrameOpened: "taken",
     ev.FrameEntered: "taken",
     ev.ExecutorStateSaved: "taken",
@@ -251,6 +253,8 @@ def _next_dropping_event(state: SessionState) -> ev.Event | None:
         return ev.WakeupCancelled(wakeup_id=state.wakeups[0].wakeup_id)
     if state.displays:
         return ev.ExtensionDisplayed(extension=state.displays[0].extension)
+    if state.driver_memory is not None:
+        return ev.DriverRemembered()
     return ev.PlanChanged(plan=()) if state.plan else None
 
 

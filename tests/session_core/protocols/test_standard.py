@@ -129,7 +129,8 @@ def test_the_wrong_shape_is_told_and_tried_again(text: str, why: str) -> None:
         assert len(tell.text) < 1_000
         assert AskModel() == ask
         view = attrs.evolve(view, memory=repair)
-    (finish,) = DRIVER.on_answer(view)
+    forget, finish = DRIVER.on_answer(view)
+    assert Remember(memory=None) == forget
     assert isinstance(finish, Finish)
     assert "failed" == finish.status
     assert why in (finish.error or "")

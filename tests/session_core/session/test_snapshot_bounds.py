@@ -258,6 +258,7 @@ WORST_FIELDS: dict[str, Callable[[], Any]] = {
     "executor": worst_executor,
     "executor_points": worst_points,
     "executor_lost": lambda: False,
+    "driver_memory": lambda: json_of(limits.MAX_DRIVER_MEMORY_BYTES),
 }
 
 

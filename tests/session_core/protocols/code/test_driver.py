@@ -274,7 +274,8 @@ def test_no_progress_stops(most: int, view: DriverView, by: str, why: str) -> No
     """So many steps in a row without a cell that ran well fail the turn, whatever people say in between."""
     seen = without_progress(CellDriver(no_progress=most), view, by=by)
     assert most == len(seen)
-    (finish,) = seen[-1]
+    forget, finish = seen[-1]
+    assert Remember(memory=None) == forget
     assert isinstance(finish, Finish)
     assert "failed" == finish.status
     assert (finish.error or "").startswith(f"no progress: {most} steps in a row")
