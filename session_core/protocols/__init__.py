@@ -6,6 +6,7 @@
 - `contexts`: the arguments of callbacks; usable only while they run
 - `execution`: running code and saving its state; `prose`: what people see of an answer
 - `frames`: where a conversation starts fresh for the model
+- `adapters`: bases for parts that need little: code without state, prose by a plain function
 - `registry`: the available protocols; `lifecycle`: the only caller of their code; `faults`: their errors
 - `result_checks`: checks the return values of plugins before they are used
 - `structured`: makes turns that must return JSON of a given shape end with it, however they end

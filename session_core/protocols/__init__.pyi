@@ -1,3 +1,12 @@
+from session_core.protocols.adapters import (
+    ProseFunction as ProseFunction,
+)
+from session_core.protocols.adapters import (
+    ProseProtocol as ProseProtocol,
+)
+from session_core.protocols.adapters import (
+    StatelessExecutor as StatelessExecutor,
+)
 from session_core.protocols.api import (
     ProtocolBundle as ProtocolBundle,
 )

@@ -7,6 +7,7 @@ import attrs
 import trio
 
 from session_core.ids import TurnId, new_session_id
+from session_core.protocols.adapters import StatelessExecutor
 from session_core.protocols.execution import (
     Cell,
     CellResult,
@@ -25,6 +26,7 @@ from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import SandboxPolicy
 
 NO_EXECUTOR = "it has no executor"
+NO_STATE = "its executor keeps no state"
 NO_SAMPLES = "there are no samples of the code that its executor runs"
 _CELL_SECONDS = 30.0
 _LET_IT_RUN_SECONDS = 0.3
@@ -117,9 +119,14 @@ def _samples(subject: ProtocolSubject) -> CellSamples | str:
     return PYTHON_CELLS if executor.language == "python" else NO_SAMPLES
 
 
+def _state_samples(subject: ProtocolSubject) -> CellSamples | str:
+    """Return the code to try what stays behind with, or why there is none."""
+    return NO_STATE if isinstance(subject.build().executor, StatelessExecutor) else _samples(subject)
+
+
 async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | None:
     """What a cell leaves behind is there for the next one, and in an executor restored from the captured state."""
-    if isinstance(samples := _samples(subject), str):
+    if isinstance(samples := _state_samples(subject), str):
         return samples
     async with _open_runners(subject, 2) as (first, second):
         assert not first.is_dirty(), "an executor that has run nothing has nothing to keep"
@@ -142,7 +149,7 @@ async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | Non
 
 async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str | None:
     """What the store did not take is offered again, complete; what it has taken is not."""
-    if isinstance(samples := _samples(subject), str):
+    if isinstance(samples := _state_samples(subject), str):
         return samples
     async with _open_runners(subject) as (runner,):
         executor = runner.executor
@@ -168,7 +175,7 @@ async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str |
 
 async def a_wrong_state_is_rejected(subject: ProtocolSubject) -> str | None:
     """A state of another engine, or with a missing or an extra part, is refused, and the executor stays usable."""
-    if isinstance(samples := _samples(subject), str):
+    if isinstance(samples := _state_samples(subject), str):
         return samples
     async with _open_runners(subject) as (runner,):
         await runner.run_well(samples.defines)
