@@ -316,6 +316,8 @@ MAX_DRIVER_MEMORY_BYTES = 64 * 1024
 """What a driver remembers about a turn; it is part of every snapshot."""
 MAX_DIRECT_COMPLETIONS = 200
 """Model calls that a protocol makes outside the conversation in one turn, as many as the turn itself may make."""
+MAX_PROTOCOL_CHILDREN = 100
+"""Child sessions that a protocol makes itself in one turn; each is work of its own, and stays in the list."""
 MAX_DIRECT_CHARS = 8_000_000
 """The total size of their answers, which are cached until the turn ends so the same question is not paid for twice."""
 MAX_FRAME_SWITCHES = 16

@@ -29,6 +29,12 @@ from session_core.protocols.contexts import (
     BuildContext as BuildContext,
 )
 from session_core.protocols.contexts import (
+    ChildAnswer as ChildAnswer,
+)
+from session_core.protocols.contexts import (
+    ChildFailed as ChildFailed,
+)
+from session_core.protocols.contexts import (
     DirectAnswer as DirectAnswer,
 )
 from session_core.protocols.contexts import (

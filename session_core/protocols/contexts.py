@@ -4,6 +4,7 @@ A context has no reference to the service: each thing a plugin may do is a funct
 ends with the callback; every later use raises `CallbackContextExpired`, from any task.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -17,11 +18,13 @@ from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import is_label
 from session_core.protocols.options import OptionScope
 from session_core.providers.base import ModelRequest, ThinkingEffort
+from session_core.tools.base import TaskRequest
 from session_core.vocabulary.argument_checks import build_check
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolResultPart, Usage
 from session_core.vocabulary.protocols import Frame
 from session_core.vocabulary.sessions import SandboxPolicy
+from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.vocabulary.tools import ToolSpec
 
 T = TypeVar("T")
@@ -32,6 +35,10 @@ class Lease:
     """Whether a context may still be used; its end cancels what is still in progress."""
 
     over: bool = False
+    clock: trio.CancelScope | None = None
+    """Has the deadline of the callback, if there is one."""
+    _clock_stops: int = attrs.field(default=0, init=False)
+    _seconds_left: float = attrs.field(default=0, init=False)
     _under_way: set[trio.CancelScope] = attrs.field(factory=set, init=False)
 
     def check(self) -> None:
@@ -51,6 +58,20 @@ class Lease:
         self.check()
         raise AssertionError("only the end of the lease cancels it")
 
+    @contextmanager
+    def stop_clock(self) -> Generator[None]:
+        """Within the block, the time of the callback does not pass."""
+        clock = self.clock or trio.CancelScope()
+        if self._clock_stops == 0:
+            self._seconds_left, clock.deadline = clock.deadline - trio.current_time(), math.inf
+        self._clock_stops += 1
+        try:
+            yield
+        finally:
+            self._clock_stops -= 1
+            if self._clock_stops == 0:
+                clock.deadline = trio.current_time() + self._seconds_left
+
     def end(self) -> None:
         """End the use of the context."""
         self.over = True
@@ -59,9 +80,9 @@ class Lease:
 
 
 @contextmanager
-def open_lease() -> Generator[Lease]:
-    """Open a lease within the block."""
-    lease = Lease()
+def open_lease(clock: trio.CancelScope | None = None) -> Generator[Lease]:
+    """Open a lease within the block; `clock` is what limits the time of its callback."""
+    lease = Lease(clock=clock)
     try:
         yield lease
     finally:
@@ -227,6 +248,18 @@ class Processes(Protocol):
 
 
 @attrs.frozen(kw_only=True)
+class ChildAnswer:
+    """What a child session has answered, as text; a value that its turn ended with is JSON."""
+
+    session_id: SessionId
+    text: str
+
+
+RunChild = Callable[[TaskRequest], Awaitable[ChildAnswer]]
+LoadConversation = Callable[[], Awaitable[tuple[Message, ...]]]
+
+
+@attrs.frozen(kw_only=True)
 class BeforeCallContext(_ContextWithOptions):
     """A turn, right before a model call.
 
@@ -245,6 +278,38 @@ class BeforeCallContext(_ContextWithOptions):
     tools: tuple[ToolSpec, ...]
     _complete: Complete = attrs.field(alias="complete")
     _processes: Processes = attrs.field(alias="processes")
+    _take_view: Callable[[], SessionSnapshot] = attrs.field(alias="take_view")
+    _load_conversation: LoadConversation = attrs.field(alias="load_conversation")
+    _run_child: RunChild = attrs.field(alias="run_child")
+
+    @property
+    def view(self) -> SessionSnapshot:
+        """The session as it is now, to read; it never changes, so ask again to see what has happened since."""
+        self._lease.check()
+        return self._take_view()
+
+    async def conversation(self) -> tuple[Message, ...]:
+        """Return all messages that lead to the end of the conversation, also those that a view has no room for."""
+        return await self._lease.run_work(self._load_conversation)
+
+    async def run_child(
+        self, title: str, prompt: str, *, model: str | None = None, read_only: bool = False
+    ) -> ChildAnswer:
+        """Run a child session to its end, with this session's protocol and settings, and return its answer.
+
+        The child knows nothing of this conversation. It counts against the limits of the turn, asks people in this
+        session, and is never allowed more. Its time does not count as time of the callback.
+
+        Raises:
+            CallbackContextExpired: The callback has ended.
+            ChildFailed: It could not be started, or has not completed its turn.
+
+        Cancellation: stops the child, and waits until it has ended.
+        """
+        task = TaskRequest(title=title, prompt=prompt, model=model, read_only=read_only)
+        self._lease.check()
+        with self._lease.stop_clock():
+            return await self._lease.run_work(lambda: self._run_child(task))
 
     async def complete(self, request: DirectRequest, *, source: str, key: str) -> DirectAnswer:
         """Ask a model outside the conversation.
@@ -289,6 +354,10 @@ class _LeasedProcesses:
 
     async def cancel(self, process_id: str) -> ProcessInfo:
         return await self._lease.run_work(lambda: self._processes.cancel(process_id))
+
+
+class ChildFailed(Exception):
+    """A child session has no answer; the message says why."""
 
 
 class DirectFailed(Exception):

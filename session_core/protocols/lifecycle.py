@@ -455,7 +455,7 @@ class SessionProtocol:
         expected: type[Exception] | tuple[()] = (),
     ) -> T:
         try:
-            with trio.CancelScope() as scope, open_lease() as lease:
+            with trio.CancelScope() as scope, open_lease(scope) as lease:
                 if seconds is not None:
                     scope.deadline = trio.current_time() + seconds
                 waited = call(lease)

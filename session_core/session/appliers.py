@@ -400,7 +400,9 @@ def _apply_tool_output_delta(state: "SessionState", event: ev.ToolOutputDelta, _
 @_register_applier(ev.ToolCallFinished)
 def _apply_tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: SessionEvent) -> None:
     result = event.result
-    if any(tool.call_id == result.call_id for tool in state.tools):
+    if event.apart:
+        state.tools = tuple(tool for tool in state.tools if tool.call_id != result.call_id)
+    elif any(tool.call_id == result.call_id for tool in state.tools):
         _change_tool(
             state,
             result.call_id,

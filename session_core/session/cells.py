@@ -1,4 +1,7 @@
-"""A cell of code as part of the conversation: a live call while it runs, then a message to the model."""
+"""Live calls that a protocol makes itself: cells of code, and child sessions.
+
+A cell becomes a message to the model when it has ended. What comes of a child session is for the protocol alone.
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
 
 CELL: Final = "cell"
 """The name of a running cell among the live calls."""
+CHILD: Final = "task"
+"""The name of a child session among them: that of the tool with which a model starts one."""
 
 _OUTPUT_HEADER: Final = "[Output of the cell]"
 _NOTHING: Final = "(no output)"
@@ -25,6 +30,15 @@ def find_open_cell(state: "SessionState") -> LiveTool | None:
     """Return the cell that is not yet part of the conversation."""
     return next(
         (tool for tool in state.tools if tool.name == CELL and tool.call_id not in _collect_head_call_ids(state)), None
+    )
+
+
+def find_child_call(state: "SessionState") -> LiveTool | None:
+    """Return a child session of the protocol itself that it has not heard from yet."""
+    called = _collect_head_call_ids(state)
+    inner = inner_calls(state) if find_open_cell(state) is not None else ()
+    return next(
+        (tool for tool in state.tools if tool.name == CHILD and tool.call_id not in called and tool not in inner), None
     )
 
 

@@ -5,9 +5,11 @@ closed. The whole procedure is to record that event and ask again until None: it
 memory of its own, and is safe to interrupt and restart.
 """
 
+import attrs
+
 from session_core import limits
 from session_core.ids import MessageId, new_id
-from session_core.session.cells import build_cell_message, find_open_cell, inner_calls
+from session_core.session.cells import build_cell_message, find_child_call, find_open_cell, inner_calls
 from session_core.session.shell_lines import build_shell_line_message, find_open_shell_line, get_typed_line
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
@@ -52,6 +54,9 @@ def next_closing_event(
         return build_shell_line_message(state, typed, get_typed_line(typed), turn_id, now)
     if (cell := find_open_cell(state)) is not None:
         return _close_cell(state, cell, status, now)
+    if (child := find_child_call(state)) is not None:
+        call = ToolCallPart(call_id=child.call_id, name=child.name, arguments=child.arguments)
+        return attrs.evolve(_build_missing_result(call, status, started=True), apart=True)
     because = _RESOLVED_BECAUSE.get(status, "turn_ended")
     if state.approvals:
         first = state.approvals[0]
@@ -136,7 +141,7 @@ def _find_unanswered_call(state: SessionState) -> ToolCallPart | None:
     return next((call for call in head.tool_calls if call.call_id not in answered), None) if head else None
 
 
-def _build_missing_result(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.Event:
+def _build_missing_result(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.ToolCallFinished:
     result_status, text = _SYNTHETIC_RESULT.get(status, _NO_RESULT)
     text += " It may have had some of its effects." if started else " It was not started."
     return ev.ToolCallFinished(

@@ -17,6 +17,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Refusal, ToolCallPart
 from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, ExtraRight, QueueItem, TurnStatus
+from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.wire.codec import encode
 
 
@@ -64,6 +65,10 @@ class TurnHandle:
     def state(self) -> SessionState:
         """The session's state; read-only."""
         return self._session.state
+
+    def snapshot(self) -> SessionSnapshot:
+        """Return the session's state as it is now; it never changes."""
+        return self._session.snapshot()
 
     @property
     def stop_requested(self) -> bool:

@@ -89,7 +89,7 @@ def collect_results(results: dict[CallId, ToolResultPart], event: ev.Event) -> N
     Only the first result of a call counts. Committed results are forgotten, because a call id may be reused.
     """
     match event:
-        case ev.ToolCallFinished(result=result):
+        case ev.ToolCallFinished(result=result, apart=False):
             results.setdefault(result.call_id, result)
         case ev.ToolResultsCommitted(call_ids=call_ids):
             for call_id in call_ids:

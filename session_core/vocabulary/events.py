@@ -234,9 +234,10 @@ class ToolOutputDelta:
 
 @attrs.frozen(kw_only=True)
 class ToolCallFinished:
-    """A tool call has its result."""
+    """A tool call has its result, which later joins the conversation; one that is `apart` never does."""
 
     result: ToolResultPart
+    apart: bool = False
 
 
 @attrs.frozen(kw_only=True)

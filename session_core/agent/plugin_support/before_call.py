@@ -1,4 +1,4 @@
-"""Ask a protocol before each model call; it may then ask models directly and run programs.
+"""Ask a protocol before each model call; it may then ask models directly, run child sessions, and programs.
 
 Neither built-in protocol does, so a turn imports and builds this only for a protocol that defines `before_model_call`.
 """
@@ -11,6 +11,7 @@ import attrs
 from session_core.agent.context import replace_images
 from session_core.agent.model_call import AskBeforeCall, CallDiversion, Models
 from session_core.agent.plugin_support.direct_model_call import DirectCompletions
+from session_core.agent.plugin_support.turn_children import TurnChildren
 from session_core.agent.plugin_support.turn_processes import TurnProcesses
 from session_core.agent.protocol_work import current_frame
 from session_core.agent.tool_runner import ToolConfig
@@ -32,6 +33,7 @@ async def open_before_call_hook(
             models=models,
             protocol=protocol,
             direct=DirectCompletions(handle, models),
+            children=TurnChildren(handle, config),
             processes=processes,
         ).ask
 
@@ -44,6 +46,7 @@ class BeforeCallHook:
     models: Models
     protocol: SessionProtocol
     direct: DirectCompletions
+    children: TurnChildren
     processes: Processes
 
     async def ask(self, request: ModelRequest) -> ModelRequest | CallDiversion:
@@ -71,6 +74,9 @@ class BeforeCallHook:
                 own=self.protocol.own,
                 complete=self.direct.complete,
                 processes=self.processes,
+                take_view=self.handle.snapshot,
+                load_conversation=self.handle.conversation,
+                run_child=self.children.run,
             )
 
         decided = await self.protocol.before_model_call(make_context, request)

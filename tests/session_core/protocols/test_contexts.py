@@ -8,9 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from session_core.ids import SessionId, TurnId
+from session_core.ids import Cursor, SessionId, TurnId
 from session_core.protocols.contexts import (
     BeforeCallContext,
+    ChildAnswer,
     DirectAnswer,
     DirectRequest,
     FinishNow,
@@ -27,8 +28,10 @@ from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import first_frame
 from session_core.protocols.options import OptionScope
 from session_core.providers.base import ModelRequest
+from session_core.session.state import SessionState
+from session_core.tools.base import TaskRequest
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Usage
+from session_core.vocabulary.messages import Message, Usage
 from session_core.vocabulary.sessions import SandboxPolicy
 
 ANSWER = DirectAnswer(text="yes", model="m", usage=Usage())
@@ -73,6 +76,7 @@ class Options:
 
 
 OPTIONS = Options()
+VIEW = SessionState(session_id=SessionId("s")).snapshot(Cursor(epoch="e", seq=0))
 
 
 def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:
@@ -81,6 +85,14 @@ def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:
     async def complete(request: DirectRequest, source: str, key: str) -> DirectAnswer:
         await trio.lowlevel.checkpoint()
         return ANSWER
+
+    async def conversation() -> tuple[Message, ...]:
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    async def run_child(task: TaskRequest) -> ChildAnswer:
+        await trio.lowlevel.checkpoint()
+        return ChildAnswer(session_id=SessionId("child"), text=task.prompt)
 
     return BeforeCallContext(
         session_id=SessionId("s"),
@@ -97,6 +109,9 @@ def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:
         lease=lease,
         complete=complete,
         processes=programs,
+        take_view=lambda: VIEW,
+        load_conversation=conversation,
+        run_child=run_child,
     )
 
 
@@ -109,13 +124,21 @@ async def everything(context: BeforeCallContext, processes: Processes) -> list[o
         lambda: processes.wait("p"),
         lambda: processes.cancel("p"),
         lambda: context.set_options({"a": 2}),
+        context.conversation,
+        lambda: context.run_child("a title", "a prompt"),
     )
     for use in uses:
         try:
             found.append(await use())
         except CallbackContextExpired as late:
             found.append(late)
-    for now in (processes.list, lambda: processes.signal("p", 15), lambda: context.processes, lambda: context.options):
+    for now in (
+        processes.list,
+        lambda: processes.signal("p", 15),
+        lambda: context.processes,
+        lambda: context.options,
+        lambda: context.view,
+    ):
         try:
             found.append(now())
         except CallbackContextExpired as late:
@@ -130,10 +153,11 @@ async def test_a_context_ends_with_its_callback() -> None:
         context = context_of(lease, programs)
         kept = context.processes
         within = await everything(context, kept)
-    assert within[:7] == [ANSWER, "['true'] /x {'A': 'b'}", ENDED, ENDED, None, (ENDED,), None]
-    assert within[8] == OPTIONS.current
+    child = ChildAnswer(session_id=SessionId("child"), text="a prompt")
+    assert within[:9] == [ANSWER, "['true'] /x {'A': 'b'}", ENDED, ENDED, None, (), child, (ENDED,), None]
+    assert within[10:] == [OPTIONS.current, VIEW]
     assert programs.signals == [("p", 15)]
-    assert [type(each) for each in await everything(context, kept)] == [CallbackContextExpired] * 9
+    assert [type(each) for each in await everything(context, kept)] == [CallbackContextExpired] * 12
     assert programs.signals == [("p", 15)]
 
 
