@@ -91,8 +91,8 @@ class _RecordedOptions:
 
 
 def _without_options(frame: Frame, names: Collection[str]) -> Frame:
-    kept = {name: value for name, value in frame.options.items() if name not in names}
-    return attrs.evolve(frame, options=JsonObject(kept))
+    others = {name: value for name, value in frame.options.items() if name not in names}
+    return attrs.evolve(frame, options=JsonObject(others))
 
 
 def get_current_record(session: Session) -> ProtocolRecord:

@@ -7,7 +7,7 @@
 - `message_tree`: branches of the conversation
 - `message_window`: how much of a long conversation a state holds
 - `finish_work`: which events close unfinished work truthfully after a stop, a failure or a crash
-- `cells`: code that a protocol has run, as part of the conversation; `executor_points`: the state it left behind
+- `cells`: code and child sessions that a protocol has run; `executor_points`: the state that code left behind
 - `prompts`: which messages people have written themselves
 - `shell_lines`: a command that a person typed, as part of the conversation
 - `restore`: restores a state from a store, and closes what a crash left running

@@ -2,5 +2,6 @@
 
 - `before_call`: asks the protocol before each model call
 - `direct_model_call`: model calls outside the conversation
+- `turn_children`: child sessions that a protocol runs itself
 - `turn_processes`: sandboxed programs that a protocol runs, ended with the turn
 """
