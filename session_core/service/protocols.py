@@ -63,8 +63,8 @@ class _RecordedOptions:
 
     def change(self, changes: Mapping[str, Any], scope: OptionScope) -> None:
         state = self._session.state
-        if self._session.closing:
-            raise NotFound(f"the session {state.session_id!r} is being deleted", field="session_id")
+        if state.deleted:
+            raise NotFound(f"the session {state.session_id!r} has been deleted", field="session_id")
         record, here = state.protocol, current_frame(state)
         new = check_own_options(record.name, self._options_class, self.current, changes)
         frames: tuple[Frame, ...]

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import trio
 
+from session_core.ids import SessionId
 from session_core.protocols.api import ProtocolBundle, ProtocolFactory, ProtocolSession, TurnAdditions
 from session_core.protocols.contexts import BeforeCall, BeforeCallContext, BuildContext, SessionContext
 from session_core.protocols.driver import Actions, AskModel, Driver, DriverView, ExecuteCode
@@ -17,6 +18,7 @@ from session_core.protocols.prose import ProseProjector
 from session_core.protocols.standard import NativeToolDriver
 from session_core.providers.base import ModelRequest
 from session_core.service.service import SessionService, open_session_service
+from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import text
 from session_core.tools.base import Tool
 from session_core.vocabulary.frozen import JsonObject
@@ -222,6 +224,35 @@ class ToyExecutor(CodeExecutor):
             return usual
         found: Awaitable[Any] | Any = self.acts[callback]()
         return await found if isawaitable(found) else found
+
+
+@attrs.frozen
+class WaitingTurn:
+    """A turn whose protocol waits before its model call until `done`, while a test uses its context."""
+
+    service: SessionService
+    session_id: SessionId
+    context: BeforeCallContext
+    done: trio.Event
+
+
+@asynccontextmanager
+async def waiting_turn(factory: Watched) -> AsyncGenerator[WaitingTurn]:
+    """Open a checked service with such a turn in a root session; children do not wait."""
+    ready, done, found = trio.Event(), trio.Event(), list[BeforeCallContext]()
+
+    async def wait(context: BeforeCallContext, _: ModelRequest) -> None:
+        if context.is_root:
+            found.append(context)
+            ready.set()
+            await done.wait()
+
+    factory.acts["before_model_call"] = wait
+    async with open_checked_service(scripted(*[text("ok")] * 2, **factory.settings())) as service:
+        session_id = (await service.create_session()).session_id
+        await service.send_user_message(session_id, "go")
+        await ready.wait()
+        yield WaitingTurn(service, session_id, found[0], done)
 
 
 @asynccontextmanager

@@ -1,25 +1,22 @@
 """What a driver remembers about a turn, and when a later turn finds it again."""
 
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
-
-import trio
 
 from session_core import limits
 from session_core.ids import SessionId
 from session_core.protocols.driver import Actions, AskModel, DriverView, Finish, Remember
 from session_core.protocols.standard import NativeToolDriver
+from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Pause, ScriptedProvider, failure, text
+from session_core.testing.scripted import Pause, ScriptedProvider, failure, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import TurnOutcome
 from tests.session_core.service._helpers import new_session, of_type, say, scripted
+from tests.session_core.service._killed import DeadlyTool, run_until_killed
 from tests.session_core.service._protocols import Watched, serving
 
 
@@ -118,41 +115,16 @@ async def test_a_fault_is_forgotten() -> None:
         assert driver.found == [None, None]
 
 
+def remember_and_die(store: SqliteStore) -> tuple[ServiceConfig, Any]:
+    """End the process in a tool call of a turn whose driver has remembered something."""
+    settings = Watched(driver=Counting()).settings()
+    config = scripted(tool_call("t"), tools=(DeadlyTool("t"),), store=store, **settings)
+    return config, lambda service, session_id: service.send_user_message(session_id, "go")
+
+
 async def test_it_outlives_a_kill(tmp_path: Path) -> None:
     """A turn that a kill -9 has interrupted is resumed with what its driver had remembered before the model call."""
-    program = f"""
-import os, signal, trio
-from pathlib import Path
-from session_core.service.service import open_session_service
-from session_core.storage.sqlite import SqliteStore
-from tests.session_core.service._helpers import new_session, scripted
-from tests.session_core.service._protocols import Watched
-from tests.session_core.service.test_driver_memory import Counting
-from session_core.tools.base import ToolOutput
-from session_core.testing.scripted import ScriptedTool, tool_call
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-class Deadly(ScriptedTool):
-    async def run(self, arguments, context):
-        die()
-
-async def main():
-    settings = Watched(driver=Counting()).settings()
-    store = SqliteStore(Path({str(tmp_path)!r}))
-    async with open_session_service(scripted(tool_call("t"), tools=(Deadly("t"),), store=store, **settings)) as service:
-        session_id = await new_session(service)
-        print(session_id, flush=True)
-        await service.send_user_message(session_id, "go")
-        await trio.sleep_forever()
-
-trio.run(main)
-"""
-    run = [sys.executable, "-c", program]
-    ended = await trio.run_process(run, capture_stdout=True, check=False, env={**os.environ, "PYTHONPATH": "."})
-    assert ended.returncode == -signal.SIGKILL
-    session_id = SessionId(ended.stdout.decode().strip())
+    session_id = await run_until_killed(remember_and_die, tmp_path)
     driver = Counting()
     async with serving(SqliteStore(tmp_path), Watched(driver=driver)) as service:
         snapshot = await service.load_session(session_id)

@@ -1,17 +1,13 @@
 """Options that a protocol sets itself, what is fixed for everybody else, and what each part of a protocol is told."""
 
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-import trio
 
 from session_core import limits
-from session_core.errors import SessionCoreError
+from session_core.errors import NotFound, SessionCoreError
 from session_core.ids import SessionId
 from session_core.protocols.contexts import BeforeCallContext, SessionContext, SwitchTo
 from session_core.protocols.driver import Actions, AskModel, DriverView, Finish, SetOptions
@@ -19,14 +15,18 @@ from session_core.protocols.faults import OptionConflict, OptionsInvalid
 from session_core.protocols.options import PluginOptions, option
 from session_core.protocols.standard import NativeToolDriver
 from session_core.providers.base import ModelRequest
+from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
+from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import text
+from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from tests.session_core.service._helpers import new_session, say, scripted
-from tests.session_core.service._protocols import Watched, serving, stated
+from tests.session_core.service._helpers import new_session, say, scripted, trace
+from tests.session_core.service._killed import die, run_until_killed
+from tests.session_core.service._protocols import WaitingTurn, Watched, serving, stated, waiting_turn
 
 
 @attrs.frozen(kw_only=True)
@@ -121,6 +121,23 @@ async def test_what_it_cannot_set(changes: Any, reason: str, scope: Any, quiet_l
         assert (await service.load_session(session_id)).sseq == before
 
 
+async def test_a_session_that_is_deleted_meanwhile() -> None:
+    """Options of a session that is deleted while its protocol is called are refused, and nothing is recorded after."""
+    refused: list[str] = []
+
+    async def apply(context: SessionContext, _: JsonObject) -> None:
+        await service.delete_session(session_id)
+        with pytest.raises(NotFound) as caught:
+            await context.set_options({"mood": "wild"})
+        refused.append(caught.value.message)
+
+    async with open_checked_service(scripted(**Owner(apply_extension=apply).settings())) as service:
+        session_id = await new_session(service)
+        await service.apply_extension(session_id, JsonObject())
+        assert refused == [f"the session {session_id!r} has been deleted"]
+        assert isinstance(trace(service, session_id)[-1], ev.SessionDeleted)
+
+
 async def test_options_of_a_frame() -> None:
     """What a protocol sets for a frame holds in that frame only, also after it comes back; for all, everywhere."""
     seen: list[tuple[str, str]] = []
@@ -185,37 +202,21 @@ async def test_a_driver_sets_options() -> None:
         assert (failed.status, "cannot set its option 'dialect'" in (failed.error or "")) == ("failed", True)
 
 
+def set_and_die(store: SqliteStore) -> tuple[ServiceConfig, Any]:
+    """Set options for all frames and for one, and end the process right then."""
+
+    async def apply(context: SessionContext, _: JsonObject) -> None:
+        await context.set_options({"notes": ["kept"]})
+        await context.set_options({"mood": "wild"}, scope="frame")
+        die()
+
+    config = scripted(store=store, **Owner(apply_extension=apply).settings())
+    return config, lambda service, session_id: service.apply_extension(session_id, JsonObject())
+
+
 async def test_they_outlive_a_kill(tmp_path: Path) -> None:
     """What `set_options` has returned from is there after a kill -9: for the frame, and for all."""
-    program = f"""
-import os, signal, sys, trio
-from pathlib import Path
-from session_core.service.service import open_session_service
-from session_core.storage.sqlite import SqliteStore
-from session_core.vocabulary.frozen import JsonObject
-from tests.session_core.service._helpers import new_session, scripted
-from tests.session_core.service.test_own_options import Owner
-
-async def apply(context, extension):
-    await context.set_options({{"notes": ["kept"]}})
-    await context.set_options({{"mood": "wild"}}, scope="frame")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-async def main():
-    factory = Owner(apply_extension=apply)
-    config = scripted(store=SqliteStore(Path({str(tmp_path)!r})), **factory.settings())
-    async with open_session_service(config) as service:
-        session_id = await new_session(service)
-        print(session_id, flush=True)
-        await service.apply_extension(session_id, JsonObject())
-
-trio.run(main)
-"""
-    ended = await trio.run_process(
-        [sys.executable, "-c", program], capture_stdout=True, check=False, env={**os.environ, "PYTHONPATH": "."}
-    )
-    assert ended.returncode == -signal.SIGKILL
-    session_id = SessionId(ended.stdout.decode().strip())
+    session_id = await run_until_killed(set_and_die, tmp_path)
     seen: list[JsonObject] = []
     factory = Owner(before_model_call=lambda context, _: seen.append(context.options))
     async with serving(SqliteStore(tmp_path), factory) as service:
@@ -223,6 +224,23 @@ trio.run(main)
         await say(service, session_id)
     assert seen == [has("wild", ("kept",))]
     assert factory.calls[0] == ("build", dict(has(notes=("kept",))), True)
+
+
+async def test_setting_them_cancelled_anywhere() -> None:
+    """Wherever the setting of options is cancelled, they are all set or none, and the turn goes on."""
+    changes = {"mood": "wild", "notes": ["a"]}
+
+    async def run(turn: WaitingTurn) -> None:
+        await turn.context.set_options(changes)
+
+    async def check(turn: WaitingTurn, _: SweepRun) -> None:
+        found = await options_of(turn.service, turn.session_id)
+        assert found in (has(), has("wild", ("a",)))
+        assert turn.context.options == found
+        turn.done.set()
+        assert (await turn.service.wait_for_turn(turn.session_id)).outcome.status == "completed"
+
+    await cancel_sweep(lambda: waiting_turn(Owner()), run, check)
 
 
 class Newer(Owner):

@@ -1,14 +1,9 @@
 """The child sessions that a protocol runs itself, and the session as it sees it before a model call."""
 
-import os
-import signal
-import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import trio
 import trio.testing
@@ -17,16 +12,18 @@ from session_core import limits
 from session_core.ids import SessionId
 from session_core.protocols.contexts import BeforeCallContext, ChildAnswer, ChildFailed, FinishNow
 from session_core.providers.base import ModelRequest
+from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Pause, ScriptedProvider, failure, text
+from session_core.testing.scripted import Pause, ScriptedProvider, failure, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import LiveTool, Usage
 from session_core.vocabulary.snapshots import SessionSnapshot
 from tests.session_core.service._helpers import new_session, of_type, say, scripted, transcript
-from tests.session_core.service._protocols import Watched, serving, texts
+from tests.session_core.service._killed import DeadlyTool, run_until_killed
+from tests.session_core.service._protocols import WaitingTurn, Watched, serving, texts, waiting_turn
 
 
 def in_roots(decide: Callable[[BeforeCallContext, ModelRequest], Any]) -> dict[str, Any]:
@@ -195,81 +192,35 @@ async def test_a_stop_ends_the_child() -> None:
         assert [(each.activity.name, each.tools) for each in (parent, child)] == [("stopped", ())] * 2
 
 
-@attrs.frozen
-class World:
-    """A turn whose protocol waits while a test uses its context."""
-
-    service: SessionService
-    session_id: SessionId
-    context: BeforeCallContext
-    done: trio.Event
-
-
-@asynccontextmanager
-async def waiting_turn() -> AsyncGenerator[World]:
-    ready, done, found = trio.Event(), trio.Event(), list[BeforeCallContext]()
-
-    async def wait(context: BeforeCallContext, _: ModelRequest) -> None:
-        found.append(context)
-        ready.set()
-        await done.wait()
-
-    async with open_checked_service(scripted(*[text("ok")] * 2, **in_roots(wait))) as service:
-        session_id = await new_session(service)
-        await service.send_user_message(session_id, "go")
-        await ready.wait()
-        yield World(service, session_id, found[0], done)
-
-
 async def test_cancelled_anywhere() -> None:
     """Wherever a child is cancelled, it has ended or never began, nothing is left of it, and the turn goes on."""
 
-    async def run(world: World) -> None:
+    async def run(world: WaitingTurn) -> None:
         assert (await world.context.run_child("t", "p")).text == "ok"
 
-    async def check(world: World, _: SweepRun) -> None:
+    async def check(world: WaitingTurn, _: SweepRun) -> None:
         assert (await world.service.load_session(world.session_id)).tools == ()
         for child in await children_of(world.service, world.session_id):
             assert (child.turn, child.activity.is_at_rest) == (None, True)
         world.done.set()
         assert (await world.service.wait_for_turn(world.session_id)).outcome.status == "completed"
 
-    await cancel_sweep(waiting_turn, run, check)
+    await cancel_sweep(lambda: waiting_turn(Watched()), run, check)
+
+
+def delegate_and_die(store: SqliteStore) -> tuple[ServiceConfig, Any]:
+    """End the process in a tool call of the child."""
+
+    async def delegate(context: BeforeCallContext, _: ModelRequest) -> None:
+        await context.run_child("t", "p")
+
+    config = scripted(tool_call("t"), tools=(DeadlyTool("t"),), store=store, **in_roots(delegate))
+    return config, lambda service, session_id: service.send_user_message(session_id, "go")
 
 
 async def test_a_kill_while_it_works(tmp_path: Path) -> None:
     """After a kill -9 the turn and its child are interrupted, nothing is left open, and the session goes on."""
-    program = f"""
-import os, signal, trio
-from pathlib import Path
-from session_core.service.service import open_session_service
-from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import ScriptedTool, tool_call
-from tests.session_core.agent.plugin_support.test_turn_children import in_roots
-from tests.session_core.service._helpers import new_session, scripted
-
-class Deadly(ScriptedTool):
-    async def run(self, arguments, context):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-async def delegate(context, request):
-    await context.run_child("t", "p")
-
-async def main():
-    store = SqliteStore(Path({str(tmp_path)!r}))
-    config = scripted(tool_call("t"), tools=(Deadly("t"),), store=store, **in_roots(delegate))
-    async with open_session_service(config) as service:
-        session_id = await new_session(service)
-        print(session_id, flush=True)
-        await service.send_user_message(session_id, "go")
-        await trio.sleep_forever()
-
-trio.run(main)
-"""
-    run = [sys.executable, "-c", program]
-    ended = await trio.run_process(run, capture_stdout=True, check=False, env={**os.environ, "PYTHONPATH": "."})
-    assert ended.returncode == -signal.SIGKILL
-    session_id = SessionId(ended.stdout.decode().strip())
+    session_id = await run_until_killed(delegate_and_die, tmp_path)
     async with serving(SqliteStore(tmp_path), Watched()) as service:
         parent, (child,) = await service.load_session(session_id), await children_of(service, session_id)
         assert [(each.activity.name, each.tools) for each in (parent, child)] == [("interrupted", ())] * 2

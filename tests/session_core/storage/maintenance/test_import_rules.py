@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.storage.maintenance.import_rules import EVENTS, FIELDS, SETTINGS
-from session_core.vocabulary.events import Event
+from session_core.ids import SessionId
+from session_core.session.session_list import SessionListState
+from session_core.session.state import SessionState
+from session_core.storage.maintenance.import_rules import EVENTS, FIELDS, SETTINGS, settle_session
+from session_core.vocabulary.events import DriverRemembered, Event, ProtocolConfigured, SessionCreated, SessionEvent
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.protocols import Frame, ProtocolRecord
 from session_core.vocabulary.sessions import SandboxPolicy, Settings
 from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.vocabulary.strictness import (
@@ -56,3 +61,24 @@ def test_a_sandbox_is_never_wider_than_either(own: SandboxPolicy, asked: Sandbox
         assert result.network <= each.network
         assert set(result.writable_roots) <= set(each.writable_roots)
     assert own == restrict_sandbox(own, own)
+
+
+def test_what_a_protocol_has_set_is_left_out() -> None:
+    """Options of a protocol, also those of single frames, and what its driver remembers are not those of the file."""
+    state, listed = SessionState(session_id=SessionId("ses_1")), SessionListState()
+
+    def fold(event: Event) -> None:
+        record = SessionEvent(seq=state.sseq + 1, sseq=state.sseq + 1, session_id=state.session_id, at=1, event=event)
+        state.apply(record)
+        listed.apply(record)
+
+    frame = Frame(frame_id="frame_1", key="initial", reason="initial", opened_at=1, options=JsonObject({"a": 1}))
+    settings = Settings(model="m", cwd="/")
+    fold(SessionCreated(name="n", settings=settings))
+    fold(ProtocolConfigured(protocol=ProtocolRecord(options=JsonObject({"a": 2})), frames=(frame,)))
+    fold(DriverRemembered(memory=7))
+    for record in settle_session(state, listed, settings, seq=state.sseq):
+        state.apply(record)
+        listed.apply(record)
+    assert (state.protocol, state.driver_memory) == (ProtocolRecord(), None)
+    assert state.frames == (attrs.evolve(frame, options=JsonObject()),)
