@@ -72,6 +72,7 @@ from session_core.vocabulary.frozen import JsonValue, freeze_json
 from session_core.vocabulary.messages import Message, Role, TextPart
 from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
 from session_core.vocabulary.tools import ToolSpec
+from session_core.wire.codec import encode
 
 # --- automatic compaction in the middle of a turn ---------------------------------------------------------------------
 log = logging.getLogger(__name__)
@@ -344,7 +345,7 @@ class _Turn:
 
     def _remember(self, memory: JsonValue) -> None:
         memory = freeze_json(memory)
-        if memory != self._handle.state.driver_memory:
+        if encode(memory) != encode(self._handle.state.driver_memory):  # 1 equals True, and is another value
             self._handle.record(ev.DriverRemembered(memory=memory))
         self._view = attrs.evolve(self._view, memory=memory)
 

@@ -210,8 +210,6 @@ def check_actions(actions: object) -> CheckedActions:
                 "the driver asked for two things at once: before the last action there can be Tell, Remember and "
                 f"SetOptions, not {_describe_type(action)}"
             )
-        if isinstance(action, SetOptions) and action.scope not in get_args(OptionScope):
-            raise DriverFault(f"the driver named an unknown scope of options: {action.scope!r}")
         if isinstance(action, Tell) and not _is_text(action.text):
             raise DriverFault("the driver returned a Tell without text")
         fault = find_fault(action.memory, limits.MAX_OPEN_JSON_DEPTH) if isinstance(action, Remember) else None

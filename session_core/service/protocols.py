@@ -10,7 +10,7 @@ Rules:
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import trio
@@ -66,6 +66,9 @@ class _RecordedOptions:
         if state.deleted:
             raise NotFound(f"the session {state.session_id!r} has been deleted", field="session_id")
         record, here = state.protocol, current_frame(state)
+        if scope not in get_args(OptionScope):
+            scopes = " or ".join(get_args(OptionScope))
+            raise OptionsInvalid(f"options hold for {scopes}, not for {scope!r:.100}", field="scope")
         new = check_own_options(record.name, self._options_class, self.current, changes)
         frames: tuple[Frame, ...]
         if scope == "frame":

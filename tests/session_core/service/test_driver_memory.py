@@ -95,6 +95,19 @@ async def test_the_same_is_recorded_once() -> None:
         assert of_type(service, session_id, ev.DriverRemembered) == [ev.DriverRemembered(memory=(1,))]
 
 
+async def test_what_looks_the_same_is_told_apart() -> None:
+    """True and 1 are two values: the newer one is what a resumed turn finds."""
+
+    class Exact(NativeToolDriver):
+        def on_start(self, view: DriverView) -> Actions:
+            return (Remember(memory=1), Remember(memory=True), Finish(status="failed", error="enough"))
+
+    async with open_checked_service(scripted(**Watched(driver=Exact()).settings())) as service:
+        session_id = await new_session(service)
+        await say(service, session_id)
+        assert await memory_of(service, session_id) is True
+
+
 async def test_a_fault_is_forgotten() -> None:
     """A driver that fails over what it remembered begins anew when its turn is resumed; so does one with too much."""
 

@@ -121,6 +121,15 @@ async def test_what_it_cannot_set(changes: Any, reason: str, scope: Any, quiet_l
         assert (await service.load_session(session_id)).sseq == before
 
 
+async def test_an_unknown_scope(quiet_log: None) -> None:
+    """Options are set for all frames or for one, and for nothing that is not known."""
+    async with open_checked_service(scripted(**setting({"mood": "wild"}, scope="galaxy").settings())) as service:
+        session_id = await new_session(service)
+        with pytest.raises(SessionCoreError, match="options hold for all_frames or frame, not for 'galaxy'"):
+            await service.apply_extension(session_id, JsonObject())
+        assert await options_of(service, session_id) == has()
+
+
 async def test_a_session_that_is_deleted_meanwhile() -> None:
     """Options of a session that is deleted while its protocol is called are refused, and nothing is recorded after."""
     refused: list[str] = []
