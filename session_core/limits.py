@@ -143,6 +143,8 @@ EXTENSION_LOG_LINES: Final = 1_000
 """Lines of its log in memory; the oldest are forgotten."""
 EXTENSION_LOG_CHARS: Final = 2_000
 """Length of one of them; the rest of the line is cut."""
+EXTENSION_LAST_LINES: Final = 100
+"""Of its stderr, in which the reason of its end is looked for: node writes some twenty after an error."""
 EXTENSION_LOG_BYTES: Final = 1024 * 1024
 """Size of its log on disk before it is rotated; one old file is kept."""
 

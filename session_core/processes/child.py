@@ -11,6 +11,7 @@
    the parent, so a child with a parent-death signal would die with an idle worker thread.
 """
 
+import errno
 import os
 import secrets
 import signal
@@ -36,6 +37,7 @@ _LOOK_AGAIN: Final = 0.02
 """The polling interval for the end of a group; no system call waits for a whole group."""
 _NO_PROGRAM: Final = "there is no such program"
 _NO_INTERPRETER: Final = "the interpreter named in its first line is missing"
+_NOT_A_PROGRAM: Final = "it is not a program; a script begins with the one that runs it, such as #!/usr/bin/env node"
 
 OnBytes = Callable[[bytes | bytearray], None]
 
@@ -359,6 +361,8 @@ def _explain_failure(launch: Launch, error: OSError | ValueError) -> str:
     # The error names the folder or the program, depending on the platform, so we check the folder ourselves.
     if isinstance(error, FileNotFoundError | NotADirectoryError) and not Path(cwd).is_dir():
         return f"{prefix}: the folder {cwd!r} does not exist"
+    if error.errno == errno.ENOEXEC:
+        return f"{prefix}: {_NOT_A_PROGRAM}"
     # If one folder in PATH may not be searched, the system reports "permission denied" for every missing program.
     if isinstance(error, FileNotFoundError | PermissionError):
         # Not Path.is_file, which raises in a folder that may not be searched.

@@ -179,10 +179,14 @@ async def check(
         steps=tuple(steps),
         offers=_offers(extension),
         remarks=tuple(_remarks(extension, host.asked, steps[0])),
-        said=tuple(f"{line.source}: {line.text}" for line in extension.log.lines() if line.source != _OURS)[
-            -_MOST_LINES:
-        ],
+        said=_output(extension),
     )
+
+
+def _output(extension: sc.extensions.HostedExtension) -> tuple[str, ...]:
+    """Return the last lines it wrote outside the protocol."""
+    lines = [f"{line.source}: {line.text}" for line in extension.log.lines() if line.source != _OURS]
+    return tuple(lines[-_MOST_LINES:])
 
 
 def _milliseconds_since(began: float) -> int:
@@ -191,14 +195,20 @@ def _milliseconds_since(began: float) -> int:
 
 def _describe_start(extension: sc.extensions.HostedExtension, milliseconds: int) -> ExtensionCheckStep:
     good = extension.state == "ready"
-    sentence = "it started and answered initialize" if good else f"it did not start: {_why(extension.problem or '')}"
+    sentence = (
+        "it started and answered initialize"
+        if good
+        else f"it did not start: {_why(extension.problem or '', _output(extension))}"
+    )
     return ExtensionCheckStep(what="initialize", good=good, sentence=sentence, milliseconds=milliseconds)
 
 
-def _why(problem: str) -> str:
-    """Describe why it did not start; its own output is printed below, and not repeated here."""
-    reason, _, _ = problem.partition(_LAST_WORDS)
-    return f"{reason}; protocol_version: {_VERSION_MISSING}" if _NO_VERSION in reason else reason
+def _why(problem: str, said: tuple[str, ...]) -> str:
+    """Describe why it did not start; if its own reason is the end of its output, printed below, it is not repeated."""
+    reason, _, words = problem.partition(_LAST_WORDS)
+    if _NO_VERSION in reason:
+        return f"{reason}; protocol_version: {_VERSION_MISSING}"
+    return reason if not words or (said and said[-1].endswith(words)) else problem
 
 
 async def _check_ping(extension: sc.extensions.HostedExtension) -> ExtensionCheckStep:

@@ -6,4 +6,5 @@
 - `startup`: prepares, starts and greets a process, and reads its registrations
 - `process_session`: one process, from its greeting to its end
 - `extension_log`: what it writes to stderr, and other log lines, bounded
+- `error_line`: the line among those that says why it ended
 """

@@ -18,6 +18,7 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.sep.host.process.error_line import find_error_line
 
 LogSource = Literal["host", "stdout", "stderr", "trace", "debug", "info", "warn", "error"]
 """The source of a line: the host, one of the two streams, or the extension itself at one of its levels."""
@@ -118,7 +119,7 @@ class ProcessLog:
         self.whole = whole
         self.show_paths: Callable[[str], str] = str
         self._unfinished = b""
-        self._said = ""
+        self._said: deque[str] = deque(maxlen=limits.EXTENSION_LAST_LINES)
 
     def note(self, source: LogSource, text: str) -> None:
         """Record text line by line."""
@@ -138,12 +139,13 @@ class ProcessLog:
         self._note_bytes(rest)
 
     def last_words(self) -> str:
-        """Return the last line of its stderr, if any: a failing process usually says why there."""
-        return self._said
+        """Return the line of its stderr that says why it failed, if any."""
+        return find_error_line(tuple(self._said))
 
     def _note_bytes(self, line: bytes) -> None:
         text = line[: 4 * limits.EXTENSION_LOG_CHARS].decode("utf-8", errors="replace")
-        self._said = self.whole.note("stderr", self.show_paths(text)) or self._said
+        if noted := self.whole.note("stderr", self.show_paths(text)):
+            self._said.append(noted)
 
 
 def _cut(line: str) -> str:

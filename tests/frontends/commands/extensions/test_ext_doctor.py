@@ -86,6 +86,20 @@ def test_one_that_does_not_start(home: Path, program: str, sentence: str, capfd:
     assert sentence in step["sentence"]
 
 
+def test_the_error_above_its_last_lines(home: Path, capfd: Said) -> None:
+    """The error of an extension that crashes stands in the sentence, even if much was written after it."""
+    crash = (
+        "print('Error: no key is set', *(f'    at step{n} (main.mjs:{n}:1)' for n in range(20)), 'Node.js v20.20.2',"
+        " sep='\\n', file=sys.stderr); sys.exit(1)\n"
+    )
+    agreed(home, f"import sys\n{crash}")
+    _, told = report(capfd)
+
+    (step,) = told["steps"]
+    ended = "its process ended with exit status 1, before it was ready"
+    assert step["sentence"] == f"it did not start: {ended}; it said: Error: no key is set"
+
+
 def test_one_that_dies_of_a_ping(home: Path, capfd: Said) -> None:
     """An extension that ends when it is pinged fails both the ping and the shutdown."""
     agreed(home, GREETING + LOOP.replace("    message = ", "    if '\"ping\"' in line: break\n    message = "))
