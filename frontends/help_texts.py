@@ -206,8 +206,8 @@ examples:
 A key is taken from ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or
 as your config.toml says. Prices are dollars per million tokens.
 
-Models of extensions are not listed, because no extension is started for it;
-choose one as PROVIDER/MODEL.
+Models of extensions are those of the running service. If none runs, each
+extension that provides models and may run is started for a moment.
 """
 MCP = """\
 examples:

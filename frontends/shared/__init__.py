@@ -21,4 +21,5 @@ What is in a home:
 - `folder_config`: the configuration that applies in a folder
 - `config_problems`, `mcp_servers`, `json_lines`: what is wrong with the configuration, with its lines
 - `extension_lookup`: finds all extensions, and one by its name or folder
+- `trial_run`: one extension from start to end, with what was noticed and how long each step took
 """

@@ -123,6 +123,19 @@ def _mark_watched(entry: ExtensionListEntry, consents: sc.extensions.Consents) -
     return attrs.evolve(entry, state="watched", watched=True, reason=reason)
 
 
+def as_discovered(entry: ExtensionListEntry) -> sc.extensions.DiscoveredExtension:
+    """Return an extension that was read and that the user has consented to, in the form in which it is started."""
+    assert entry.manifest is not None
+    assert entry.digest is not None
+    return sc.extensions.DiscoveredExtension(
+        name=entry.name,
+        folder=entry.folder,
+        scope="project" if entry.scope == "project" else "user",
+        manifest=entry.manifest,
+        digest=entry.digest,
+    )
+
+
 def how_to_trust(home: Path) -> str:
     """Describe how the extensions of a project can be made effective."""
     return f"to review and trust the files of this project: {format_command(home, 'trust', '')}"

@@ -8,7 +8,6 @@
 - `new`: `ext new`: creates the folder of a new extension
 - `check`: `ext check`: drives an extension, in any language, through the whole protocol
 - `doctor`: `ext doctor` and `ext reload`: starts an extension for real, and reports on it
-- `trial_run`: one extension from start to end, with what was noticed and how long each step took
 
 In: the home, the working directory, the environment. Out: lines for people, or JSON. No service is needed. Names,
 manifests and logs come from the authors of extensions: none of it is printed raw.

@@ -10,12 +10,12 @@ import trio
 
 import session_core as sc
 from frontends.commands.extensions.logs import log_file
-from frontends.commands.extensions.trial_run import ExtensionCheckReport, check
 from frontends.server.daemon.attached_client import talk_if_running
 from frontends.server.daemon.runtime_paths import find_holder, service_process
 from frontends.shared.extension_lookup import (
     ExtensionCatalogue,
     ExtensionListEntry,
+    as_discovered,
     find_extensions,
     format_folder,
     open_consents,
@@ -29,6 +29,7 @@ from frontends.shared.sanitise import dump_json, one_line
 from frontends.shared.signals import end_on_signal
 from frontends.shared.streams import remark
 from frontends.shared.style import Style, stream_style
+from frontends.shared.trial_run import ExtensionCheckReport, check
 
 _LONGEST = 600
 _MARGIN = 12
@@ -99,13 +100,7 @@ def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.extensions.Dis
     if standing is None or (standing.digest != entry.digest and entry.state != "watched"):
         advice = format_command(home, "ext trust", one_line(entry.name))
         raise UsageError(f"{one_line(entry.name)} is not started: you have not consented to it; to review it: {advice}")
-    return sc.extensions.DiscoveredExtension(
-        name=entry.name,
-        folder=entry.folder,
-        scope="project" if entry.scope == "project" else "user",
-        manifest=entry.manifest,
-        digest=entry.digest,
-    )
+    return as_discovered(entry)
 
 
 async def _examine(

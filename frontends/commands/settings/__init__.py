@@ -2,6 +2,7 @@
 
 - `configuration`: `config show`, `config check`, `config path`
 - `models`: `models`
+- `extension_models`: the models of extensions, for that list
 - `servers`: `mcp`
 - `project_effects`: what the files of a project would do, in words
 - `trust`: `trust`, the one command here that changes something: which folders are trusted

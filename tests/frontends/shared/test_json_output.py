@@ -28,7 +28,7 @@ _DUMPED_ELSEWHERE = {
     "shared/conversation/tool_calls.py",  # shown by the terminal, which cleans it
     "shared/conversation/work_lines.py",  # lines for people, which are cleaned as a whole
     "commands/settings/project_effects.py",
-    "commands/extensions/trial_run.py",  # measured, not printed
+    "shared/trial_run.py",  # measured, not printed
     "server/http/openapi.py",  # our own text
     "shared/sanitise.py",
 }

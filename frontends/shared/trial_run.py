@@ -156,14 +156,7 @@ async def check(
     Cancellation: its process is killed, with its process group.
     """
     host = _SessionlessHost(workspace, trusted=trusted)
-    prepare = partial(
-        sc.extensions.prepare_launch,
-        environ=os.environ,
-        workspace=str(workspace),
-        hidden=(str(home),),
-        copies=sc.extensions.AgreedCopies.in_home(home),
-    )
-    extension = sc.extensions.HostedExtension(found, host, sc.extensions.ExtensionLog(), prepare=prepare)
+    extension = _host_extension(found, host, home, workspace)
     steps: list[ExtensionCheckStep] = []
     async with trio.open_nursery() as nursery:
         began = trio.current_time()
@@ -181,6 +174,34 @@ async def check(
         remarks=tuple(_remarks(extension, host.asked, steps[0])),
         said=_output(extension),
     )
+
+
+async def start_briefly(
+    found: sc.extensions.DiscoveredExtension, home: Path, workspace: Path, *, trusted: bool
+) -> tuple[sc.extensions.HostedExtension, str | None]:
+    """Start an extension and end it; returns it with what it registered, and why it did not start if it did not.
+
+    Cancellation: its process is killed, with its process group.
+    """
+    extension = _host_extension(found, _SessionlessHost(workspace, trusted=trusted), home, workspace)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(extension.run)
+        problem = extension.problem
+        await extension.stop()
+    return extension, problem
+
+
+def _host_extension(
+    found: sc.extensions.DiscoveredExtension, host: _SessionlessHost, home: Path, workspace: Path
+) -> sc.extensions.HostedExtension:
+    prepare = partial(
+        sc.extensions.prepare_launch,
+        environ=os.environ,
+        workspace=str(workspace),
+        hidden=(str(home),),
+        copies=sc.extensions.AgreedCopies.in_home(home),
+    )
+    return sc.extensions.HostedExtension(found, host, sc.extensions.ExtensionLog(), prepare=prepare)
 
 
 def _output(extension: sc.extensions.HostedExtension) -> tuple[str, ...]:
