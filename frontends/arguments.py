@@ -403,3 +403,6 @@ def _add_extensions(commands: Commands) -> None:
         "--template", metavar="KIND", choices=TEMPLATES, default=TEMPLATES[0], help=f"{', '.join(TEMPLATES)}"
     )
     new.add_argument("--into", metavar="DIR", help="the folder to create (default: NAME in this one)")
+    new.add_argument(
+        "--try", dest="tries", action="store_true", help="also link it, let it run, start it and show it at work"
+    )

@@ -278,6 +278,8 @@ def _ext(chosen: argparse.Namespace) -> int:
         case "logs":
             return logs.show_log(home, cwd, chosen.extension, lines=chosen.lines)
         case "new":
+            if chosen.tries:
+                return new.make_and_try(home, cwd, chosen.name, chosen.template, chosen.into)
             return new.make(home, cwd, chosen.name, chosen.template, chosen.into)
         case "reload":
             return doctor.reload(home, cwd, chosen.extension, as_json=chosen.json)

@@ -279,9 +279,11 @@ examples:
   session-core ext new words
   session-core ext new notes --template command
   session-core ext new gate --template permission-gate --into ~/my-gate
+  session-core ext new words --try
 
 The next commands are printed and in its README: test it, check it, link it and
-let it run.
+let it run. With --try it is linked, may run at once, and is started, asked once
+and ended; what it answers is shown.
 """
 EXT_CHECK_LINE = "test one against the whole protocol"
 EXT_CHECK_ABOUT = (

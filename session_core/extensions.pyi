@@ -44,6 +44,7 @@ from session_core.sep.protocol.manifest import (
 from session_core.sep.protocol.names import HOOKS as HOOKS
 from session_core.sep.protocol.names import Mode as Mode
 from session_core.sep.protocol.names import is_extension_name as is_extension_name
+from session_core.sep.scaffold.template import ExtensionTrial as ExtensionTrial
 from session_core.sep.scaffold.template import NewExtension as NewExtension
 from session_core.sep.scaffold.template import scaffold_extension as scaffold_extension
 from session_core.vocabulary.extensions import (

@@ -16,8 +16,10 @@ import trio
 
 import session_core as sc
 from frontends.shared.figures import format_count
+from frontends.shared.sanitise import dump_json
 
 PING_SECONDS = 5.0
+TRIAL_SECONDS = 30.0
 STOP_SECONDS = 5.0
 """The time the protocol gives an extension to answer `shutdown` and exit; then it is killed."""
 _PROTOCOL_VERSION = 1
@@ -149,9 +151,14 @@ class _SessionlessHost:
 
 
 async def check(
-    found: sc.extensions.DiscoveredExtension, home: Path, workspace: Path, *, trusted: bool
+    found: sc.extensions.DiscoveredExtension,
+    home: Path,
+    workspace: Path,
+    *,
+    trusted: bool,
+    trial: sc.extensions.ExtensionTrial | None = None,
 ) -> ExtensionCheckReport:
-    """Start an extension as a service of this home would, greet it, ping it and shut it down.
+    """Start an extension as a service of this home would, greet it, ping it, perhaps try it, and shut it down.
 
     Cancellation: its process is killed, with its process group.
     """
@@ -163,7 +170,10 @@ async def check(
         await nursery.start(extension.run)
         steps.append(_describe_start(extension, _milliseconds_since(began)))
         if steps[-1].good:
-            steps += [await _check_ping(extension), await _check_stop(extension)]
+            steps.append(await _check_ping(extension))
+            if trial is not None:
+                steps.append(await _try_out(extension, trial))
+            steps.append(await _check_stop(extension))
         else:
             await extension.stop()
     return ExtensionCheckReport(
@@ -240,6 +250,28 @@ async def _check_ping(extension: sc.extensions.HostedExtension) -> ExtensionChec
     except sc.wire.RpcFailed as error:
         good, sentence = False, f"it did not answer a ping: {error}"
     return ExtensionCheckStep(what="ping", good=good, sentence=sentence, milliseconds=_milliseconds_since(began))
+
+
+async def _try_out(extension: sc.extensions.HostedExtension, trial: sc.extensions.ExtensionTrial) -> ExtensionCheckStep:
+    began = trio.current_time()
+    context = {"token": "trial", "tier": "command"}
+    try:
+        answer = await extension.request(trial.method, {**trial.params, "context": context}, timeout=TRIAL_SECONDS)
+    except sc.wire.RpcFailed as error:
+        good, said = False, str(error)
+    else:
+        good, said = _read_answer(answer)
+    sentence = f"{trial.what}: {said}"
+    return ExtensionCheckStep(what="trial", good=good, sentence=sentence, milliseconds=_milliseconds_since(began))
+
+
+def _read_answer(answer: object) -> tuple[bool, str]:
+    """Return whether an answer tells of no failure, and what people should read of it."""
+    if not isinstance(answer, dict):
+        return False, f"its answer is not an object: {dump_json(answer)}"
+    said = answer.get("content") or answer.get("reason") or dump_json(answer)
+    action = f"{answer['action']}, because " if isinstance(answer.get("action"), str) and answer.get("reason") else ""
+    return not answer.get("is_error"), f"{action}{said}"
 
 
 async def _check_stop(extension: sc.extensions.HostedExtension) -> ExtensionCheckStep:

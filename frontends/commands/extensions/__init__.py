@@ -5,7 +5,7 @@
 - `trust`: `ext trust`, `ext enable`, `ext disable`
 - `logs`: `ext logs`
 - `logins`: `ext logout`
-- `new`: `ext new`: creates the folder of a new extension
+- `new`: `ext new`: creates the folder of a new extension, and tries it if asked to
 - `check`: `ext check`: drives an extension, in any language, through the whole protocol
 - `doctor`: `ext doctor` and `ext reload`: starts an extension for real, and reports on it
 

@@ -42,7 +42,7 @@ def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     entry = pick(looked, word, prefer=("ready", "watched", "disabled", "shadowed"))
     if entry.watched and not as_json:
         remark("it is watched (extensions.watch): a running service uses its changes without asking")
-    return trio.run(partial(_examine, _require_consent(home, entry), home, cwd, looked, as_json=as_json))
+    return trio.run(partial(examine, _require_consent(home, entry), home, cwd, looked, as_json=as_json))
 
 
 def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
@@ -103,14 +103,21 @@ def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.extensions.Dis
     return as_discovered(entry)
 
 
-async def _examine(
-    found: sc.extensions.DiscoveredExtension, home: Path, cwd: Path, looked: ExtensionCatalogue, *, as_json: bool
+async def examine(
+    found: sc.extensions.DiscoveredExtension,
+    home: Path,
+    cwd: Path,
+    looked: ExtensionCatalogue,
+    *,
+    as_json: bool = False,
+    trial: sc.extensions.ExtensionTrial | None = None,
 ) -> int:
+    """Start an extension, perhaps try it, end it, and print a report; returns 1 if something is wrong with it."""
     # An extension is a program: if this one ends early, it must not be left running.
     async with end_on_signal() as start:
         with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
             doing(f"starting {found.name}")
-            report = await check(found, home, cwd, trusted=looked.places.trusted)
+            report = await check(found, home, cwd, trusted=looked.places.trusted, trial=trial)
     if start.exit_code is not None:
         return start.exit_code
     if as_json:

@@ -42,7 +42,7 @@ def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
     digest = _digest(entry)
     if consents.find_status(entry.name, entry.folder, digest) == "agreed":
         print(f"{style.green(style.symbol('✓'))} {_called(entry)} already has your consent, with its current files.")
-        _report_what_is_missing(home, cwd, entry)
+        report_what_is_missing(home, cwd, entry)
         return 0
     remark(looked.remark)
     if yes:
@@ -58,7 +58,7 @@ def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
     print(f"{style.green(style.symbol('✓'))} {_called(entry)} may run, until one of its files changes.")
     if before is not None and not before.enabled:
         remark("it was disabled, and is now enabled again")
-    _report_what_is_missing(home, cwd, entry)
+    report_what_is_missing(home, cwd, entry)
     return 0
 
 
@@ -92,14 +92,14 @@ def switch(home: Path, cwd: Path, word: str, *, enabled: bool) -> int:
     style = stream_style(sys.stdout)
     if enabled:
         print(f"{style.green(style.symbol('✓'))} {_called(entry)} is enabled.")
-        _report_what_is_missing(home, cwd, entry)
+        report_what_is_missing(home, cwd, entry)
     else:
         print(f"{style.yellow(style.symbol('■'))} {_called(entry)} is disabled; your consent is remembered.")
         _announce_replacement(home, cwd, entry)
     return 0
 
 
-def _report_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
+def report_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
     """Report what still keeps an extension from running: consent is not always enough."""
     looked = find_extensions(home, cwd)
     now = looked.entry_in_folder(entry.folder)

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -20,6 +20,15 @@ from session_core.errors import Conflict, InvalidInput
 from session_core.sep.protocol.manifest import MANIFEST_FILE
 from session_core.sep.protocol.names import Capability, is_extension_name
 from session_core.wire.error_text import quote_text
+
+
+@attrs.frozen(kw_only=True)
+class ExtensionTrial:
+    """One request that shows an extension at work, without its context; `what` says what is asked."""
+
+    what: str
+    method: str
+    params: Mapping[str, Any]
 
 
 # --- the templates for extensions, and how they differ apart from their files -----------------------------------------
@@ -32,13 +41,19 @@ class ExtensionTemplate:
         capabilities: The capabilities it needs.
         settings: Further lines of its manifest, before all tables.
         use: A command line that shows it at work.
+        trial: A request that does so without a session.
     """
 
     about: str
     capabilities: tuple[Capability, ...]
     settings: str = ""
     use: str
+    trial: ExtensionTrial
 
+
+_COMMANDED: Final = {"text": "style Plain words.", "args": ["style", "Plain", "words."]}
+_DANGEROUS: Final = {"tool": "bash", "call_id": "call_trial", "arguments": {"command": "sudo true"}}
+_SAID: Final = [{"role": "user", "content": "Hello there"}]
 
 KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
     {
@@ -46,6 +61,11 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
             about="Gives models the tool `@NAME@.count_words`, which counts the words of some text.",
             capabilities=("tools",),
             use='session-core run "Count the words of the first paragraph of the README"',
+            trial=ExtensionTrial(
+                what='the tool @NAME@.count_words, for "To be, or not to be"',
+                method="tool/execute",
+                params={"call_id": "call_trial", "tool": "count_words", "arguments": {"text": "To be, or not to be"}},
+            ),
         ),
         "command": ExtensionTemplate(
             about=(
@@ -54,6 +74,11 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
             ),
             capabilities=("commands", "session", "kv"),
             use='session-core run "/@NAME@ style Short sentences, plain words."',
+            trial=ExtensionTrial(
+                what="the command /@NAME@ style Plain words.",
+                method="command/execute",
+                params={"command": "@NAME@", "arguments": _COMMANDED},
+            ),
         ),
         "permission-gate": ExtensionTemplate(
             about=(
@@ -64,11 +89,27 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
             capabilities=("ui",),
             settings="hook_timeout_ms = 300000  # as long as a person may think; after that the answer is no\n",
             use='session-core run "Run the command: sudo true"',
+            trial=ExtensionTrial(
+                what="its answer when the agent wants to run: sudo true",
+                method="hook",
+                params={"hook": "tool_call", "input": {**_DANGEROUS, "session_id": "ses_trial"}},
+            ),
         ),
         "provider": ExtensionTemplate(
             about="Adds the model `@NAME@/echo`, which repeats what the user said, piece by piece.",
             capabilities=("providers",),
             use='session-core run --model @NAME@/echo "Hello there"',
+            trial=ExtensionTrial(
+                what='the model @NAME@/echo, asked "Hello there"',
+                method="provider/complete",
+                params={
+                    "request_id": "trial",
+                    "provider": "@NAME@",
+                    "model": "echo",
+                    "messages": _SAID,
+                    "stream": True,
+                },
+            ),
         ),
         "widget": ExtensionTemplate(
             about=(
@@ -77,6 +118,9 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
             ),
             capabilities=("commands", "ui", "kv"),
             use='session-core run "/@NAME@"',
+            trial=ExtensionTrial(
+                what="the command /@NAME@", method="command/execute", params={"command": "@NAME@", "arguments": {}}
+            ),
         ),
     }
 )
@@ -88,19 +132,32 @@ KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
 _PLACE: Final = re.compile(r"@([A-Z]+)@")
 _MODULE_OF_PYTEST: Final = "conftest"
 _USUAL_PYTHON: Final = "python3"
+_USUAL_PLACE: Final = "~/.smooth/extensions"
 
 
 @attrs.frozen(kw_only=True)
 class NewExtension:
-    """A created folder; `files` are the names in it, the source first."""
+    """A created folder.
+
+    Attributes:
+        files: The names in it, the source first.
+        link: The command, typed in it, that links it into a folder that is searched for extensions.
+        use: A command that shows it at work.
+        trial: A request that does so without a session.
+    """
 
     name: str
     template: str
     folder: Path
     files: tuple[str, ...]
+    link: str
+    use: str
+    trial: ExtensionTrial
 
 
-def scaffold_extension(name: str, template: str, folder: Path, *, python: str = sys.executable) -> NewExtension:
+def scaffold_extension(
+    name: str, template: str, folder: Path, *, python: str = sys.executable, place: Path | None = None
+) -> NewExtension:
     """Create the folder of a new extension, which works as it is; parent folders are created too.
 
     Args:
@@ -108,6 +165,7 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
         template: One of `KINDS`.
         folder: Where to create it; nothing may exist there yet.
         python: The interpreter to start it with, in which session-core is installed.
+        place: A folder that is searched for extensions; by default the one that is shared with other programs.
 
     Raises:
         InvalidInput: The name or the template is invalid, or the folder cannot be created.
@@ -124,8 +182,8 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
     if kind is None:
         known = ", ".join(KINDS)
         raise InvalidInput(f"there is no template {quote_text(template)}; known: {known}", field="template")
-    module = module_name(name)
-    contents = _render_files(template, kind, name, module, python)
+    link = _link_command(name, _USUAL_PLACE if place is None else shlex.quote(str(place)))
+    contents = _render_files(template, kind, name, python=python, link=link)
     try:
         _put(folder, contents)
     except OSError as error:
@@ -136,7 +194,23 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
         raise InvalidInput(why, field="folder") from error
     except ValueError as error:
         raise InvalidInput(f"{str(folder)!r} cannot be the path of a folder", field="folder") from error
-    return NewExtension(name=name, template=template, folder=folder, files=tuple(contents))
+    return NewExtension(
+        name=name,
+        template=template,
+        folder=folder,
+        files=tuple(contents),
+        link=link,
+        use=_fill(kind.use, {"NAME": name}),
+        trial=ExtensionTrial(
+            what=_fill(kind.trial.what, {"NAME": name}),
+            method=kind.trial.method,
+            params=json.loads(_fill(json.dumps(kind.trial.params), {"NAME": name})),
+        ),
+    )
+
+
+def _link_command(name: str, place: str) -> str:
+    return f'mkdir -p {place} && ln -sfn "$PWD" {place}/{name}'
 
 
 def module_name(name: str) -> str:
@@ -161,7 +235,8 @@ def module_name(name: str) -> str:
     return f"{module}_extension" if taken else module
 
 
-def _render_files(template: str, kind: ExtensionTemplate, name: str, module: str, python: str) -> dict[str, str]:
+def _render_files(template: str, kind: ExtensionTemplate, name: str, *, python: str, link: str) -> dict[str, str]:
+    module = module_name(name)
     # An interpreter that cannot be written into the manifest is better found by name.
     interpreter = python if python and python.isprintable() else _USUAL_PYTHON
     values = {
@@ -171,6 +246,7 @@ def _render_files(template: str, kind: ExtensionTemplate, name: str, module: str
         "INTERPRETER": shlex.quote(interpreter),
         "CAPABILITIES": "\n".join(f"{each} = true" for each in kind.capabilities),
         "SETTINGS": kind.settings,
+        "LINK": link,
         "ABOUT": _fill(kind.about, {"NAME": name}),
         "USE": _fill(kind.use, {"NAME": name}),
     }

@@ -114,6 +114,82 @@ def test_one_that_is_made_where_it_is_looked_for(home: Path, capfd: Said) -> Non
     assert "another extension is called words, in " in told.err
 
 
+def test_its_readme_names_the_same_folder(work: Path, capfd: Said) -> None:
+    """The link that is printed is the one in the README."""
+    assert 0 == session_core("ext", "new", "words")
+    (printed,) = [line.strip() for line in capfd.readouterr().out.splitlines() if "ln -sfn" in line]
+    assert printed in (work / "words" / "README.md").read_text(encoding="utf-8").splitlines()
+
+
+TRIALS = {
+    "tool": (
+        'the tool my-tool.count_words, for "To be, or not to be": '
+        '{"lines": 1, "words": 6, "characters": 19, "frequent": ["To", "be,", "or"]}'
+    ),
+    "command": "the command /my-command style Plain words.: kept as style",
+    "permission-gate": (
+        "its answer when the agent wants to run: sudo true: block, because this is dangerous, and nobody is here to be "
+        "asked"
+    ),
+    "provider": 'the model my-provider/echo, asked "Hello there": Hello there',
+    "widget": "the command /my-widget: count: 0 (widgets cannot be shown here)",
+}
+
+
+@pytest.mark.parametrize(
+    "template", [pytest.param(each, marks=[pytest.mark.slow] if each != "command" else []) for each in TEMPLATES]
+)
+def test_one_that_is_tried_at_once(template: str, home: Path, work: Path, capfd: Said) -> None:
+    """With --try it is linked, may run, is started and asked once; all that and what comes next is told."""
+    name = NAMES[template]
+    assert 0 == session_core("ext", "new", name, "--template", template, "--try")
+    told = capfd.readouterr()
+    lines = [line.partition(" (")[0] if " ms)" in line or " s)" in line else line for line in told.out.splitlines()]
+    lines = [each for each in lines if not each.startswith(("  ", "● ", "its output outside"))]
+    trial = TRIALS[template].partition(" (")[0]
+    assert [
+        f"✓ {name} was created in {work}/{name}, from the template {template}:",
+        f"✓ {name} was linked to {home}/extensions/{name}, where extensions are searched.",
+        f"✓ {name} may run, until one of its files changes.",
+        f"{name} 0.1.0",
+        "✓ it started and answered initialize",
+        "✓ it answered a ping",
+        f"✓ {trial}",
+        "✓ it shut down and exited",
+        "It has ended again, and nothing of this trial was stored. To use it:",
+        "To change it, and let it run with the new files:",
+    ] == lines
+    assert (f"  cd {name}", f"  session-core ext trust {name}") == tuple(told.out.splitlines()[-2:])
+    assert work / name == (home / "extensions" / name).readlink()
+    session_core("ext", "list", "--json")
+    assert ["ready"] == [json.loads(line)["state"] for line in capfd.readouterr().out.splitlines()]
+
+
+def test_one_that_is_tried_where_it_is_looked_for(home: Path, capfd: Said) -> None:
+    """In a folder of extensions it is tried without a link."""
+    assert 0 == session_core("ext", "new", "words", "--try", "--into", str(home / "extensions" / "words"))
+    assert "linked" not in capfd.readouterr().out
+    assert (True, False) == ((home / "extensions" / "words").is_dir(), (home / "extensions" / "words").is_symlink())
+
+
+def test_nothing_is_half_made(home: Path, work: Path, capfd: Said) -> None:
+    """If the name, the place of the link or the folder is taken, --try refuses in one line and leaves all as it was."""
+    make_extension(home / "extensions", "taken")
+    (home / "extensions" / "stray").write_text("mine", encoding="utf-8")
+    (work / "there").mkdir()
+    for arguments, sentence in (
+        (("taken",), f"an extension is called taken already, in {home}/extensions/taken; choose another name"),
+        (("stray",), f"there is something at {home}/extensions/stray already, and it was left as it is"),
+        (("words", "--into", "there"), "already, and it was left as it is; choose another folder"),
+    ):
+        assert 1 == session_core("ext", "new", *arguments, "--try")
+        told = capfd.readouterr()
+        assert ("", 1) == (told.out, len(told.err.splitlines()))
+        assert sentence in told.err
+    assert ["there"] == [each.name for each in work.rglob("*")]
+    assert ["stray", "taken"] == sorted(each.name for each in (home / "extensions").iterdir())
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_readme_shows_commands_that_there_are(template: str, work: Path) -> None:
     """Every command line of ours in a README is one that the program understands, and there are five in all."""
