@@ -159,7 +159,7 @@ async def test_models_of_extensions_that_a_service_runs(home: Path, alone: None)
         )
         assert "started\n" == starts.read_text()
     finally:
-        await kill(home)
+        await kill(home)  # noqa: ASYNC102 - bounded by its own time limit
 
 
 async def test_an_extension_that_cannot_tell_its_models(home: Path, alone: None) -> None:
