@@ -181,6 +181,7 @@ def half_an_answer() -> list[bytes]:
         created(),
         ev.MessageAdded(message=message("msg_1")),
         ev.TurnStarted(turn_id=TURN),
+        ev.DriverRemembered(memory="a plan"),
         ev.MessageStarted(message_id=answer, parent_id=MessageId("msg_1"), turn_id=TURN, model="m"),
         ev.PartStarted(message_id=answer, kind="text"),
         ev.PartDelta(message_id=answer, text="I shall"),
