@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,17 @@ from tests.hostile._model import Arena, Ears, make_folder, open_arena
 
 @pytest.fixture(scope="session")
 def ears() -> Generator[Ears]:
-    """What listens while the model is at work."""
+    """What listens while the model is at work.
+
+    The files of its sockets stay until a later run: another process of this run may just be starting a sandbox that
+    hides them, which needs them to be there.
+    """
     folder = make_folder(f"{os.getpid()}-ears")
-    try:
-        with ExitStack() as stack:
-            yield Ears(folder, stack)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    for left in folder.parent.glob("*-ears"):
+        if not Path("/proc", left.name.removesuffix("-ears")).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    with ExitStack() as stack:
+        yield Ears(folder, stack)
 
 
 @pytest.fixture
