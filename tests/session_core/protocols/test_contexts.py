@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from session_core.ids import Cursor, SessionId, TurnId
+from session_core.ids import Cursor, Epoch, SessionId, TurnId
 from session_core.protocols.contexts import (
     BeforeCallContext,
     ChildAnswer,
@@ -76,7 +76,7 @@ class Options:
 
 
 OPTIONS = Options()
-VIEW = SessionState(session_id=SessionId("s")).snapshot(Cursor(epoch="e", seq=0))
+VIEW = SessionState(session_id=SessionId("s")).snapshot(Cursor(epoch=Epoch("e"), seq=0))
 
 
 def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:

@@ -47,7 +47,8 @@ async def run_until_killed(scenario: Scenario, folder: Path) -> SessionId:
     return SessionId(ended.stdout.decode().strip())
 
 
-async def _play(name: str, folder: str) -> None:
+async def _play(*arguments: str) -> None:
+    name, folder = arguments
     module, _, function = name.partition(":")
     config, use = getattr(import_module(module), function)(SqliteStore(Path(folder)))
     async with open_session_service(config) as service:

@@ -30,7 +30,7 @@ class Counting(NativeToolDriver):
         self.found.append(view.memory)
         begun = view.memory["begun"] if isinstance(view.memory, JsonObject) else 0
         assert isinstance(begun, int)
-        return (Remember(memory={"begun": begun + 1}), AskModel())
+        return (Remember(memory=JsonObject({"begun": begun + 1})), AskModel())
 
 
 def begun(count: int) -> JsonObject:
@@ -65,7 +65,7 @@ async def test_a_stopped_turn_is_resumed() -> None:
 async def test_a_failed_turn_is_resumed_and_another_one_is_not() -> None:
     """What a failed turn remembered is there when it is resumed, but not for a new message, or on another branch."""
     driver = Counting()
-    broken = failure("bad_request")
+    broken = failure("refused")
     config = scripted(broken, broken, broken, text("b"), **Watched(driver=driver).settings())
     async with open_checked_service(config) as service:
         session_id = await new_session(service)
@@ -86,8 +86,8 @@ async def test_the_same_is_recorded_once() -> None:
     class Repeating(NativeToolDriver):
         def on_answer(self, view: DriverView) -> Actions:
             if view.step == 3:
-                return (Remember(memory=[1]), Finish())
-            return (Remember(memory=[1]), AskModel())
+                return (Remember(memory=(1,)), Finish())
+            return (Remember(memory=(1,)), AskModel())
 
     async with open_checked_service(scripted(*[text("a")] * 3, **Watched(driver=Repeating()).settings())) as service:
         session_id = await new_session(service)

@@ -197,7 +197,7 @@ async def test_a_driver_sets_options() -> None:
 
         def on_answer(self, view: DriverView) -> Actions:
             wrong = view.options["mood"] == "wrong"
-            change = SetOptions(options={"dialect": "x"} if wrong else {"notes": [view.options["mood"]]})
+            change = SetOptions(options={"dialect": "x"} if wrong else {"notes": (view.options["mood"],)})
             return (change, Finish())
 
     factory = Owner(driver=Setting())

@@ -120,7 +120,7 @@ async def test_a_child_without_an_answer(arguments: tuple[Any, ...], reason: str
             await context.run_child(title, prompt, model=model[0] if model else None)
         raised.append(str(caught.value))
 
-    answers = [failure("bad_request"), text("done")] if arguments == ("t", "p") else [text("done")]
+    answers = [failure("refused"), text("done")] if arguments == ("t", "p") else [text("done")]
     async with open_checked_service(scripted(*answers, **in_roots(delegate))) as service:
         session_id = await new_session(service)
         assert (await say(service, session_id)).final_text == "done"
@@ -150,7 +150,7 @@ async def test_the_time_of_a_child(autojump_clock: trio.testing.MockClock) -> No
     async def delegate(context: BeforeCallContext, _: ModelRequest) -> None:
         await trio.sleep(200)
         async with trio.open_nursery() as nursery:
-            for _ in range(2):
+            for _number in range(2):
                 nursery.start_soon(context.run_child, "t", "p")
         answers.append("both")
         await trio.sleep(200)
