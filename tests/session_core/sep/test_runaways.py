@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from session_core import limits
+from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import ToolResultPart
@@ -40,11 +41,19 @@ def install_speaker(home: Home, name: str, hook: str = "input", **more: Any) -> 
 
 async def run_to_rest(world: World, said: str) -> list[ev.Event]:
     """Say something, and return all that happened until nothing runs any more."""
-    happened: list[ev.Event] = []
     async with world.service.subscribe(world.session_id) as events:
         await world.service.send_user_message(world.session_id, said)
-        while world.service.core.session(world.session_id).work is not None:
-            happened += [each.event for each in await events.receive_batch()]
+        return await hear_to_rest(world, events)
+
+
+async def hear_to_rest(world: World, events: Subscription) -> list[ev.Event]:
+    """Return all that happens until nothing runs any more, to the last event."""
+    happened: list[ev.Event] = []
+    session, heard = world.service.core.session(world.session_id), 0
+    while session.work is not None or heard < session.state.sseq:
+        batch = await events.receive_batch()
+        heard = batch[-1].sseq
+        happened += [each.event for each in batch]
     return happened
 
 
@@ -110,9 +119,7 @@ async def test_an_innocent_chain_goes_through(home: Home) -> None:
     async with open_world(home, *[text("ok")] * 3) as world:
         async with world.service.subscribe(world.session_id) as events:
             results = await world.do("first", says("first says"))
-            happened: list[ev.Event] = []
-            while world.service.core.session(world.session_id).work is not None:
-                happened += [each.event for each in await events.receive_batch()]
+            happened = await hear_to_rest(world, events)
 
     assert [{"result": {}}] == results
     assert ["second", "first"] == said_by_extensions(world)
